@@ -1,0 +1,35 @@
+"""Stage 4: same-size convolution (equation 2, equation 15 of appendix A.3), and the rectified copy for pooling.
+
+"The ReLU function is applied to the feature maps of each layer but not between the layers": un-rectified maps go on to
+the next layer, rectified maps go to second-order pooling.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """Return ``x ∗ W + B``, cross-correlation with zero padding, the size of ``x``.
+
+    Parameters
+    ----------
+    x : Tensor, shape (n, c, h, w)
+    weights : Tensor, shape (d, c, k, k)
+        An even k pads one pixel more below and to the right than above and to the left.
+    bias : Tensor, shape (d,)
+
+    Returns
+    -------
+    Tensor, shape (n, d, h, w)
+    """
+    before, after = (weights.shape[-1] - 1) // 2, weights.shape[-1] // 2
+    if before == after:
+        return F.conv2d(x, weights, bias, padding=before)
+    return F.conv2d(F.pad(x, (before, after, before, after)), weights, bias)
+
+
+def rectify(maps: Tensor) -> Tensor:
+    """Return ReLU(maps), for the pooling branch only."""
+    return maps.relu()

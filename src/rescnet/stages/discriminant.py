@@ -1,0 +1,230 @@
+"""Stage 7, second half: LDA and ridge heads, all from one factorisation, and their posteriors (equations 4 and 12).
+
+One-vs-rest LDA for a group with share π and mean difference m = μ₁ - μ₀ needs the within scatter
+S_c = S - π(1-π) m mᵀ. The total scatter S does not depend on labels, so with A = S + γI factorised once,
+
+    (A - π(1-π) m mᵀ)⁻¹ m  =  A⁻¹m / (1 - π(1-π) mᵀA⁻¹m)
+
+gives every class, both signs, and multi-class LDA and ridge regression besides.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from .moments import Moments
+
+Prior = Literal["empirical", "equal"]
+Shrinkage = Literal["ridge", "convex"]
+
+logger = logging.getLogger(__name__)
+
+
+class NotPositiveDefiniteError(ArithmeticError):
+    """The regularised scatter is not positive definite, or so nearly not that what is solved from it is noise."""
+
+
+@dataclass(frozen=True)
+class ScatterFactor:
+    """The regularised scatter A in factorised form.
+
+    Attributes
+    ----------
+    cholesky : Tensor, shape (D, D)
+        Lower factor of A, for features multiplied by ``scale``.
+    scale : Tensor, shape (D,)
+        1/standard deviation of each feature; 0 for a constant one, which so gets no weight.
+    """
+
+    cholesky: Tensor
+    scale: Tensor
+
+    def solve(self, right: Tensor) -> Tensor:
+        """Return A⁻¹ ``right`` in the units of the features, shape (D, K)."""
+        return self.scale[:, None] * torch.cholesky_solve(self.scale[:, None] * right, self.cholesky)
+
+
+@dataclass(frozen=True)
+class LinearHead:
+    """Scores ``f W + b`` and which of them mean anything.
+
+    Attributes
+    ----------
+    weights : Tensor, shape (D, K)
+    bias : Tensor, shape (K,)
+    present : Tensor of bool, shape (K,)
+        False for a group that had no image to learn from: its posterior is zero.
+    """
+
+    weights: Tensor
+    bias: Tensor
+    present: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Return the scores of ``features`` (n, D), shape (n, K): log-odds for LDA."""
+        return torch.addmm(self.bias, features, self.weights)
+
+    @staticmethod
+    def join(first: LinearHead, second: LinearHead) -> LinearHead:
+        """Return one head with the groups of both."""
+        return LinearHead(
+            torch.cat([first.weights, second.weights], dim=1),
+            torch.cat([first.bias, second.bias]),
+            torch.cat([first.present, second.present]),
+        )
+
+
+def factorise(
+    moments: Moments, ridge: float, shrinkage: Shrinkage = "ridge", standardise: bool = True
+) -> ScatterFactor:
+    """Factorise the regularised total scatter A.
+
+    Parameters
+    ----------
+    moments : Moments
+    ridge : float
+        γ. In units of variance: 0.1 adds a tenth of each feature's variance when features are standardised.
+    shrinkage : {"ridge", "convex"}
+        ``"ridge"``: A = S + γI. ``"convex"``: A = (1-γ)S + γtI with t the mean variance, so γ is in [0, 1]; the target
+        t is that of all images (scikit-learn's is that of the within scatter, which differs from class to class).
+    standardise : bool
+        Scale features to unit variance first, so that γ means the same for all; else they are taken as they are.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        More ridge is needed: :func:`fit_head` sees to it.
+    """
+    variances = moments.variances()
+    constant = variances == 0
+    scale = torch.where(constant, 0, variances.rsqrt()) if standardise else (~constant).to(variances.dtype)
+    scatter = moments.scatter().mul_(scale).mul_(scale[:, None])
+    if not bool(scatter.diagonal().isfinite().all()):
+        raise FloatingPointError("the features hold NaN or infinity: a layer before this one went wrong.")
+    added = ridge
+    if shrinkage == "convex":
+        scatter.mul_(1 - ridge)
+        added = ridge * (1.0 if standardise else float(variances.mean()))
+    # A constant feature has an empty row: any positive number on its diagonal keeps it out of the way.
+    scatter.diagonal().add_(added).add_(constant.to(scatter.dtype))
+    factor, info = torch.linalg.cholesky_ex(scatter)
+    if int(info) != 0 or not bool(factor.diagonal().isfinite().all()):
+        raise NotPositiveDefiniteError(f"the scatter with ridge {ridge:.3g} is not positive definite.")
+    return ScatterFactor(factor, scale)
+
+
+def fit_head(
+    moments: Moments,
+    solve: Callable[[ScatterFactor, Moments], LinearHead],
+    ridge: float,
+    shrinkage: Shrinkage = "ridge",
+    standardise: bool = True,
+    least_retry: float = 1e-6,
+    most_retries: int = 9,
+) -> tuple[LinearHead, float]:
+    """Solve a head from one factorisation; where that fails, notice, and try again with ten times the ridge.
+
+    Parameters
+    ----------
+    solve : callable
+        One of the heads below, as ``one_vs_rest_lda``.
+    least_retry, most_retries
+        The least ridge a second try is made with, and how many tries are made.
+
+    Returns
+    -------
+    head : LinearHead
+    ridge : float
+        The γ that was used in the end: the history records it.
+    """
+    for _ in range(most_retries + 1):
+        try:
+            head = solve(factorise(moments, ridge, shrinkage, standardise), moments)
+        except NotPositiveDefiniteError as error:
+            logger.info("%s Trying more.", error)
+        else:
+            if bool(head.weights.isfinite().all() and head.bias.isfinite().all()):
+                return head, ridge
+        more = max(10 * ridge, least_retry)
+        ridge = more if shrinkage == "ridge" else min(more, 1.0)
+    raise FloatingPointError(f"no head could be solved even with ridge {ridge:.3g}: check the images for extremes.")
+
+
+def one_vs_rest_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empirical") -> LinearHead:
+    """Return the log-odds of each group against all other images, by LDA.
+
+    The columns of ``moments``' targets are groups, one-hot. A group without images is not ``present``.
+
+    Parameters
+    ----------
+    prior : {"empirical", "equal"}
+        Whether the log-odds hold log π/(1-π) or not.
+    """
+    size = moments.target_total  # (K,) images in the group
+    rest = moments.count - size
+    present = size > 0
+    share = size / moments.count
+    deviation = moments.centred_cross() / share.clamp_min(1 / moments.count)[:, None]  # μ₁ - μ, (K, D)
+    difference = deviation * (moments.count / rest.clamp_min(1))[:, None]  # m = (μ₁ - μ)/(1-π)
+    solved = factor.solve(difference.T)  # (D, K)
+    distance = (difference.T * solved).sum(0)  # mᵀA⁻¹m
+    slack = 1 - share * (1 - share) * distance
+    if bool((slack <= 64 * torch.finfo(slack.dtype).eps).any()):
+        raise NotPositiveDefiniteError("a class is told apart without any within scatter.")
+    weights = solved / slack
+    # μ₁ + μ₀ = 2μ + (μ₁ - μ)(1 - π/(1-π)), so the midpoint is μ + (1-2π)/2 · m
+    bias = -moments.mean @ weights - (0.5 - share) * (difference.T * weights).sum(0)
+    if prior == "empirical":
+        bias = bias + torch.log(size.clamp_min(0.5) / rest.clamp_min(0.5))
+    return LinearHead(weights * present, bias * present, present)
+
+
+def multiclass_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empirical") -> LinearHead:
+    """Return the linear discriminants of groups sharing one within scatter, images of no group being one more group.
+
+    Scores are δ_g(f) = (f-μ)ᵀS_w⁻¹(μ_g-μ) - ½(μ_g-μ)ᵀS_w⁻¹(μ_g-μ) + log π_g; S_w = S - Σ π_g (μ_g-μ)(μ_g-μ)ᵀ is solved
+    from the factor of S by Woodbury's identity.
+    """
+    size = moments.target_total
+    cross = moments.centred_cross()  # (K, D), π_g (μ_g - μ)
+    others = moments.count - size.sum()
+    all_size = torch.cat([size, others[None]])
+    all_cross = torch.cat([cross, -cross.sum(0, keepdim=True)])
+    share = (all_size / moments.count).clamp_min(0.5 / moments.count)
+    roots = all_cross / share.sqrt()[:, None] * (all_size > 0)[:, None]  # √π_g (μ_g - μ), (K+1, D)
+    solved = factor.solve(roots.T)  # A⁻¹U
+    inner = roots @ solved  # UᵀA⁻¹U
+    core = torch.linalg.solve(torch.eye(len(inner), dtype=inner.dtype, device=inner.device) - inner, inner)
+    within = (solved + solved @ core)[:, :-1]  # S_w⁻¹U, groups only
+    weights = within / share.sqrt()[:-1]
+    deviation = roots[:-1] / share.sqrt()[:-1, None]
+    bias = -moments.mean @ weights - 0.5 * (deviation.T * weights).sum(0)
+    if prior == "empirical":
+        bias = bias + share[:-1].log()
+    present = size > 0
+    return LinearHead(weights * present, bias * present, present)
+
+
+def ridge_regression(factor: ScatterFactor, moments: Moments) -> LinearHead:
+    """Return the regression of the targets on the features: least squares with γ·n·‖w‖² and a free intercept."""
+    weights = factor.solve(moments.centred_cross().T)
+    bias = moments.target_total / moments.count - moments.mean @ weights
+    return LinearHead(weights, bias, torch.ones_like(bias, dtype=torch.bool))
+
+
+def sigmoid_posterior(scores: Tensor, present: Tensor, scale: float = 16.0) -> Tensor:
+    """Return 1/(1 + exp(-x/σ)) of log-odds (n, K) (equation 4), zero for absent groups; σ is the ``scale``."""
+    return torch.sigmoid(scores / scale) * present
+
+
+def softmax_posterior(scores: Tensor, present: Tensor, scale: float = 0.001) -> Tensor:
+    """Return exp(βy_i)/Σ exp(βy_j) of scores (n, K) (equation 12), absent groups left out; β is the ``scale``."""
+    if not bool(present.any()):
+        return torch.zeros_like(scores)
+    return torch.softmax((scores * scale).masked_fill(~present, -torch.inf), dim=1)

@@ -1,0 +1,91 @@
+"""What a filter bank is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class NotEnoughFiltersError(ValueError):
+    """A bank was asked for more filters than the patches hold."""
+
+
+@dataclass(frozen=True)
+class BankOptions:
+    """What banks may be told; the values of appendix A.4 are the defaults.
+
+    Attributes
+    ----------
+    positives, negatives : int
+        Patches of the drawn class, and of all others, in one draw of stacked-LDA.
+    tolerance : float
+        The greatest training error a draw may have to be accepted.
+    draw_ridge : float
+        Ridge of a draw's LDA, relative to the mean variance of its patches. Deeper layers have more dimensions (477)
+        than a draw has patches (34): there it decides the filter.
+    most_draws : int
+        Draws after which the search is given up.
+    """
+
+    positives: int = 2
+    negatives: int = 32
+    tolerance: float = 0.0
+    draw_ridge: float = 0.01
+    most_draws: int = 100_000
+
+
+class PatchSource(Protocol):
+    """The patches of a layer's scaled input, and the classes of the images they come from.
+
+    Attributes
+    ----------
+    channels, size : int
+        A patch has ``channels·size·size`` numbers.
+    images, rows, columns : int
+        A patch is named by its image and its top-left pixel: ``rows·columns`` of them per image.
+    labels : Tensor of int64, shape (images,)
+        On the CPU. A patch's label is its image's class (appendix A.3).
+    """
+
+    channels: int
+    size: int
+    images: int
+    rows: int
+    columns: int
+    labels: Tensor
+
+    def covariance(self) -> Tensor:
+        """Return the patch covariance, float64, shape (M, M)."""
+        ...
+
+    def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        """Return the named patches, float64, shape (samples, M)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Filters as rows.
+
+    Attributes
+    ----------
+    weights : Tensor, shape (count, M)
+        Unit norm, so that the filters of different banks speak equally loudly.
+    bias : Tensor, shape (count,)
+    """
+
+    weights: Tensor
+    bias: Tensor
+
+    def unit_norm(self) -> Filters:
+        """Return the filters scaled to unit norm, their bias with them; a zero filter stays zero."""
+        norm = self.weights.norm(dim=1)
+        inverse = torch.where(norm > 0, 1 / norm, 0)
+        return Filters(self.weights * inverse[:, None], self.bias * inverse)
+
+
+FilterBank = Callable[[PatchSource, int, torch.Generator, BankOptions], Filters]

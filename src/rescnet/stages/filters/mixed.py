@@ -1,0 +1,63 @@
+"""Mixtures of banks: "50 % of the supervised stacked-LDA filters with 50 % of the unsupervised PCA filters"."""
+
+from __future__ import annotations
+
+import torch
+
+from . import pca, stacked_lda  # noqa: F401  (they register themselves)
+from .interface import BankOptions, Filters, PatchSource
+from .registry import find_bank
+
+
+def parse_mixture(mixture: str) -> list[tuple[float, str]]:
+    """Read a mixture: bank names joined by ``+``, each with a weight before it if they are not equal.
+
+    Examples
+    --------
+    >>> parse_mixture("pca + stacked-lda")
+    [(0.5, 'pca'), (0.5, 'stacked-lda')]
+    >>> parse_mixture("3 pca + 1 stacked-lda")
+    [(0.75, 'pca'), (0.25, 'stacked-lda')]
+    """
+    parts = []
+    for term in mixture.split("+"):
+        words = term.split()
+        try:
+            weight = float(words[0]) if len(words) == 2 else 1.0
+        except ValueError:
+            weight = -1.0
+        if len(words) not in (1, 2) or not 0 < weight < float("inf"):
+            raise ValueError(
+                f"the filter bank {mixture!r} cannot be read: write it as 'pca' or '3 pca + 1 stacked-lda'."
+            )
+        find_bank(words[-1])
+        parts.append((weight, words[-1]))
+    total = sum(weight for weight, _ in parts)
+    return [(weight / total, name) for weight, name in parts]
+
+
+def share_out(count: int, weights: list[float]) -> list[int]:
+    """Divide ``count`` filters by weight, largest remainders first, so that they add up."""
+    exact = [count * weight for weight in weights]
+    whole = [int(share) for share in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda index: whole[index] - exact[index])
+    for index in by_remainder[: count - sum(whole)]:
+        whole[index] += 1
+    return whole
+
+
+def learn_filters(
+    mixture: str, source: PatchSource, count: int, generator: torch.Generator, options: BankOptions
+) -> Filters:
+    """Learn ``count`` filters from the patches, by a bank or a mixture of banks in the order written."""
+    parts = parse_mixture(mixture)
+    learnt = [
+        find_bank(name)(source, share, generator, options)
+        for share, (_, name) in zip(share_out(count, [weight for weight, _ in parts]), parts, strict=True)
+        if share > 0
+    ]
+    device = learnt[0].weights.device
+    return Filters(
+        torch.cat([filters.weights.to(device) for filters in learnt]),
+        torch.cat([filters.bias.to(device) for filters in learnt]),
+    )

@@ -1,0 +1,112 @@
+"""Stacked-LDA filters (appendix A, Algorithm 2): discriminants between a few patches of one class and a few others.
+
+A draw picks a class, 2 patches of it and 32 of the others, and fits an LDA between the two. If the LDA tells its own
+patches apart (error ≤ tolerance; the paper's ``<`` would never be true at its tolerance of zero), its weights become a
+filter and its constant the filter's bias. Draws are independent, so thousands are made and solved at once.
+"""
+
+from __future__ import annotations
+
+from math import ceil, log
+
+import torch
+from torch import Tensor
+
+from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .registry import register_bank
+
+LEAST_BATCH, MOST_BATCH = 32, 4096
+
+
+@register_bank("stacked-lda")
+def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
+    """Return the first ``count`` discriminants accepted, in the order they were drawn."""
+    weights: list[Tensor] = []
+    bias: list[Tensor] = []
+    found = drawn = 0
+    varied = False
+    batch = min(MOST_BATCH, max(LEAST_BATCH, ceil(1.5 * count)))
+    while found < count:
+        if drawn >= options.most_draws:
+            if not varied:  # all patches are equal: no discriminant exists, and none is needed
+                dimension = source.channels * source.size**2
+                return Filters(torch.zeros(count, dimension).double(), torch.zeros(count).double())
+            raise NotEnoughFiltersError(
+                f"only {found} of {count} stacked-LDA filters were found in {drawn} draws: raise the tolerance "
+                f"(now {options.tolerance:g}), lower negatives (now {options.negatives}), or ask for fewer."
+            )
+        draw = min(batch, options.most_draws - drawn)
+        patches = draw_patches(source, draw, generator, options)
+        w, b, error = discriminate(patches, options)
+        accepted = error <= options.tolerance
+        varied = varied or bool((patches != patches[:1, :1]).any())
+        weights.append(w[accepted])
+        bias.append(b[accepted])
+        found, drawn = found + int(accepted.sum()), drawn + draw
+        batch = min(MOST_BATCH, 2 * batch)
+    return Filters(torch.cat(weights)[:count], torch.cat(bias)[:count]).unit_norm()
+
+
+def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, options: BankOptions) -> Tensor:
+    """Draw patches for many discriminants: the positives of each first, shape (draws, positives + negatives, M)."""
+    order = source.labels.argsort(stable=True)  # images by class
+    sizes = source.labels.bincount()
+    classes = sizes.nonzero()[:, 0]
+    starts = sizes.cumsum(0) - sizes
+    chosen = classes[torch.randint(len(classes), (draws, 1), generator=generator)]  # one class a draw
+    size, start = sizes[chosen], starts[chosen]
+
+    def pick(samples: int, among: Tensor) -> Tensor:
+        """Return uniform integers below ``among`` (draws, 1), shape (draws, samples)."""
+        uniform = torch.rand(draws, samples, generator=generator, dtype=torch.float64)
+        return torch.minimum((uniform * among).long(), among - 1)
+
+    positive = start + pick(options.positives, size)
+    negative = pick(options.negatives, len(order) - size)
+    negative = torch.where(negative < start, negative, negative + size)  # skip the chosen class
+    image = order[torch.cat([positive, negative], dim=1)].flatten()
+    row = torch.randint(source.rows, image.shape, generator=generator)
+    column = torch.randint(source.columns, image.shape, generator=generator)
+    patches = source.gather(image, row, column)
+    return patches.view(draws, -1, patches.shape[1])
+
+
+def discriminate(patches: Tensor, options: BankOptions) -> tuple[Tensor, Tensor, Tensor]:
+    """Fit one LDA a draw.
+
+    Parameters
+    ----------
+    patches : Tensor, shape (draws, positives + negatives, M)
+
+    Returns
+    -------
+    weights : Tensor, shape (draws, M)
+    bias : Tensor, shape (draws,)
+    error : Tensor, shape (draws,)
+        Share of the draw's own patches on the wrong side.
+    """
+    ahead, behind = patches[:, : options.positives], patches[:, options.positives :]
+    mean_ahead, mean_behind = ahead.mean(1), behind.mean(1)
+    centred = torch.cat([ahead - mean_ahead[:, None], behind - mean_behind[:, None]], dim=1)
+    weights = _within_solve(centred, mean_ahead - mean_behind, options.draw_ridge)
+    midpoint = (mean_ahead + mean_behind) / 2
+    bias = log(options.positives / options.negatives) - (weights * midpoint).sum(1)
+    scores = (patches @ weights[..., None])[..., 0] + bias[:, None]
+    wrong = torch.cat([scores[:, : options.positives] <= 0, scores[:, options.positives :] > 0], dim=1)
+    return weights, bias, wrong.double().mean(1)
+
+
+def _within_solve(centred: Tensor, difference: Tensor, ridge: float) -> Tensor:
+    """Return (ZᵀZ/n + γI)⁻¹ m for each draw, in the smaller of M and n dimensions (Woodbury), shape (draws, M)."""
+    _, n, dimension = centred.shape
+    gamma = ridge * centred.square().sum((1, 2)) / (n * dimension)
+    gamma = gamma.clamp_min(torch.finfo(centred.dtype).tiny ** 0.5)[:, None]
+    if dimension <= n:
+        scatter = centred.transpose(1, 2) @ centred / n
+        scatter.diagonal(dim1=1, dim2=2).add_(gamma)
+        solution: Tensor = torch.linalg.solve(scatter, difference)
+        return solution
+    inner = centred @ centred.transpose(1, 2)
+    inner.diagonal(dim1=1, dim2=2).add_(n * gamma)
+    projected: Tensor = torch.linalg.solve(inner, (centred @ difference[..., None])[..., 0])
+    return (difference - (projected[:, None] @ centred)[:, 0]) / gamma

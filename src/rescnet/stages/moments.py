@@ -1,0 +1,95 @@
+"""Stage 7, first half: the streamed sums from which every head is solved.
+
+For features f (D numbers) and targets z (K numbers: a one-hot group, or a residual) of each image::
+
+    n = Σ 1      Σ f      G = Σ f fᵀ      Σ z      Σ z fᵀ
+
+All are sums over images: they add over chunks and over workers, and no feature matrix is needed to have them. Features
+are shifted by a typical one before they are summed (no scatter notices), so that float32 sums do not cancel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Moments:
+    """Sums over images of features and targets.
+
+    Attributes
+    ----------
+    shift : Tensor, shape (D,)
+        Subtracted from every feature vector before it is summed.
+    count : int
+    total : Tensor, shape (D,)
+        Σ (f - shift).
+    gram : Tensor, shape (D, D)
+        Σ (f - shift)(f - shift)ᵀ.
+    target_total : Tensor, shape (K,)
+        Σ z.
+    cross : Tensor, shape (K, D)
+        Σ z (f - shift)ᵀ.
+    """
+
+    shift: Tensor
+    count: int
+    total: Tensor
+    gram: Tensor
+    target_total: Tensor
+    cross: Tensor
+
+    @staticmethod
+    def zeros(shift: Tensor, targets: int) -> Moments:
+        """Return empty sums for features like ``shift`` (D,) and ``targets`` target columns."""
+        size = len(shift)
+        return Moments(
+            shift=shift,
+            count=0,
+            total=shift.new_zeros(size),
+            gram=shift.new_zeros(size, size),
+            target_total=shift.new_zeros(targets),
+            cross=shift.new_zeros(targets, size),
+        )
+
+    def add(self, features: Tensor, targets: Tensor) -> None:
+        """Add a chunk: ``features`` (n, D), ``targets`` (n, K)."""
+        shifted = features - self.shift
+        self.count += len(features)
+        self.total += shifted.sum(0)
+        self.gram.addmm_(shifted.T, shifted)
+        self.target_total += targets.sum(0)
+        self.cross.addmm_(targets.T, shifted)
+
+    @property
+    def mean_offset(self) -> Tensor:
+        """The mean feature, less the shift, shape (D,)."""
+        return self.total / self.count
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean feature, shape (D,)."""
+        return self.shift + self.mean_offset
+
+    def scatter(self) -> Tensor:
+        """Return the total scatter S, the covariance of all features about their mean (divided by n), shape (D, D)."""
+        return (self.gram / self.count).addr_(self.mean_offset, self.mean_offset, alpha=-1)
+
+    def variances(self) -> Tensor:
+        """Return the diagonal of the scatter, zero where it is no more than rounding, shape (D,)."""
+        mean_square = self.gram.diagonal() / self.count
+        variances = mean_square - self.mean_offset.square()
+        eps = torch.finfo(variances.dtype).eps
+        floor = 32 * eps * mean_square + (4 * eps * self.shift).square()
+        return torch.where(variances > floor, variances, 0)
+
+    def centred_cross(self) -> Tensor:
+        """Return Σ z (f - mean)ᵀ / n, shape (K, D)."""
+        return (self.cross / self.count).addr_(self.target_total / self.count, self.mean_offset, alpha=-1)
+
+    def with_targets(self, columns: slice) -> Moments:
+        """Return the same sums with only some target columns; nothing is copied."""
+        return replace(self, target_total=self.target_total[columns], cross=self.cross[columns])

@@ -1,0 +1,66 @@
+"""Stage 2: k×k patches at a stride of one pixel, and their moments (section 2.3.1).
+
+Patches are vectors of ``channels·k·k`` numbers, channel by channel, each row by row: the order in which a filter
+``(channels, k, k)`` is flattened, so that an eigenvector reshapes into a filter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+from torch.nn import functional as F
+
+Centring = Literal["mean-patch", "each-patch"]
+
+
+def extract_patches(x: Tensor, size: int) -> Tensor:
+    """Return all valid patches of ``x`` (n, c, h, w), shape (n, (h-k+1)·(w-k+1), c·k·k)."""
+    return F.unfold(x, size).transpose(1, 2)
+
+
+def gather_patches(x: Tensor, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
+    """Return the patches with top-left pixel (row, column) of the given images, shape (samples, c, k, k).
+
+    The window view costs nothing: only the patches asked for are copied.
+    """
+    windows = x.unfold(2, size, 1).unfold(3, size, 1)  # (n, c, h-k+1, w-k+1, k, k), a view
+    return windows[image, :, row, column]
+
+
+def remove_patch_means(patches: Tensor, channels: int) -> Tensor:
+    """Subtract from each patch its own mean per channel, as PCANet does; ``patches`` is (..., c·k·k)."""
+    by_channel = patches.reshape(*patches.shape[:-1], channels, -1)
+    return (by_channel - by_channel.mean(-1, keepdim=True)).flatten(-2)
+
+
+@dataclass(frozen=True)
+class PatchMoments:
+    """Sums over patches. They add: over chunks of images, and over workers.
+
+    Attributes
+    ----------
+    count : int
+    total : Tensor, shape (M,)
+    outer : Tensor, shape (M, M)
+        Σ p pᵀ.
+    """
+
+    count: int
+    total: Tensor
+    outer: Tensor
+
+    @staticmethod
+    def of(patches: Tensor) -> PatchMoments:
+        """Return the sums over ``patches`` (..., M), accumulated in float64."""
+        flat = patches.flatten(0, -2)
+        return PatchMoments(len(flat), flat.sum(0).double(), (flat.T @ flat).double())
+
+    def __add__(self, other: PatchMoments) -> PatchMoments:
+        return PatchMoments(self.count + other.count, self.total + other.total, self.outer + other.outer)
+
+    def covariance(self) -> Tensor:
+        """Return the covariance about the mean patch, P̄ P̄ᵀ / count in the paper's symbols, shape (M, M)."""
+        mean = self.total / self.count
+        return self.outer / self.count - mean[:, None] * mean

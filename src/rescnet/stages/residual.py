@@ -1,0 +1,57 @@
+"""Stage 8: the residual mechanism (section 2.3.3, Algorithm 1): residual → labels and signs; update; learning rate."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def residual(one_hot: Tensor, output: Tensor, ceiling: float) -> Tensor:
+    """Return R = λY - Ỹ (equation 5), shape (n, classes); λ is the ``ceiling``."""
+    return ceiling * one_hot - output
+
+
+def labels_and_signs(residuals: Tensor) -> tuple[Tensor, Tensor]:
+    """Return each image's new label T and sign s (equations 6 and 7).
+
+    Returns
+    -------
+    labels : Tensor of int64, shape (n,)
+        The class with the largest absolute residual; the first of several equal ones.
+    positive : Tensor of bool, shape (n,)
+        Whether that residual is positive (s = +1: add) or negative (s = -1: subtract). Zero counts as positive.
+    """
+    labels = residuals.abs().argmax(1)
+    return labels, residuals.gather(1, labels[:, None])[:, 0] >= 0
+
+
+def signed_one_hot(labels: Tensor, positive: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+    """Return which of the 2C groups each image is in: C positive classes, then C negative ones, shape (n, 2C)."""
+    groups = torch.where(positive, labels, labels + classes)
+    return torch.nn.functional.one_hot(groups, 2 * classes).to(dtype)
+
+
+def compensate(
+    output: Tensor,
+    rate: float,
+    positive_share: float,
+    positive: Tensor,
+    negative_share: float,
+    negative: Tensor,
+) -> Tensor:
+    """Return Ỹ⁽ⁱ⁾ = Ỹ⁽ⁱ⁻¹⁾ + α [n_p/N · Ỹ_p - n_n/N · Ỹ_n] (equations 8 and 11)."""
+    return output + rate * (positive_share * positive - negative_share * negative)
+
+
+def learning_rate(layer: int, initial: float, drop: float = 0.1, every: int = 10, floor: float = 0.0) -> float:
+    """Return α of a layer (counted from 1): dropped by ``drop`` every ``every`` layers, never below ``floor`` (eq. 13).
+
+    The paper "stopped reducing the learning rate when it reached 0.387", which is 0.9⁹: a drop that would go below the
+    floor is not made.
+    """
+    rate = initial
+    for _ in range((layer - 1) // every if every > 0 else 0):
+        if rate * (1 - drop) < floor:
+            break
+        rate *= 1 - drop
+    return rate

@@ -1,0 +1,133 @@
+"""The slow, obvious references: loops that read like the paper's sentences, in float64."""
+
+from __future__ import annotations
+
+from math import ceil, floor, log
+
+import numpy as np
+
+
+def patches(x, k):
+    """(n, c, h, w) → list of vectors, image by image, row by row."""
+    n, _, h, w = x.shape
+    return [
+        [x[i, :, r : r + k, q : q + k].ravel() for r in range(h - k + 1) for q in range(w - k + 1)] for i in range(n)
+    ]
+
+
+def covariance(vectors):
+    vectors = np.asarray(vectors)
+    mean = vectors.mean(0)
+    total = np.zeros((len(mean), len(mean)))
+    for v in vectors:
+        total += np.outer(v - mean, v - mean)
+    return total / len(vectors)
+
+
+def convolve(x, weights, bias):
+    """Cross-correlation, zero padding, same size; an even filter reaches one pixel further down and right."""
+    n, c, h, w = x.shape
+    d, _, k, _ = weights.shape
+    before = (k - 1) // 2
+    out = np.zeros((n, d, h, w))
+    for i in range(n):
+        for s in range(d):
+            for y in range(h):
+                for q in range(w):
+                    total = bias[s]
+                    for ch in range(c):
+                        for a in range(k):
+                            for b in range(k):
+                                yy, xx = y + a - before, q + b - before
+                                if 0 <= yy < h and 0 <= xx < w:
+                                    total += x[i, ch, yy, xx] * weights[s, ch, a, b]
+                    out[i, s, y, q] = total
+    return out
+
+
+def second_order(maps, block, stride, z_score, diagonal):
+    """(n, d, h, w) → (n, block rows, block columns, pairs): z-score each block, covariance, upper triangle."""
+    n, d, h, w = maps.shape
+    (r, c), (sy, sx) = block, stride
+    out = []
+    for i in range(n):
+        grid = []
+        for top in range(0, h - r + 1, sy):
+            line = []
+            for left in range(0, w - c + 1, sx):
+                x = maps[i, :, top : top + r, left : left + c].reshape(d, r * c).T  # rc × d
+                z = np.zeros_like(x)
+                if z_score == "channel":
+                    for ch in range(d):
+                        sigma = x[:, ch].std()
+                        if sigma > 1e-12:
+                            z[:, ch] = (x[:, ch] - x[:, ch].mean()) / sigma
+                elif x.std() > 1e-12:
+                    z = (x - x.mean()) / x.std()
+                z = z - z.mean(0)
+                cov = z.T @ z / (r * c)
+                line.append([cov[a, b] for a in range(d) for b in range(a if diagonal else a + 1, d)])
+            grid.append(line)
+        out.append(grid)
+    return np.array(out)
+
+
+def pyramid_official(blocks, map_size, block, stride, levels, reduction):
+    """PCANet's binning; empty cells left out. (n, R, C, pairs) → (n, cells·pairs)."""
+    n, rows, columns, _ = blocks.shape
+    cells = []
+    for p in levels:
+        for cy in range(1, p + 1):
+            for cx in range(1, p + 1):
+                members = [
+                    blocks[:, a, b]
+                    for a in range(rows)
+                    for b in range(columns)
+                    if ceil((ceil(block[0] / 2) + stride[0] * a) / (map_size[0] / p)) == cy
+                    and ceil((ceil(block[1] / 2) + stride[1] * b) / (map_size[1] / p)) == cx
+                ]
+                if members:
+                    cells.append(np.max(members, 0) if reduction == "max" else np.mean(members, 0))
+    return np.stack(cells, 1).reshape(n, -1)
+
+
+def pyramid_adaptive(blocks, levels, reduction):
+    n, rows, columns, _ = blocks.shape
+    cells = []
+    for p in levels:
+        for cy in range(p):
+            for cx in range(p):
+                part = blocks[
+                    :,
+                    floor(cy * rows / p) : ceil((cy + 1) * rows / p),
+                    floor(cx * columns / p) : ceil((cx + 1) * columns / p),
+                ]
+                cells.append(part.max((1, 2)) if reduction == "max" else part.mean((1, 2)))
+    return np.stack(cells, 1).reshape(n, -1)
+
+
+def binary_lda(features, is_member, ridge, prior=True):
+    """Log-odds of membership: pooled within covariance + ridge·I, inverted outright. Returns (weights, bias)."""
+    one, zero = features[is_member], features[~is_member]
+    m1, m0 = one.mean(0), zero.mean(0)
+    within = np.zeros((features.shape[1],) * 2)
+    for rows, mean in ((one, m1), (zero, m0)):
+        for f in rows:
+            within += np.outer(f - mean, f - mean)
+    within = within / len(features) + ridge * np.eye(features.shape[1])
+    weights = np.linalg.inv(within) @ (m1 - m0)
+    bias = -0.5 * weights @ (m1 + m0)
+    if prior:
+        bias += log(len(one) / len(zero))
+    return weights, bias
+
+
+def residual_step(labels, output, ceiling):
+    """New label and sign of each image (equations 5 to 7)."""
+    new, signs = [], []
+    for label, row in zip(labels, output, strict=True):
+        r = [ceiling * (c == label) - row[c] for c in range(len(row))]
+        worst = max(range(len(r)), key=lambda c: abs(r[c]))
+        new.append(worst)
+        signs.append(1 if r[worst] >= 0 else -1)
+    return np.array(new), np.array(signs)

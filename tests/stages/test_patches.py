@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import naive
+import numpy as np
+import pytest
+import torch
+
+from rescnet.stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_patches_match_the_loop(k, generator, dtype):
+    x = torch.randn(3, 2, 6, 5, generator=generator, dtype=dtype)
+    assert np.array_equal(extract_patches(x, k).numpy(), np.array(naive.patches(x.numpy(), k)))
+
+
+def test_gathered_patches_are_the_named_ones(generator):
+    x = torch.randn(4, 3, 6, 7, generator=generator)
+    image, row, column = torch.tensor([0, 3, 3, 1]), torch.tensor([0, 4, 2, 1]), torch.tensor([5, 0, 3, 1])
+    found = gather_patches(x, 2, image, row, column)
+    for s in range(4):
+        i, r, c = int(image[s]), int(row[s]), int(column[s])
+        assert torch.equal(found[s], x[i, :, r : r + 2, c : c + 2])
+
+
+def test_covariance_matches_the_loop_whole_and_in_chunks(generator):
+    x = torch.randn(5, 2, 6, 6, generator=generator, dtype=torch.float64) + 3
+    vectors = [v for image in naive.patches(x.numpy(), 3) for v in image]
+    expected = naive.covariance(vectors)
+    whole = PatchMoments.of(extract_patches(x, 3))
+    chunked = PatchMoments.of(extract_patches(x[:2], 3)) + PatchMoments.of(extract_patches(x[2:], 3))
+    assert whole.count == chunked.count == 5 * 16
+    np.testing.assert_allclose(whole.covariance().numpy(), expected, atol=1e-12)
+    np.testing.assert_allclose(chunked.covariance().numpy(), expected, atol=1e-12)
+
+
+def test_each_patch_loses_its_mean_per_channel(generator):
+    patches = torch.randn(4, 3 * 9, generator=generator)
+    centred = remove_patch_means(patches, channels=3)
+    for p in range(4):
+        for c in range(3):
+            part = patches[p, 9 * c : 9 * c + 9]
+            torch.testing.assert_close(centred[p, 9 * c : 9 * c + 9], part - part.mean())
