@@ -1,0 +1,224 @@
+"""The public sets: where each comes from, its checksums, and the files its authors' layout consists of.
+
+Nothing here reads an image or opens a connection: these are tables. Addresses and MD5 sums are those the
+authors publish (for MNIST, whose own page no longer serves files, the mirror torchvision uses).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+LayoutFormat = Literal["idx", "cifar-binary", "cifar-python", "tiny-imagenet"]
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file to download: its address, what it must be, and where under the root it goes."""
+
+    url: str
+    md5: str
+    size: int
+    """Bytes."""
+    target: str
+    """Path under the root."""
+    unpacks_to: str | None = None
+    """The folder this archive holds, which goes under the root; None for a file used as it is."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files one version of a set consists of, relative to `folder`."""
+
+    format: LayoutFormat
+    folder: str
+    """Path under the root."""
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """Files that name the classes."""
+    coarse_labels: bool = False
+    """Each image has a coarse label before its fine one (CIFAR-100); the fine one is used."""
+
+    def missing(self, root: Path) -> list[str]:
+        """Files of this layout that are not under `root`; idx files may be there as they are or gzipped."""
+        folder = root / self.folder
+        endings = ("", ".gz") if self.format == "idx" else ("",)
+        return [
+            name
+            for name in self.train + self.test + self.names
+            if not any((folder / (name + ending)).exists() for ending in endings)
+        ]
+
+
+@dataclass(frozen=True)
+class PublicSet:
+    """One public set. `downloads` bring the first of `layouts`; any complete layout will do."""
+
+    name: str
+    classes: int
+    shape: tuple[int, int, int]
+    """One image, (c, h, w)."""
+    n_train: int
+    n_test: int
+    layouts: tuple[Layout, ...] = ()
+    downloads: tuple[RemoteFile, ...] = ()
+    class_names: tuple[str, ...] | None = None
+    """None where the set's own files name the classes."""
+
+
+_TEN_DIGITS = tuple("0123456789")
+_GARMENTS = (
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
+)
+
+
+def _idx_layout(folder: str) -> Layout:
+    return Layout(
+        "idx",
+        folder,
+        train=("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
+        test=("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
+    )
+
+
+def _idx_files(address: str, layout: Layout, *sums: tuple[str, int]) -> tuple[RemoteFile, ...]:
+    return tuple(
+        RemoteFile(f"{address}{name}.gz", md5, size, f"{layout.folder}/{name}.gz")
+        for name, (md5, size) in zip(layout.train + layout.test, sums, strict=True)
+    )
+
+
+_MNIST = _idx_layout("MNIST/raw")
+_FASHION = _idx_layout("FashionMNIST/raw")
+_TORONTO = "https://www.cs.toronto.edu/~kriz/"
+_CIFAR10_BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
+
+_ALL = (
+    PublicSet("digits", 10, (1, 8, 8), 1797, 0, class_names=_TEN_DIGITS),
+    PublicSet(
+        "mnist",
+        10,
+        (1, 28, 28),
+        60_000,
+        10_000,
+        layouts=(_MNIST,),
+        downloads=_idx_files(
+            "https://ossci-datasets.s3.amazonaws.com/mnist/",
+            _MNIST,
+            ("f68b3c2dcbeaaa9fbdd348bbdeb94873", 9_912_422),
+            ("d53e105ee54ea40749a09fcbcd1e9432", 28_881),
+            ("9fb629c4189551a2d022fa330f9573f3", 1_648_877),
+            ("ec29112dd5afa0611ce80d1b7f02629c", 4_542),
+        ),
+        class_names=_TEN_DIGITS,
+    ),
+    PublicSet(
+        "fashion-mnist",
+        10,
+        (1, 28, 28),
+        60_000,
+        10_000,
+        layouts=(_FASHION,),
+        downloads=_idx_files(
+            "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+            _FASHION,
+            ("8d4fb7e6c68d591d4c3dfef9ec88bf0d", 26_421_880),
+            ("25c81989df183df01b3e8a0aad5dffbe", 29_515),
+            ("bef4ecab320f06d8554ea6380940ec79", 4_422_102),
+            ("bb300cfdad3c16e7a12a480ee83cd310", 5_148),
+        ),
+        class_names=_GARMENTS,
+    ),
+    PublicSet(
+        "cifar10",
+        10,
+        (3, 32, 32),
+        50_000,
+        10_000,
+        layouts=(
+            Layout(
+                "cifar-binary",
+                "cifar-10-batches-bin",
+                train=tuple(f"{batch}.bin" for batch in _CIFAR10_BATCHES),
+                test=("test_batch.bin",),
+                names=("batches.meta.txt",),
+            ),
+            Layout("cifar-python", "cifar-10-batches-py", _CIFAR10_BATCHES, ("test_batch",), ("batches.meta",)),
+        ),
+        downloads=(
+            RemoteFile(
+                f"{_TORONTO}cifar-10-binary.tar.gz",
+                "c32a1d4ab5d03f1284b67883e8d87530",
+                170_052_171,
+                "cifar-10-binary.tar.gz",
+                unpacks_to="cifar-10-batches-bin",
+            ),
+        ),
+    ),
+    PublicSet(
+        "cifar100",
+        100,
+        (3, 32, 32),
+        50_000,
+        10_000,
+        layouts=(
+            Layout(
+                "cifar-binary",
+                "cifar-100-binary",
+                train=("train.bin",),
+                test=("test.bin",),
+                names=("fine_label_names.txt",),
+                coarse_labels=True,
+            ),
+            Layout("cifar-python", "cifar-100-python", ("train",), ("test",), ("meta",), coarse_labels=True),
+        ),
+        downloads=(
+            RemoteFile(
+                f"{_TORONTO}cifar-100-binary.tar.gz",
+                "03b5dce01913d631647c71ecec9e9cb8",
+                168_513_733,
+                "cifar-100-binary.tar.gz",
+                unpacks_to="cifar-100-binary",
+            ),
+        ),
+    ),
+    PublicSet(
+        "tiny-imagenet",
+        200,
+        (3, 64, 64),
+        100_000,
+        10_000,
+        layouts=(
+            Layout(
+                "tiny-imagenet",
+                "tiny-imagenet-200",
+                train=("train",),
+                test=("val/images", "val/val_annotations.txt"),
+                names=("wnids.txt", "words.txt"),
+            ),
+        ),
+        downloads=(
+            RemoteFile(
+                "http://cs231n.stanford.edu/tiny-imagenet-200.zip",
+                "90528d7ca1a48142e341f4ef8d21d0de",
+                248_100_043,
+                "tiny-imagenet-200.zip",
+                unpacks_to="tiny-imagenet-200",
+            ),
+        ),
+    ),
+)
+
+PUBLIC_SETS: dict[str, PublicSet] = {public_set.name: public_set for public_set in _ALL}
+"""Every public set by name, smallest first. `digits` comes with scikit-learn and has no files of ours."""

@@ -1,0 +1,153 @@
+"""Your own arrays: a ``.npz`` file, as ``numpy.savez`` writes it, with images and labels."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import DataError
+from .image_set import Dataset, Images, ImageSet, Labels
+
+Arrays = dict[str, npt.NDArray[Any]]
+_IMAGES_KEYS = ("images", "x", "x_train")
+_LABELS_KEYS = ("labels", "y", "y_train")
+_KNOWN_KEYS = (*_IMAGES_KEYS, *_LABELS_KEYS, "x_val", "y_val", "x_test", "y_test", "class_names")
+
+
+def read_npz(path: Path) -> Dataset:
+    """Read a ``.npz`` file.
+
+    Parameters
+    ----------
+    path : Path
+        Holds ``images`` (or ``x``, or ``x_train``) and ``labels`` (or ``y``, or ``y_train``), and where
+        wanted ``x_val`` and ``y_val``, ``x_test`` and ``y_test``, and ``class_names``.
+
+        Images have shape (n, h, w), (n, h, w, c) or (n, c, h, w) with c of 1 or 3; where the last two could
+        both be meant, channels come last. uint8 and float32 stay; other floats become float32, other
+        whole numbers must be in 0..255. Labels are whole numbers or strings. With ``class_names`` they
+        are indices into it, or its members; without, the classes are the training labels, sorted.
+
+    Raises
+    ------
+    DataError
+        If an array is missing, unknown, pickled, or of a shape or type other than these.
+    """
+    arrays = _load_arrays(path)
+    images_key, labels_key = _only_one(path, arrays, _IMAGES_KEYS), _only_one(path, arrays, _LABELS_KEYS)
+    keys = {"train": (images_key, labels_key), "validation": ("x_val", "y_val"), "test": ("x_test", "y_test")}
+    labels = {split: _flat_labels(path, y, arrays[y]) for split, (_, y) in keys.items() if y in arrays}
+    names, classes = _classes(path, labels["train"], arrays.get("class_names"))
+    splits: dict[str, ImageSet] = {}
+    for split, (x, y) in keys.items():
+        if (x in arrays) != (y in arrays):
+            raise DataError(f"{path} has only one of {x} and {y}: store both or neither.")
+        if x not in arrays:
+            continue
+        if len(arrays[x]) != len(labels[split]) or not len(labels[split]):
+            raise DataError(f"{path} has {len(arrays[x])} images in {x} but {len(labels[split])} labels in {y}.")
+        splits[split] = ImageSet(_to_images(path, x, arrays[x]), _to_indices(path, y, labels[split], classes), names)
+    return Dataset(path.stem, splits["train"], splits.get("validation"), splits.get("test"))
+
+
+def _load_arrays(path: Path) -> Arrays:
+    try:
+        with path.open("rb") as file:  # ours to close, where numpy refuses what is in it
+            stored = np.load(file, allow_pickle=False)
+            if not isinstance(stored, np.lib.npyio.NpzFile):
+                raise DataError(f"{path} holds a single array: store images and labels with numpy.savez.")
+            if unknown := sorted(set(stored.files) - set(_KNOWN_KEYS)):
+                raise DataError(f"{path} has an array {unknown[0]!r}: the names read are {', '.join(_KNOWN_KEYS)}.")
+            return {key: np.atleast_1d(stored[key]) for key in stored.files}
+    except DataError:
+        raise
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(f"{path} cannot be read as a .npz file ({error}): write it with numpy.savez.") from error
+
+
+def _only_one(path: Path, arrays: Arrays, keys: tuple[str, ...]) -> str:
+    present = [key for key in keys if key in arrays]
+    if len(present) != 1:
+        found = " and ".join(present) if present else ", ".join(arrays) or "nothing"
+        raise DataError(f"{path} has {found}: store exactly one of {', '.join(keys)}.")
+    return present[0]
+
+
+def _to_images(path: Path, key: str, array: npt.NDArray[Any]) -> Images:
+    """Bring an array to (n, c, h, w), uint8 or float32."""
+    if array.ndim == 3:
+        images = array[:, np.newaxis]
+    elif array.ndim == 4 and array.shape[3] in (1, 3):
+        images = array.transpose(0, 3, 1, 2)
+    elif array.ndim == 4 and array.shape[1] in (1, 3):
+        images = array
+    else:
+        hint = ""
+        if array.ndim == 4:
+            hint = f", and was understood as channels last with {array.shape[3]} channels"
+        if array.ndim == 4 and array.shape[3] == 4:
+            hint += " (drop transparency with x[..., :3])"
+        raise DataError(
+            f"{path}: {key} has shape {array.shape}{hint}: expected (n, h, w), (n, h, w, c) or (n, c, h, w) "
+            "with c of 1 or 3."
+        )
+    return np.ascontiguousarray(_to_pixels(path, key, images))
+
+
+def _to_pixels(path: Path, key: str, images: npt.NDArray[Any]) -> Images:
+    if images.dtype.kind == "b":
+        return images.astype(np.uint8) * np.uint8(255)
+    if images.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            narrow = images.astype(np.float32)
+        if not np.isfinite(narrow).all():
+            raise DataError(f"{path}: {key} has values that are not finite in float32: clean it first.")
+        return narrow
+    if images.dtype.kind not in "iu":
+        raise DataError(f"{path}: {key} is of type {images.dtype}: store images as uint8 or float32.")
+    if images.dtype != np.uint8 and images.size and (images.min() < 0 or images.max() > 255):
+        raise DataError(
+            f"{path}: {key} is {images.dtype} with values from {images.min()} to {images.max()}: "
+            "scale it to 0..255, or store it as float32."
+        )
+    return images.astype(np.uint8)
+
+
+def _flat_labels(path: Path, key: str, labels: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Check that labels are whole numbers or strings, (n,) or (n, 1), and flatten them; bytes become text."""
+    if labels.dtype.kind not in "biuUS":
+        raise DataError(f"{path}: {key} is of type {labels.dtype}: labels are whole numbers or strings.")
+    if labels.ndim != 1 and labels.shape[1:] != (1,):
+        raise DataError(f"{path}: {key} has shape {labels.shape}: expected (n,); take the argmax of one-hot labels.")
+    flat = labels.reshape(-1)
+    return np.char.decode(flat, "utf-8", "replace") if flat.dtype.kind == "S" else flat
+
+
+def _classes(
+    path: Path, train_labels: npt.NDArray[Any], class_names: npt.NDArray[Any] | None
+) -> tuple[tuple[str, ...], npt.NDArray[Any]]:
+    """Name the classes, and give what stands for each in the labels, in the same order."""
+    if class_names is None:
+        classes = np.unique(train_labels)
+        return tuple(str(value) for value in classes), classes
+    names = _flat_labels(path, "class_names", class_names).astype(str)
+    if len(set(names.tolist())) != len(names):
+        raise DataError(f"{path}: class_names has the same name twice.")
+    return tuple(names.tolist()), names if train_labels.dtype.kind == "U" else np.arange(len(names))
+
+
+def _to_indices(path: Path, key: str, labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Labels:
+    """Replace each label by the position in `classes` of the value equal to it."""
+    index_of = {value: index for index, value in enumerate(classes.tolist())}
+    values, inverse = np.unique(labels, return_inverse=True)
+    if unknown := [value for value in values.tolist() if value not in index_of]:
+        raise DataError(
+            f"{path}: {key} has the label {unknown[0]!r}, which is none of the {len(classes)} classes: "
+            f"{', '.join(str(value) for value in classes[:10].tolist())}{', …' if len(classes) > 10 else ''}."
+        )
+    return np.array([index_of[value] for value in values.tolist()], np.int64)[inverse]

@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from data.official_files import cifar_record, python2_pickle
+
+from rescnet.data import DataError, load
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (6, 32, 32, 3), np.uint8)  # as one looks at them: rows, columns, RGB
+PLANES = IMAGES.transpose(0, 3, 1, 2)
+LABELS = [3, 9, 0, 1, 8, 5]
+TEN_NAMES = [f"thing {number}" for number in range(10)]
+HUNDRED_NAMES = [f"thing_{number}" for number in range(100)]
+
+
+def write_cifar10_binary(root):
+    folder = root / "cifar-10-batches-bin"
+    folder.mkdir()
+    for number, name in enumerate([*(f"data_batch_{batch}" for batch in range(1, 6)), "test_batch"]):
+        (folder / f"{name}.bin").write_bytes(cifar_record((LABELS[number],), IMAGES[number]))
+    (folder / "batches.meta.txt").write_text("\n".join(TEN_NAMES) + "\n\n")  # the official one ends so
+    return folder
+
+
+def write_cifar10_python(root, dump=python2_pickle):
+    folder = root / "cifar-10-batches-py"
+    folder.mkdir()
+    for number, name in enumerate([*(f"data_batch_{batch}" for batch in range(1, 6)), "test_batch"]):
+        batch = {
+            "batch_label": f"batch {number}",
+            "labels": [LABELS[number]],
+            "data": PLANES[number].reshape(1, 3072),
+            "filenames": ["some.png"],
+        }
+        (folder / name).write_bytes(dump(batch))
+    meta = {"num_cases_per_batch": 1, "label_names": TEN_NAMES, "num_vis": 3072}
+    (folder / "batches.meta").write_bytes(dump(meta))
+    return folder
+
+
+def python3_pickle(value):
+    return pickle.dumps(value, protocol=2)
+
+
+def python3_pickle_with_bytes_keys(value):
+    return pickle.dumps({key.encode(): content for key, content in value.items()}, protocol=2)
+
+
+@pytest.fixture
+def cifar10(shrink):
+    return shrink("cifar10", n_train=5, n_test=1)
+
+
+@pytest.fixture
+def cifar100(shrink):
+    return shrink("cifar100", n_train=4, n_test=2)
+
+
+def check_cifar10(dataset):
+    assert dataset.train.images.dtype == np.uint8
+    np.testing.assert_array_equal(dataset.train.images, PLANES[:5])
+    np.testing.assert_array_equal(dataset.train.labels, LABELS[:5])
+    np.testing.assert_array_equal(dataset.test.images, PLANES[5:])
+    np.testing.assert_array_equal(dataset.test.labels, LABELS[5:])
+    assert dataset.class_names == tuple(TEN_NAMES)
+
+
+def test_cifar10_binary(cifar10, tmp_path):
+    write_cifar10_binary(tmp_path)
+    check_cifar10(load("cifar10", tmp_path, download=False))
+
+
+@pytest.mark.parametrize("dump", [python2_pickle, python3_pickle, python3_pickle_with_bytes_keys])
+def test_cifar10_python(cifar10, tmp_path, dump):
+    write_cifar10_python(tmp_path, dump)
+    check_cifar10(load("cifar10", tmp_path, download=False))
+
+
+def test_our_python2_pickles_are_what_the_usual_unpickler_reads(tmp_path):
+    content = (write_cifar10_python(tmp_path) / "data_batch_1").read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy.core is an old name
+        batch = pickle.loads(content, encoding="latin1")
+    np.testing.assert_array_equal(batch["data"], PLANES[0].reshape(1, 3072))
+    assert batch["labels"] == [3]
+
+
+def test_first_byte_is_top_left_red(cifar10, tmp_path):
+    folder = write_cifar10_binary(tmp_path)
+    content = bytearray(3073)
+    content[1 + 0] = 10  # red, top left
+    content[1 + 31] = 20  # red, top right
+    content[1 + 1024 + 32 * 31] = 30  # green, bottom left
+    content[1 + 2048 + 1023] = 40  # blue, bottom right
+    (folder / "data_batch_2.bin").write_bytes(content)
+    image = load("cifar10", tmp_path).train.images[1]
+    assert (image[0, 0, 0], image[0, 0, 31], image[1, 31, 0], image[2, 31, 31]) == (10, 20, 30, 40)
+    assert image.sum(dtype=int) == 100
+
+
+def test_cifar100_binary_gives_fine_labels(cifar100, tmp_path):
+    folder = tmp_path / "cifar-100-binary"
+    folder.mkdir()
+    coarse_and_fine = [(19, 99), (0, 1), (5, 0), (7, 42), (1, 98), (2, 3)]
+    records = [cifar_record(pair, image) for pair, image in zip(coarse_and_fine, IMAGES, strict=True)]
+    (folder / "train.bin").write_bytes(b"".join(records[:4]))
+    (folder / "test.bin").write_bytes(b"".join(records[4:]))
+    (folder / "fine_label_names.txt").write_text("\n".join(HUNDRED_NAMES) + "\n")
+    dataset = load("cifar100", tmp_path, download=False)
+    np.testing.assert_array_equal(dataset.train.images, PLANES[:4])
+    np.testing.assert_array_equal(dataset.train.labels, [99, 1, 0, 42])
+    np.testing.assert_array_equal(dataset.test.images, PLANES[4:])
+    np.testing.assert_array_equal(dataset.test.labels, [98, 3])
+    assert dataset.class_names == tuple(HUNDRED_NAMES)
+
+
+def test_cifar100_python_gives_fine_labels(cifar100, tmp_path):
+    folder = tmp_path / "cifar-100-python"
+    folder.mkdir()
+    for name, here, fine in (("train", slice(0, 4), [99, 1, 0, 42]), ("test", slice(4, 6), [98, 3])):
+        rows = PLANES[here].reshape(-1, 3072)
+        batch = {"filenames": ["x"] * len(fine), "fine_labels": fine, "coarse_labels": [0] * len(fine), "data": rows}
+        (folder / name).write_bytes(python2_pickle(batch))
+    meta = {"fine_label_names": HUNDRED_NAMES, "coarse_label_names": ["c"] * 20}
+    (folder / "meta").write_bytes(python2_pickle(meta))
+    dataset = load("cifar100", tmp_path, download=False)
+    np.testing.assert_array_equal(dataset.train.images, PLANES[:4])
+    np.testing.assert_array_equal(dataset.train.labels, [99, 1, 0, 42])
+    np.testing.assert_array_equal(dataset.test.labels, [98, 3])
+    assert dataset.class_names == tuple(HUNDRED_NAMES)
+
+
+def test_truncated_binary_tells_the_sizes(cifar10, tmp_path):
+    path = write_cifar10_binary(tmp_path) / "data_batch_3.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DataError, match=r"data_batch_3\.bin has 3,072 bytes but 1 images of 3073 bytes make 3,073"):
+        load("cifar10", tmp_path)
+
+
+def test_label_out_of_range(cifar10, tmp_path):
+    path = write_cifar10_binary(tmp_path) / "data_batch_4.bin"
+    path.write_bytes(b"\x0a" + path.read_bytes()[1:])
+    with pytest.raises(DataError, match=r"data_batch_4\.bin has the label 10 at image 0, outside 0\.\.9"):
+        load("cifar10", tmp_path)
+
+
+def test_negative_label_in_the_python_version(cifar10, tmp_path):
+    path = write_cifar10_python(tmp_path) / "data_batch_4"
+    path.write_bytes(python2_pickle({"data": PLANES[3].reshape(1, 3072), "labels": [-1]}))
+    with pytest.raises(DataError, match=r"data_batch_4 has the label -1 at image 0"):
+        load("cifar10", tmp_path)
+
+
+def test_too_few_names(cifar10, tmp_path):
+    (write_cifar10_binary(tmp_path) / "batches.meta.txt").write_text("cat\ndog\n")
+    with pytest.raises(DataError, match=r"batches\.meta\.txt names 2 classes but cifar10 has 10"):
+        load("cifar10", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("batch", "complaint"),
+    [
+        ({"data": PLANES[0].reshape(1, 3072)}, "has no entry 'labels', only"),
+        ({"data": PLANES[0].reshape(2, 1536), "labels": [1]}, r"data of shape \(2, 1536\) but \(1, 3072\)"),
+        ({"data": "abc", "labels": [1]}, "data of shape None"),
+        ({"data": PLANES[0].reshape(1, 3072), "labels": [1, 2]}, "should have 1 whole numbers under 'labels'"),
+        ({"data": PLANES[0].reshape(1, 3072), "labels": ["x"]}, "should have 1 whole numbers under 'labels'"),
+    ],
+)
+def test_python_batch_with_other_content(cifar10, tmp_path, batch, complaint):
+    path = write_cifar10_python(tmp_path) / "data_batch_1"
+    path.write_bytes(python2_pickle(batch))
+    with pytest.raises(DataError, match=rf"data_batch_1 .*{complaint}|data_batch_1 {complaint}"):
+        load("cifar10", tmp_path)

@@ -1,0 +1,173 @@
+"""Downloads from a server on this machine, which keeps to the protocol or does not."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import numpy as np
+import pytest
+
+from rescnet.data import DataError
+from rescnet.data.archives import RemoteFile
+from rescnet.data.download import download
+
+CONTENT = np.random.default_rng(3).bytes(1_000_003)
+
+
+class Server(ThreadingHTTPServer):
+    """Serves `content` under every path, as its other attributes say."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.content = CONTENT
+        self.honours_range = True
+        self.wrong_range = False
+        self.breaks_off_after: int | None = None
+        self.status: int | None = None
+        self.ranges: list[str | None] = []
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        server = self.server
+        wanted = self.headers.get("Range")
+        server.ranges.append(wanted)
+        if server.status is not None:
+            self.send_error(server.status)
+            return
+        start = 0
+        if wanted and server.honours_range:
+            start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1])
+            if start >= len(server.content):
+                self.send_error(416)
+                return
+            start = 0 if server.wrong_range else start
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{len(server.content) - 1}/{len(server.content)}")
+        else:
+            self.send_response(200)
+        self.send_header("Content-Length", str(len(server.content) - start))
+        self.end_headers()
+        self.wfile.write(server.content[start : server.breaks_off_after])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch) -> Iterator[Server]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join(timeout=5)
+
+
+def remote(server: Server, content: bytes = CONTENT) -> RemoteFile:
+    md5 = hashlib.md5(content).hexdigest()
+    return RemoteFile(f"http://127.0.0.1:{server.server_port}/set.bin", md5, len(content), "folder/set.bin")
+
+
+def test_whole_file(server, tmp_path):
+    calls = []
+    path = download(remote(server), tmp_path, lambda done, total: calls.append((done, total)))
+    assert path == tmp_path / "folder" / "set.bin"
+    assert path.read_bytes() == CONTENT
+    assert [child.name for child in path.parent.iterdir()] == ["set.bin"]
+    assert server.ranges == [None]
+    assert calls[0] == (0, len(CONTENT)) and calls[-1] == (len(CONTENT), len(CONTENT))
+    assert len(calls) > 3 and calls == sorted(calls)
+
+
+def test_resumes_where_it_stopped(server, tmp_path):
+    server.breaks_off_after = 400_000
+    with pytest.raises(DataError, match=r"broke off after 400,000 of 1,000,003 bytes: run this again"):
+        download(remote(server), tmp_path)
+    assert not (tmp_path / "folder" / "set.bin").exists()
+    server.breaks_off_after = None
+    calls = []
+    path = download(remote(server), tmp_path, lambda done, total: calls.append(done))
+    assert server.ranges == [None, "bytes=400000-"]
+    assert calls[0] == 400_000
+    assert path.read_bytes() == CONTENT
+
+
+def write_part(tmp_path, content: bytes) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "set.bin.part").write_bytes(content)
+
+
+@pytest.mark.parametrize("fault", [{"honours_range": False}, {"wrong_range": True}])
+def test_server_that_starts_from_the_beginning_all_the_same(server, tmp_path, fault):
+    vars(server).update(fault)
+    write_part(tmp_path, CONTENT[:1234])
+    assert download(remote(server), tmp_path).read_bytes() == CONTENT
+    assert server.ranges == ["bytes=1234-"]
+
+
+def test_part_that_is_whole_needs_no_connection(server, tmp_path):
+    write_part(tmp_path, CONTENT)
+    assert download(remote(server), tmp_path).read_bytes() == CONTENT
+    assert server.ranges == []
+
+
+def test_part_that_is_too_long_is_thrown_away(server, tmp_path):
+    write_part(tmp_path, CONTENT + b"x")
+    assert download(remote(server), tmp_path).read_bytes() == CONTENT
+    assert server.ranges == [None]
+
+
+def test_wrong_checksum_removes_the_part(server, tmp_path):
+    server.content = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
+    with pytest.raises(DataError, match=r"its MD5 is \w{32}, not the published \w{32}: the download was removed"):
+        download(remote(server), tmp_path)
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+def test_damaged_part_is_found_out(server, tmp_path):
+    write_part(tmp_path, b"?" * 1000)
+    with pytest.raises(DataError, match="the download was removed"):
+        download(remote(server), tmp_path)
+    assert download(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+def test_server_that_sends_too_much_is_cut_off(server, tmp_path):
+    with pytest.raises(DataError, match="sends more than the 1,000 bytes published"):
+        download(remote(server, CONTENT[:1000]), tmp_path)
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+def test_server_with_a_shorter_file_does_not_block_for_ever(server, tmp_path):
+    write_part(tmp_path, CONTENT[:1000])
+    server.content = CONTENT[:500]
+    with pytest.raises(DataError, match="cannot be downloaded"):
+        download(remote(server), tmp_path)
+    assert list((tmp_path / "folder").iterdir()) == []  # or the same range would be asked for each time
+    server.content = CONTENT
+    assert download(remote(server), tmp_path).read_bytes() == CONTENT
+
+
+def test_refusal_names_file_and_place(server, tmp_path):
+    server.status = 404
+    with pytest.raises(
+        DataError, match=rf"set\.bin cannot be downloaded \(Not Found\): get set\.bin .* put it in {tmp_path}"
+    ):
+        download(remote(server), tmp_path)
+
+
+def test_nobody_there(tmp_path, server):
+    nowhere = remote(server)
+    server.shutdown()
+    server.server_close()
+    write_part(tmp_path, CONTENT[:1000])
+    with pytest.raises(DataError, match=r"set\.bin cannot be downloaded \(.*refused.*\): get set\.bin .* and run this"):
+        download(nowhere, tmp_path)
+    assert (tmp_path / "folder" / "set.bin.part").read_bytes() == CONTENT[:1000]  # kept, to go on from

@@ -1,0 +1,136 @@
+"""From nothing, or from an archive put there by hand, to a set that loads; without the network."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data.official_files import cifar_record, write_idx, write_mnist
+
+import rescnet.data.fetching as fetching
+from rescnet.data import DataError, default_root, describe, load
+from rescnet.data.archives import PUBLIC_SETS
+
+IMAGE = np.arange(3072).reshape(32, 32, 3) % 256
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    """Have any download fail the test."""
+
+    def refuse(*_: object) -> None:
+        pytest.fail("opened a connection")
+
+    monkeypatch.setattr(fetching, "download", refuse)
+
+
+@pytest.fixture
+def cifar_archive(shrink) -> bytes:
+    """Make a cifar-10-binary.tar.gz with one image a file, which the table then names by its checksum."""
+    files = {f"data_batch_{number}.bin": cifar_record((number,), IMAGE) for number in range(1, 6)}
+    files |= {"test_batch.bin": cifar_record((0,), IMAGE), "batches.meta.txt": b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n"}
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    content = buffer.getvalue()
+    published = dataclasses.replace(
+        PUBLIC_SETS["cifar10"].downloads[0], md5=hashlib.md5(content).hexdigest(), size=len(content)
+    )
+    shrink("cifar10", n_train=5, n_test=1, downloads=(published,))
+    return content
+
+
+def test_downloads_and_unpacks(cifar_archive, tmp_path, monkeypatch):
+    def deliver(remote, root, progress):
+        (root / remote.target).write_bytes(cifar_archive)
+        progress(remote.size, remote.size)
+        return root / remote.target
+
+    monkeypatch.setattr(fetching, "download", deliver)
+    calls = []
+    dataset = load("cifar10", tmp_path, progress=lambda *numbers: calls.append(numbers))
+    np.testing.assert_array_equal(dataset.train.labels, [1, 2, 3, 4, 5])
+    np.testing.assert_array_equal(dataset.train.images[0], IMAGE.transpose(2, 0, 1))
+    assert calls == [(len(cifar_archive),) * 2]
+    assert [path.name for path in tmp_path.iterdir()] == ["cifar-10-batches-bin"]  # the archive has served
+
+
+def test_archive_put_there_by_hand(cifar_archive, tmp_path, offline):
+    archive = tmp_path / "cifar-10-binary.tar.gz"
+    archive.write_bytes(cifar_archive)
+    assert len(load("cifar10", tmp_path, download=False).train) == 5
+    assert archive.exists()
+    archive.unlink()
+    assert len(load("cifar10", tmp_path, download=False).train) == 5
+
+
+def test_wrong_archive_put_there_by_hand(cifar_archive, tmp_path, offline):
+    (tmp_path / "cifar-10-binary.tar.gz").write_bytes(cifar_archive + b"x")
+    with pytest.raises(DataError, match=r"cifar-10-binary\.tar\.gz has MD5 \w+, not the published"):
+        load("cifar10", tmp_path)
+    assert not (tmp_path / "cifar-10-batches-bin").exists()
+    assert (tmp_path / "cifar-10-binary.tar.gz").exists()
+
+
+def test_incomplete_folder_is_left_alone(tmp_path, offline):
+    (tmp_path / "cifar-10-batches-bin").mkdir()
+    (tmp_path / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(b"")
+    with pytest.raises(DataError, match=r"cifar-10-batches-bin lacks data_batch_1\.bin, .*: complete the folder"):
+        load("cifar10", tmp_path)
+
+
+def test_only_missing_files_are_downloaded(shrink, tmp_path, monkeypatch):
+    mnist = shrink("mnist", n_train=2, n_test=1)
+    raw = tmp_path / "MNIST" / "raw"
+    write_mnist(raw, (np.zeros((2, 28, 28)), [0, 1]), (np.zeros((1, 28, 28)), [2]))
+    (raw / "train-labels-idx1-ubyte.gz").rename(tmp_path / "labels")
+    (raw / "t10k-labels-idx1-ubyte.gz").unlink()
+    write_idx(raw / "t10k-images-idx3-ubyte", np.ones((1, 28, 28)))
+    (raw / "t10k-images-idx3-ubyte.gz").unlink()
+    wanted = []
+
+    def deliver(remote, root, progress):
+        wanted.append(Path(remote.target).name)
+        write_idx(root / remote.target, np.array([5, 6] if "train" in remote.target else [7]))
+        progress(remote.size, remote.size)
+
+    monkeypatch.setattr(fetching, "download", deliver)
+    calls = []
+    dataset = load("mnist", tmp_path, progress=lambda *numbers: calls.append(numbers))
+    assert wanted == ["train-labels-idx1-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
+    np.testing.assert_array_equal(dataset.train.labels, [5, 6])
+    first, second = mnist.downloads[1].size, mnist.downloads[3].size
+    assert calls == [(first, first + second), (first + second, first + second)]
+
+
+def test_download_can_be_refused(tmp_path, offline):
+    with pytest.raises(DataError, match=r"mnist is not in .* put train-images-idx3-ubyte\.gz, .* in .*MNIST.raw, or"):
+        load("mnist", tmp_path, download=False)
+
+
+def test_root_from_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("RESCNET_DATA", str(tmp_path / "here"))
+    assert default_root() == tmp_path / "here"
+    assert describe()[1].folder == tmp_path / "here" / "MNIST" / "raw"
+    monkeypatch.delenv("RESCNET_DATA")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_root() == tmp_path / "datasets"
+
+
+def test_table_of_archives():
+    for public_set in PUBLIC_SETS.values():
+        for remote in public_set.downloads:
+            assert len(bytes.fromhex(remote.md5)) == 16
+            assert remote.url.endswith("/" + Path(remote.target).name)
+            folder = remote.unpacks_to or str(Path(remote.target).parent)
+            assert folder == public_set.layouts[0].folder
+    sums = [remote.md5 for public_set in PUBLIC_SETS.values() for remote in public_set.downloads]
+    assert len(set(sums)) == len(sums) == 11

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from data.official_files import write_mnist
+
+from rescnet.data import DataError, DatasetRow, describe, load
+
+
+def test_digits():
+    from sklearn.datasets import load_digits
+
+    digits = load("digits")
+    original = load_digits()
+    assert digits.train.images.shape == (1797, 1, 8, 8)
+    assert digits.train.images.dtype == np.uint8
+    assert (digits.train.images.min(), digits.train.images.max()) == (0, 255)
+    for value, scaled in ((0, 0), (1, 16), (8, 128), (15, 239), (16, 255)):
+        assert (digits.train.images[:, 0][original.images == value] == scaled).all()
+    np.testing.assert_array_equal(digits.train.labels, original.target)
+    assert digits.test is None and digits.validation is None
+    assert digits.class_names == tuple("0123456789")
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("cifar-10", "cifar10"),
+        ("CIFAR100", "cifar100"),
+        ("FashionMNIST", "fashion-mnist"),
+        ("imagenet", "tiny-imagenet"),
+    ],
+)
+def test_unknown_name_gets_the_nearest(name, nearest):
+    with pytest.raises(DataError, match=rf"did you mean {nearest} \(of digits, mnist, .*, tiny-imagenet\)\?"):
+        load(name)
+
+
+def test_unknown_name_like_no_other():
+    with pytest.raises(DataError, match=r"'qwxyz' is neither .*: the public sets are digits, mnist, fashion-mnist"):
+        load("qwxyz")
+
+
+@pytest.mark.parametrize("path", ["./mnist", Path("mnist"), "own.npz"])
+def test_path_that_is_not_there(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="there is no file or folder"):
+        load(path)
+
+
+def test_file_of_another_kind(tmp_path):
+    (tmp_path / "images.csv").write_text("1,2")
+    with pytest.raises(DataError, match=r"images\.csv is a file but not a \.npz one"):
+        load(tmp_path / "images.csv")
+
+
+def test_image_size_is_for_folders(tmp_path):
+    with pytest.raises(DataError, match="resizes image folders only, not digits"):
+        load("digits", image_size=(4, 4))
+    np.savez(tmp_path / "a.npz", x=np.zeros((1, 2, 2)), y=[0])
+    with pytest.raises(DataError, match="resizes image folders only"):
+        load(tmp_path / "a.npz", image_size=(4, 4))
+
+
+def test_describe(tmp_path):
+    folder = tmp_path / "MNIST" / "raw"
+    empty = np.zeros((1, 28, 28))
+    write_mnist(folder, (empty, [0]), (empty, [0]))  # looked for, not looked into
+    rows = {row.name: row for row in describe(tmp_path)}
+    assert rows["digits"] == DatasetRow("digits", True, None, 10, (1, 8, 8), 1797, 0)
+    assert rows["mnist"] == DatasetRow("mnist", True, folder, 10, (1, 28, 28), 60_000, 10_000)
+    cifar100 = DatasetRow("cifar100", False, tmp_path / "cifar-100-binary", 100, (3, 32, 32), 50_000, 10_000)
+    assert rows["cifar100"] == cifar100
+    assert not rows["tiny-imagenet"].present
+
+
+def test_describe_knows_the_python_version(tmp_path):
+    folder = tmp_path / "cifar-100-python"
+    folder.mkdir()
+    for name in ("train", "test", "meta"):
+        (folder / name).touch()
+    row = describe(tmp_path)[4]
+    assert (row.name, row.present, row.folder) == ("cifar100", True, folder)
+
+
+def test_importing_does_no_work():
+    """Neither Pillow nor scikit-learn is imported before it is needed; nor is torch, by these files."""
+    code = (
+        "import sys, types, importlib.util as util;"
+        "package = types.ModuleType('rescnet');"
+        f"package.__path__ = [{str(Path(sys.modules['rescnet.data'].__file__).parent.parent)!r}];"
+        "sys.modules['rescnet'] = package; import rescnet.data;"
+        "assert not {'PIL', 'sklearn', 'torch'} & set(sys.modules), 'imported too much'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

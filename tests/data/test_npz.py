@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rescnet.data import DataError, load
+
+RANDOM = np.random.default_rng(2)
+IMAGES = RANDOM.integers(0, 256, (5, 3, 8, 6), np.uint8)
+LABELS = np.array([4, -2, 4, 10, -2])
+
+
+@pytest.fixture
+def store(tmp_path):
+    def savez(**arrays):
+        np.savez(tmp_path / "own.npz", **arrays)
+        return tmp_path / "own.npz"
+
+    return savez
+
+
+@pytest.mark.parametrize(("x", "y"), [("images", "labels"), ("x", "y"), ("x_train", "y_train")])
+def test_names_of_the_arrays(store, x, y):
+    dataset = load(store(**{x: IMAGES, y: LABELS}))
+    assert dataset.name == "own"
+    np.testing.assert_array_equal(dataset.train.images, IMAGES)
+    np.testing.assert_array_equal(dataset.train.labels, [1, 0, 1, 2, 0])
+    assert dataset.class_names == ("-2", "4", "10")
+    assert dataset.validation is None and dataset.test is None
+
+
+def test_layouts(store):
+    np.testing.assert_array_equal(load(store(x=IMAGES.transpose(0, 2, 3, 1), y=LABELS)).train.images, IMAGES)
+    np.testing.assert_array_equal(load(store(x=IMAGES[:, 0], y=LABELS)).train.images, IMAGES[:, :1])
+    np.testing.assert_array_equal(load(store(x=IMAGES[:, 0, ..., None], y=LABELS)).train.images, IMAGES[:, :1])
+    np.testing.assert_array_equal(load(store(x=IMAGES[:, :1], y=LABELS)).train.images, IMAGES[:, :1])
+    assert load(store(x=IMAGES.transpose(0, 2, 3, 1), y=LABELS)).train.images.flags.c_contiguous
+
+
+def test_channels_come_last_where_both_could_be(store):
+    both = RANDOM.integers(0, 256, (5, 3, 7, 3), np.uint8)
+    np.testing.assert_array_equal(load(store(x=both, y=LABELS)).train.images, both.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("shape", [(5, 8, 6, 4), (5, 8, 6, 2), (5, 8), (5, 1, 1, 8, 6)])
+def test_other_shapes_are_refused(store, shape):
+    with pytest.raises(DataError, match=r"x has shape \(5, .* expected \(n, h, w\)") as caught:
+        load(store(x=np.zeros(shape, np.uint8), y=LABELS))
+    if len(shape) == 4:
+        assert f"understood as channels last with {shape[3]} channels" in str(caught.value)
+
+
+def test_types_of_pixels(store):
+    floats = load(store(x=IMAGES / 255.0, y=LABELS)).train.images
+    assert floats.dtype == np.float32
+    np.testing.assert_array_equal(floats, (IMAGES / 255.0).astype(np.float32))
+    wide = load(store(x=IMAGES.astype(np.int64), y=LABELS)).train.images
+    assert wide.dtype == np.uint8
+    np.testing.assert_array_equal(wide, IMAGES)
+    np.testing.assert_array_equal(load(store(x=IMAGES > 9, y=LABELS)).train.images, np.where(IMAGES > 9, 255, 0))
+
+
+@pytest.mark.parametrize(
+    ("x", "complaint"),
+    [
+        (np.arange(240, dtype=np.int32).reshape(5, 8, 6) - 1, "int32 with values from -1 to 238"),
+        (np.arange(240, dtype=np.int32).reshape(5, 8, 6) + 17, "int32 with values from 17 to 256"),
+        (np.where(IMAGES > 9, np.nan, 0), "not finite"),
+        (IMAGES * 1e300, "not finite"),
+        (IMAGES * 1j, "complex128"),
+        (IMAGES.astype(str), "of type <U3"),
+    ],
+)
+def test_other_pixels_are_refused(store, x, complaint):
+    with pytest.raises(DataError, match=complaint):
+        load(store(x=x, y=LABELS))
+
+
+def test_labels_that_are_words(store):
+    words = np.array(["dog", "cat", "dog", "élan", "cat"])
+    dataset = load(store(x=IMAGES, y=words))
+    assert dataset.class_names == ("cat", "dog", "élan")
+    np.testing.assert_array_equal(dataset.train.labels, [1, 0, 1, 2, 0])
+    stored_as_bytes = load(store(x=IMAGES, y=np.char.encode(words, "utf-8")))
+    assert stored_as_bytes.class_names == dataset.class_names
+
+
+def test_class_names_number_the_labels(store):
+    dataset = load(store(x=IMAGES, y=np.array([2, 0, 2, 0, 0], np.uint8), class_names=np.array(["z", "m", "a"])))
+    assert dataset.class_names == ("z", "m", "a")
+    np.testing.assert_array_equal(dataset.train.labels, [2, 0, 2, 0, 0])
+    dataset = load(store(x=IMAGES, y=np.array(list("azzam")), class_names=np.array(["z", "m", "a"])))
+    np.testing.assert_array_equal(dataset.train.labels, [2, 0, 0, 2, 1])
+
+
+def test_splits_share_the_training_classes(store):
+    dataset = load(
+        store(x=IMAGES, y=LABELS, x_val=IMAGES[:1], y_val=[10], x_test=IMAGES[3:], y_test=np.array([[-2], [4]]))
+    )
+    np.testing.assert_array_equal(dataset.validation.labels, [2])
+    np.testing.assert_array_equal(dataset.test.labels, [0, 1])
+    np.testing.assert_array_equal(dataset.test.images, IMAGES[3:])
+
+
+@pytest.mark.parametrize(
+    ("arrays", "complaint"),
+    [
+        ({"x": IMAGES}, "has x: store exactly one of labels, y, y_train"),
+        ({"x": IMAGES, "images": IMAGES, "y": LABELS}, "has images and x: store exactly one"),
+        ({"x": IMAGES, "y": LABELS, "x_test": IMAGES}, "only one of x_test and y_test"),
+        ({"x": IMAGES, "y": LABELS, "y_val": LABELS}, "only one of x_val and y_val"),
+        ({"x": IMAGES, "y": LABELS[:4]}, "5 images in x but 4 labels in y"),
+        ({"x": IMAGES[:0], "y": LABELS[:0]}, "0 images in x but 0 labels"),
+        ({"x": IMAGES, "y": LABELS, "x_test": IMAGES[:, :1], "y_test": LABELS}, "test images have shape"),
+        ({"x": IMAGES, "y": LABELS, "x_test": IMAGES, "y_test": LABELS + 1}, "y_test has the label -1, which is none"),
+        ({"x": IMAGES, "y": LABELS / 2}, "y is of type float64"),
+        ({"x": IMAGES, "y": np.eye(5, dtype=int)}, "argmax of one-hot"),
+        ({"x": IMAGES, "y": LABELS, "class_names": ["a", "b"]}, "label -2, which is none of the 2 classes"),
+        ({"x": IMAGES, "y": LABELS, "class_names": ["a", "a"]}, "the same name twice"),
+        ({"x": IMAGES, "y": LABELS, "z": LABELS}, "has an array 'z'"),
+        ({"x": IMAGES, "y": np.array([{}] * 5)}, "cannot be read as a .npz file"),
+    ],
+)
+def test_what_is_refused(store, arrays, complaint):
+    with pytest.raises(DataError, match=complaint):
+        load(store(**arrays))
+
+
+def test_pickled_arrays_are_not_loaded(tmp_path):
+    class Runs:
+        def __reduce__(self):
+            return (tmp_path / "trace").mkdir, ()
+
+    np.savez(tmp_path / "own.npz", x=IMAGES, y=np.array([Runs()] * 5, object))
+    with pytest.raises(DataError, match=r"own\.npz cannot be read"):
+        load(tmp_path / "own.npz")
+    assert not (tmp_path / "trace").exists()
+
+
+def test_what_is_no_npz(tmp_path):
+    path = tmp_path / "own.npz"
+    for content in (b"", b"hello", b"PK\x03\x04 and no more"):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"own\.npz cannot be read as a \.npz file"):
+            load(path)
+    with path.open("wb") as file:
+        np.save(file, IMAGES)
+    with pytest.raises(DataError, match="holds a single array"):
+        load(path)
+
+
+def test_truncated_npz(store):
+    path = store(x=IMAGES, y=LABELS)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(DataError, match="cannot be read"):
+        load(path)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(labels=st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=8))
+def test_a_label_names_its_class(store, labels):
+    dataset = load(store(x=np.zeros((len(labels), 2, 2), np.uint8), y=np.array(labels, np.int64)))
+    assert [int(dataset.class_names[label]) for label in dataset.train.labels] == labels
+    assert list(map(int, dataset.class_names)) == sorted(set(labels))
