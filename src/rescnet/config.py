@@ -1,0 +1,258 @@
+"""What is learnt (:class:`NetworkConfig`) and how it is computed (:class:`ComputeOptions`).
+
+A configuration is flat: one key an option, the same key in a preset, in a file given with ``--config``, as a flag
+(``--block-size``) and in Python. Presets are TOML files in ``rescnet/presets``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from .stages.discriminant import Prior, Shrinkage
+from .stages.filters import BankOptions, parse_mixture
+from .stages.images import Scope
+from .stages.patches import Centring
+from .stages.pyramid import Cell, Cells, Reduction, pyramid_cells
+from .stages.residual import learning_rate
+from .stages.second_order import BlockGrid, ZScore, count_pairs
+
+Head = Literal["lda", "multiclass-lda", "ridge"]
+Posterior = Literal["sigmoid", "softmax"]
+SignSamples = Literal["all", "own"]
+Diagonal = Literal["auto", "keep", "drop"]
+
+
+def option(default: Any, meaning: str, low: float | None = None, high: float | None = None) -> Any:
+    """Declare an option: its default, what it means, and the least and greatest value it may have."""
+    return field(default=default, metadata={"help": meaning, "low": low, "high": high})
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkConfig:
+    """Everything that decides which network is learnt.
+
+    The defaults are the paper's CIFAR settings where it states them, and the reading that did best where it does not.
+    """
+
+    layers: int = option(20, "layers to add at most (L)", 1)
+    filters: int = option(50, "filters in every layer (d_i)", 1)
+    filter_size: int = option(3, "side of a filter in pixels (k)", 1)
+    first_filter_size: int = option(0, "side of the first layer's filters; 0: the same as the others", 0)
+    bank: str = option("pca + stacked-lda", "filter bank or mixture, as 'pca' or '3 pca + 1 stacked-lda'")
+    centring: Centring = option(
+        "mean-patch", "PCA centres patches by the mean of all patches, or each patch by its own mean per channel"
+    )
+    patch_samples: int = option(0, "patches the PCA covariance is estimated from; 0: all of them, exactly", 0)
+    positives: int = option(2, "stacked-LDA: patches of the drawn class in a draw", 1)
+    negatives: int = option(32, "stacked-LDA: patches of other classes in a draw", 1)
+    tolerance: float = option(0.0, "stacked-LDA: greatest training error of an accepted draw", 0, 1)
+    draw_ridge: float = option(0.01, "stacked-LDA: ridge of a draw, relative to its patches' variance", 0)
+    most_draws: int = option(100_000, "stacked-LDA: draws after which the search is given up", 1)
+
+    scaling: Scope = option("global", "min-max scaling of a layer's input: one range, or one a channel")
+    block_size: int = option(16, "side of a second-order pooling block in pixels", 1)
+    block_stride: int = option(4, "pixels from one block to the next", 1)
+    z_score: ZScore = option("channel", "blocks are z-scored channel by channel, or as a whole")
+    diagonal: Diagonal = option("auto", "variances among the second-order features; auto: dropped where constant")
+    pyramid: tuple[int, ...] = option((4, 2, 1), "cells per side of each pyramid level", 1)
+    cells: Cells = option("official", "pyramid cells: PCANet's binning, or an even division of the grid of blocks")
+    pooling: Reduction = option("max", "reduction of the blocks in a pyramid cell")
+
+    head: Head = option("lda", "one-vs-rest LDA, multi-class LDA, or ridge regression of the residual")
+    prior: Prior = option("empirical", "LDA scores with the log prior odds, or without")
+    shrinkage: Shrinkage = option("ridge", "regularised scatter: S + γI, or (1-γ)S + γI")
+    ridge: float = option(0.1, "γ, in units of a feature's variance", 0)
+    standardise: bool = option(True, "scale features to unit variance before the ridge is added")
+    sign_samples: SignSamples = option("all", "each sign's classifier sees all images (text), or its own (Algorithm 1)")
+    posterior: Posterior = option("sigmoid", "how LDA scores become posteriors")
+    sigmoid_scale: float = option(16.0, "σ of the sigmoid", 1e-12)
+    softmax_scale: float = option(0.001, "β of the softmax", 1e-12)
+
+    ceiling: float = option(0.8, "λ, the greatest output a class should reach", 0, 1)
+    learning_rate: float = option(0.4, "α of the first layer", 0)
+    rate_drop: float = option(0.0, "share of α taken off at every drop", 0, 1)
+    rate_drop_every: int = option(10, "layers from one drop of α to the next", 1)
+    rate_floor: float = option(0.0, "α below which no drop goes", 0)
+    rate_on_first_layer: bool = option(True, "multiply the first layer by α (Algorithm 1), or not (text)")
+
+    stop_at_zero_error: bool = option(True, "stop when no training image is wrong")
+    patience: int = option(0, "stop after so many layers without a better validation accuracy; 0: never", 0)
+    seed: int = option(0, "seed of every random draw", 0)
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _checked(name, value))
+        parse_mixture(self.bank)
+        if self.shrinkage == "convex" and self.ridge > 1:
+            raise ValueError(f"ridge is {self.ridge:g} but convex shrinkage takes γ in [0, 1]: choose a smaller one.")
+
+    def size_of_filter(self, layer: int) -> int:
+        """Return k of a layer, counted from 1."""
+        return self.first_filter_size if layer == 1 and self.first_filter_size else self.filter_size
+
+    def rate_of(self, layer: int) -> float:
+        """Return α of a layer, counted from 1."""
+        if layer == 1 and not self.rate_on_first_layer:
+            return 1.0
+        return learning_rate(layer, self.learning_rate, self.rate_drop, self.rate_drop_every, self.rate_floor)
+
+    @property
+    def keeps_diagonal(self) -> bool:
+        """Whether variances are features: under the channel z-score they are all 1."""
+        return self.diagonal == "keep" or (self.diagonal == "auto" and self.z_score == "block")
+
+    @property
+    def bank_options(self) -> BankOptions:
+        """The options the filter banks take."""
+        return BankOptions(self.positives, self.negatives, self.tolerance, self.draw_ridge, self.most_draws)
+
+    def grid(self, image_size: tuple[int, int]) -> BlockGrid:
+        """Return the blocks of second-order pooling on images of (height, width)."""
+        return BlockGrid(image_size, (self.block_size,) * 2, (self.block_stride,) * 2)
+
+    def pyramid_of(self, image_size: tuple[int, int]) -> list[Cell]:
+        """Return the pyramid's cells on images of (height, width)."""
+        return pyramid_cells(self.grid(image_size), self.pyramid, self.cells)
+
+    def features(self, image_size: tuple[int, int]) -> int:
+        """Return D, the features of one image at any layer."""
+        return len(self.pyramid_of(image_size)) * count_pairs(self.filters, self.keeps_diagonal)
+
+    def check_images(self, channels: int, image_size: tuple[int, int]) -> None:
+        """Refuse, in one sentence, images this network cannot be built on."""
+        for layer in (1, 2):
+            size = self.size_of_filter(layer)
+            if size > min(image_size):
+                raise ValueError(
+                    f"filters of {size}×{size} do not fit images of {image_size[0]}×{image_size[1]}: choose "
+                    f"{'first_' if layer == 1 and self.first_filter_size else ''}filter_size at most {min(image_size)}."
+                )
+        self.pyramid_of(image_size)
+        if self.filters < 2 and not self.keeps_diagonal:
+            raise ValueError("one filter has no pair to correlate: choose filters at least 2, or diagonal 'keep'.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeOptions:
+    """How a network is computed; the same network is learnt, to rounding, whatever is chosen here."""
+
+    device: str = option("auto", "cpu, cuda, cuda:1, …; auto: a GPU if there is one")
+    dtype: Literal["float32", "float64"] = option("float32", "floating type of maps, features and sums")
+    memory: str = option("auto", "bytes training may use, as 500MB or 16GB; auto: 60 % of the device's memory")
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, _checked(name, value, ComputeOptions))
+
+
+def _checked(name: str, value: Any, owner: type = NetworkConfig) -> Any:
+    """Return the value in its declared type, or refuse it in one sentence."""
+    declared = get_type_hints(owner)[name]
+    limits = owner.__dataclass_fields__[name].metadata  # type: ignore[attr-defined]
+    if get_origin(declared) is Literal:
+        if value not in get_args(declared):
+            near = get_close_matches(str(value), get_args(declared), 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(get_args(declared))}."
+            raise ValueError(f"{name} is {value!r}, which is no choice: {hint}")
+        return value
+    if get_origin(declared) is tuple:
+        if isinstance(value, str):
+            value = value.replace(",", " ").split()
+        numbers = tuple(_number(name, item, int) for item in (value if isinstance(value, list | tuple) else [value]))
+        if not numbers:
+            raise ValueError(f"{name} is empty: choose for instance 4 2 1.")
+        for number in numbers:
+            _within(name, number, limits)
+        return numbers
+    if declared is bool:
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} is {value!r}: choose true or false.")
+        return value
+    if declared is str:
+        if not isinstance(value, str):
+            raise ValueError(f"{name} is {value!r}: write it as text.")
+        return value
+    number = _number(name, value, declared)
+    _within(name, number, limits)
+    return number
+
+
+def _number(name: str, value: Any, kind: type) -> Any:
+    try:
+        number = kind(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or isinstance(value, bool) or (not isinstance(value, str) and number != value):
+        raise ValueError(f"{name} is {value!r}: give {'a whole number' if kind is int else 'a number'}.")
+    return number
+
+
+def _within(name: str, value: float, limits: Mapping[str, Any]) -> None:
+    low, high = limits["low"], limits["high"]
+    if (low is not None and not value >= low) or (high is not None and not value <= high) or value in (float("inf"),):
+        wanted = f"at least {low:g}" if high is None else f"between {low:g} and {high:g}"
+        raise ValueError(f"{name} is {value:g}: choose a finite value {wanted}.")
+
+
+def preset_names() -> list[str]:
+    """Return the names of the presets."""
+    return sorted(file.name[:-5] for file in resources.files(__package__).joinpath("presets").iterdir())
+
+
+def load_preset(name: str) -> dict[str, Any]:
+    """Return the options of a preset; an unknown name is an error that tells the nearest one."""
+    if name not in preset_names():
+        near = get_close_matches(name, preset_names(), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(preset_names())}."
+        raise ValueError(f"there is no preset {name!r}: {hint}")
+    return tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
+
+
+def load_file(path: str | Path) -> dict[str, Any]:
+    """Return the options in a TOML file."""
+    try:
+        return tomllib.loads(Path(path).read_text("utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no configuration file {str(path)!r}: check the path.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file: {error}.") from None
+
+
+def make_config(preset: str | None = None, file: str | Path | None = None, **overrides: Any) -> NetworkConfig:
+    """Build a configuration: a preset, then a file over it, then keyword options over both.
+
+    Examples
+    --------
+    >>> make_config("cifar10", layers=50).block_size
+    16
+    """
+    options: dict[str, Any] = {}
+    for source, values in (
+        (f"preset {preset}", load_preset(preset) if preset else {}),
+        (str(file), load_file(file) if file else {}),
+        ("the options given", overrides),
+    ):
+        check_keys(values, source)
+        options |= values
+    return NetworkConfig(**options)
+
+
+def check_keys(values: Mapping[str, Any], source: str) -> None:
+    """Refuse an unknown key, naming the nearest one."""
+    known = [entry.name for entry in dataclasses.fields(NetworkConfig)]
+    for key in values:
+        if key not in known:
+            near = get_close_matches(key, known, 1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"the options are {', '.join(known)}."
+            raise ValueError(f"{source} has an unknown option {key!r}: {hint}")

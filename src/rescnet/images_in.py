@@ -1,0 +1,77 @@
+"""What comes in from outside: images and labels, checked before any work starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str = "images") -> Tensor:
+    """Return images as a tensor (n, channels, height, width), uint8 or floating, or refuse them in one sentence.
+
+    Parameters
+    ----------
+    images : Tensor or array
+        Integers other than uint8 become float32; values may have any range.
+    shape : (channels, height, width), optional
+        What the network was trained on.
+    """
+    tensor = _as_tensor(images, name)
+    if tensor.dim() != 4:
+        raise ValueError(
+            f"{name} have shape {tuple(tensor.shape)}: give (n, channels, height, width), one channel for grey images."
+        )
+    if tensor.numel() == 0:
+        raise ValueError(f"{name} are empty, of shape {tuple(tensor.shape)}: give at least one image.")
+    if shape is not None and tuple(tensor.shape[1:]) != shape:
+        raise ValueError(
+            f"{name} are of shape {tuple(tensor.shape[1:])} but the network takes {shape} "
+            f"(channels, height, width): convert or resize them."
+        )
+    if tensor.is_floating_point():
+        if not bool(torch.isfinite(tensor).all()):
+            bad = int((~torch.isfinite(tensor)).flatten(1).any(1).sum())
+            raise ValueError(f"{name} hold NaN or infinite pixels, in {bad} of {len(tensor)}: remove or repair them.")
+    elif tensor.dtype != torch.uint8:
+        tensor = tensor.to(torch.float32)
+    return tensor
+
+
+def as_labels(labels: Any, images: Tensor, classes: int | None = None, name: str = "labels") -> Tensor:
+    """Return labels as int64 (n,), classes counted from 0, or refuse them in one sentence."""
+    tensor = _as_tensor(labels, name)
+    if tensor.dim() != 1 or len(tensor) != len(images):
+        raise ValueError(f"{name} have shape {tuple(tensor.shape)} for {len(images)} images: give one label an image.")
+    if tensor.is_floating_point() and not bool((tensor == tensor.round()).all()):
+        raise ValueError(f"{name} are not whole numbers: give the class of each image, counted from 0.")
+    tensor = tensor.to(torch.int64)
+    if int(tensor.min()) < 0 or (classes is not None and int(tensor.max()) >= classes):
+        limit = f" to {classes - 1}" if classes is not None else ""
+        raise ValueError(
+            f"{name} run from {int(tensor.min())} to {int(tensor.max())}: number the classes from 0{limit}."
+        )
+    if classes is None and int(tensor.min()) == int(tensor.max()):
+        raise ValueError(f"{name} hold one class only ({int(tensor[0])}): a classifier needs at least two.")
+    return tensor
+
+
+def _as_tensor(values: Any, name: str) -> Tensor:
+    if isinstance(values, Tensor):
+        tensor = values.detach()
+    else:
+        array = np.asarray(values)
+        if array.dtype.kind not in "buif":
+            raise ValueError(f"{name} are of type {array.dtype}: give whole or floating numbers.")
+        if array.dtype.kind == "u" and array.dtype.itemsize > 1:
+            array = array.astype(np.int64)
+        if array.dtype == np.longdouble or array.dtype.byteorder == ">":
+            array = array.astype(array.dtype.newbyteorder("=") if array.dtype.itemsize <= 8 else np.float64)
+        tensor = torch.from_numpy(np.ascontiguousarray(array)) if array.flags.writeable else torch.tensor(array)
+    if tensor.is_complex():
+        raise ValueError(f"{name} are complex numbers: give whole or floating numbers.")
+    if tensor.dtype == torch.bool:
+        tensor = tensor.to(torch.uint8)
+    return tensor

@@ -1,0 +1,145 @@
+"""The network: the eight stages in order, on one screen.
+
+X⁽ⁱ⁾ = scale([O⁽ⁱ⁻¹⁾ ; image])           stage 1
+O⁽ⁱ⁾ = X⁽ⁱ⁾ ∗ W⁽ⁱ⁾ + B⁽ⁱ⁾                  stages 2 to 4
+F⁽ⁱ⁾ = pyramid(second_order(ReLU(O⁽ⁱ⁾)))   stages 5 and 6
+Ỹ⁽ⁱ⁾ = Ỹ⁽ⁱ⁻¹⁾ + α [n_p/N·Ỹ_p - n_n/N·Ỹ_n]  stages 7 and 8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from .config import NetworkConfig
+from .images_in import as_images
+from .stages.convolution import convolve, rectify
+from .stages.discriminant import LinearHead, sigmoid_posterior, softmax_posterior
+from .stages.images import ValueRange, concatenate, min_max_scale
+from .stages.pyramid import pyramid_pool
+from .stages.residual import compensate
+from .stages.second_order import second_order_pool
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Images = Tensor | NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What one layer has learnt.
+
+    Attributes
+    ----------
+    input_range : ValueRange
+        The range its input is scaled by.
+    weights : Tensor, shape (d_i, c, k, k)
+    bias : Tensor, shape (d_i,)
+    head : LinearHead
+        LDA: C positive groups, then C negative ones. Ridge: C regressions of the residual.
+    rate : float
+        α.
+    positive_share : float
+        n_p/N; n_n/N is the rest.
+    """
+
+    input_range: ValueRange
+    weights: Tensor
+    bias: Tensor
+    head: LinearHead
+    rate: float
+    positive_share: float
+
+
+@dataclass
+class Network:
+    """A trained ResCNet: layers that correct each other's residual.
+
+    Attributes
+    ----------
+    config : NetworkConfig
+    image_shape : tuple of int
+        (channels, height, width).
+    classes : int
+    layers : list of Layer
+    """
+
+    config: NetworkConfig
+    image_shape: tuple[int, int, int]
+    classes: int
+    layers: list[Layer] = field(default_factory=list)
+
+    def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
+        """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
+        return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
+
+    def layer_input(self, input_range: ValueRange, maps: Tensor | None, images: Tensor) -> Tensor:
+        """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself before the first layer."""
+        images = images.to(input_range.low.dtype)
+        if maps is None:
+            return min_max_scale(images, input_range)
+        images = min_max_scale(images, self.layers[0].input_range)
+        return min_max_scale(concatenate(maps, images), input_range)
+
+    def features(self, maps: Tensor) -> Tensor:
+        """Return F of a layer, shape (n, D) (stages 5 and 6)."""
+        config, size = self.config, self.image_shape[1:]
+        blocks = second_order_pool(rectify(maps), config.grid(size), config.z_score, config.keeps_diagonal)
+        return pyramid_pool(blocks, config.pyramid_of(size), config.pooling)
+
+    def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
+        """Return Ỹ⁽ⁱ⁾ from Ỹ⁽ⁱ⁻¹⁾ and the layer's features, shape (n, classes) (stages 7 and 8)."""
+        scores = layer.head.scores(features)
+        if self.config.head == "ridge":
+            return output + layer.rate * scores
+        positive, negative = self.posteriors(scores, layer.head.present)
+        return compensate(output, layer.rate, layer.positive_share, positive, 1 - layer.positive_share, negative)
+
+    def posteriors(self, scores: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Ỹ_p and Ỹ_n, each (n, classes), from scores (n, 2·classes) (equations 4 and 12)."""
+        signs = zip(scores.chunk(2, dim=1), present.chunk(2), strict=True)
+        if self.config.posterior == "sigmoid":
+            positive, negative = (sigmoid_posterior(s, here, self.config.sigmoid_scale) for s, here in signs)
+        else:
+            positive, negative = (softmax_posterior(s, here, self.config.softmax_scale) for s, here in signs)
+        return positive, negative
+
+    def staged_outputs(self, images: Tensor) -> Iterator[Tensor]:
+        """Yield Ỹ⁽¹⁾, Ỹ⁽²⁾, … of one chunk of images (n, d, h, w), each (n, classes)."""
+        maps: Tensor | None = None
+        output = self.layers[0].weights.new_zeros(len(images), self.classes)
+        for layer in self.layers:
+            maps = self.maps(layer, maps, images)
+            output = self.update(layer, output, self.features(maps))
+            yield output
+
+    @torch.inference_mode()
+    def outputs(self, images: Images, layers: int | None = None, chunk: int = 256) -> Tensor:
+        """Return Ỹ after some layers (all, if not said), shape (n, classes), chunk by chunk of images."""
+        checked = as_images(images, self.image_shape)
+        wanted = self._layers_asked(layers)
+        shortened = Network(self.config, self.image_shape, self.classes, self.layers[:wanted])
+        device = self.layers[0].weights.device
+        results = []
+        for part in torch.split(checked, chunk):
+            output = torch.empty(0)
+            for output in shortened.staged_outputs(part.to(device)):  # noqa: B007  (only the last one is wanted)
+                pass
+            results.append(output)
+        return torch.cat(results)
+
+    def predict(self, images: Images, layers: int | None = None, chunk: int = 256) -> Tensor:
+        """Return the class of each image, shape (n,)."""
+        return self.outputs(images, layers, chunk).argmax(1)
+
+    def _layers_asked(self, layers: int | None) -> int:
+        if layers is None:
+            return len(self.layers)
+        if not 1 <= layers <= len(self.layers):
+            raise ValueError(f"{layers} layers were asked of a network of {len(self.layers)}: choose 1 to that.")
+        return layers

@@ -1,0 +1,113 @@
+"""What a person sees while a network grows: the plan first, then one line a layer, and the time left."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from .network import Network
+from .training.history import History, LayerRecord
+from .training.memory import Plan, show_bytes
+
+COLUMNS = (
+    f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"
+)
+RECENT = 10  # layers over whose mean the time left is told
+
+
+class TrainingTable:
+    """Prints a run to a console as it goes; listens to the trainer."""
+
+    def __init__(self, console: Console, title: str, device: str) -> None:
+        self.console, self.title, self.device = console, title, device
+        self._progress = Progress(
+            TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+        )
+        self._layers = 0
+        self._seconds: list[float] = []
+
+    def __enter__(self) -> TrainingTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def planned(self, network: Network, plan: Plan) -> None:
+        """Tell what is about to be built."""
+        config, (channels, height, width) = network.config, network.image_shape
+        self._layers = config.layers
+        say = self.console.print
+        size = f"{height}×{width}×{channels}"
+        say(f"[bold]{self.title}[/bold]: {network.classes} classes, images {size}, on {self.device}")
+        first, rest = config.size_of_filter(1), config.size_of_filter(2)
+        sizes = f"{first}×{first}" if first == rest else f"{first}×{first}, then {rest}×{rest}"
+        say(f"  up to {config.layers} layers of {config.filters} {config.bank} filters, {sizes}")
+        cells = len(config.pyramid_of((height, width)))
+        say(f"  {plan.features:,} features a layer: {plan.features // cells:,} channel pairs in {cells} pyramid cells")
+        say(
+            f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}: "
+            f"{show_bytes(plan.maps_bytes)} maps, {show_bytes(plan.gram_bytes)} sums and heads, "
+            + (f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice")
+            + f", {show_bytes(plan.workspace_bytes)} workspace ({plan.chunk:,} images at a time)"
+        )
+        say("")
+        say(COLUMNS, style="bold")
+        self._progress.start()
+        self._task = self._progress.add_task("layer 1", total=config.layers)
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Print a layer's line."""
+        self._seconds.append(record.total_seconds)
+        left = self._layers - record.layer
+        recent = self._seconds[-RECENT:]
+        time_left = left * sum(recent) / len(recent)
+        self.console.print(
+            f"{record.layer:>6}  {100 * record.train_accuracy:>10.2f}  {_percent(record.validation_accuracy):>12}  "
+            f"{100 * record.positive_share:>10.1f}  {record.total_seconds:>7.2f}  {show_seconds(time_left):>9}",
+            highlight=False,
+        )
+        if record.layer == 1 and left:
+            self.console.print(
+                f"        one layer took {show_seconds(record.total_seconds)}: all {self._layers} will take about "
+                f"{show_seconds(time_left)} more",
+                style="dim",
+                highlight=False,
+            )
+        description = f"layer {min(record.layer + 1, self._layers)} of {self._layers}"
+        self._progress.update(self._task, completed=record.layer, description=description)
+
+    def finished(self, history: History) -> None:
+        """Sum the run up."""
+        self._progress.stop()
+        best = history[history.best_layer() - 1]
+        layers = "1 layer" if len(history) == 1 else f"{len(history)} layers"
+        total = show_seconds(sum(self._seconds))
+        self.console.print(f"\n{layers} in {total}; stopped because {history.stopped}.", highlight=False)
+        for name, last, at_best in (
+            ("validation", history[-1].validation_accuracy, best.validation_accuracy),
+            ("test", history[-1].test_accuracy, best.test_accuracy),
+        ):
+            if last is not None:
+                line = f"{name} accuracy: [bold]{_percent(last)} %[/bold] at the last layer"
+                if history[-1].validation_accuracy is not None:
+                    line += f", {_percent(at_best)} % at layer {best.layer}, the best on validation images"
+                self.console.print(line, highlight=False)
+
+
+def show_seconds(seconds: float) -> str:
+    """Write a duration for people.
+
+    Examples
+    --------
+    >>> show_seconds(7.26), show_seconds(65), show_seconds(3700)
+    ('7.3 s', '1 min 05 s', '1 h 02 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{int(seconds) // 60} min {int(seconds) % 60:02} s"
+    return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60:02} min"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.2f}"

@@ -1,0 +1,1 @@
+"""Training: layers added one after the other, each from streamed sums, within a byte budget."""

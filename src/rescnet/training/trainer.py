@@ -1,0 +1,349 @@
+"""The training loop: layers added one after the other in a single forward pass (Algorithm 1).
+
+No gradient is taken anywhere: a layer's filters come from sums over patches, its heads from sums over features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+from torch import Tensor
+
+from ..config import ComputeOptions, NetworkConfig
+from ..images_in import as_images, as_labels
+from ..network import Layer, Network
+from ..stages.discriminant import LinearHead, ScatterFactor, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
+from ..stages.filters import learn_filters
+from ..stages.images import ValueRange, min_max_scale
+from ..stages.moments import Moments
+from ..stages.residual import labels_and_signs, residual, signed_one_hot
+from .history import History, LayerRecord, Stopwatch
+from .memory import PeakMemory, Plan, memory_budget, plan_memory
+from .patch_source import LayerPatches
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = Tensor | NDArray[Any]
+    LabelledImages = tuple[Array, Array]
+
+
+class Listener(Protocol):
+    """Who wants to hear how training goes."""
+
+    def planned(self, network: Network, plan: Plan) -> None:
+        """Hear of the plan, once, before work starts."""
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Hear of a layer that was added."""
+
+
+@dataclass
+class Split:
+    """Images that travel through the network as it grows.
+
+    Attributes
+    ----------
+    images : Tensor, shape (n, d, h, w)
+    labels : Tensor of int64, shape (n,)
+    output : Tensor, shape (n, classes)
+        Ỹ after the newest layer.
+    maps : Tensor, shape (n, d_i, h, w)
+        O of the newest layer; each chunk is overwritten by its successor.
+    """
+
+    images: Tensor
+    labels: Tensor
+    output: Tensor
+    maps: Tensor | None = None
+
+    def accuracy(self) -> float:
+        """Return the share of images whose greatest output is their class."""
+        return float((self.output.argmax(1) == self.labels).double().mean())
+
+
+def train(
+    images: Array,
+    labels: Array,
+    config: NetworkConfig,
+    *,
+    validation: LabelledImages | None = None,
+    test: LabelledImages | None = None,
+    compute: ComputeOptions | None = None,
+    listener: Listener | None = None,
+) -> tuple[Network, History]:
+    """Train a network.
+
+    Parameters
+    ----------
+    images : Tensor or array, shape (n, channels, height, width)
+        uint8 or floating, in any range of values.
+    labels : Tensor or array, shape (n,)
+        Classes, counted from 0.
+    config : NetworkConfig
+    validation : (images, labels), optional
+        Held-out training images: accuracy is followed, and patience counts, on them.
+    test : (images, labels), optional
+        Accuracy is recorded, and decides nothing.
+    compute : ComputeOptions, optional
+    listener : Listener, optional
+
+    Returns
+    -------
+    network : Network
+    history : History
+    """
+    trainer = Trainer(images, labels, config, validation, test, compute or ComputeOptions())
+    if listener:
+        listener.planned(trainer.network, trainer.plan)
+    while not trainer.finished():
+        record = trainer.add_layer()
+        if listener:
+            listener.layer_added(record)
+    return trainer.network, trainer.history
+
+
+class Trainer:
+    """A network that grows; :func:`train` tells what the arguments are."""
+
+    def __init__(
+        self,
+        images: Array,
+        labels: Array,
+        config: NetworkConfig,
+        validation: LabelledImages | None,
+        test: LabelledImages | None,
+        compute: ComputeOptions,
+    ) -> None:
+        self.config = config
+        self.device = choose_device(compute.device)
+        self.dtype = {"float32": torch.float32, "float64": torch.float64}[compute.dtype]
+        checked = as_images(images)
+        checked_labels = as_labels(labels, checked)
+        shape = (checked.shape[1], checked.shape[2], checked.shape[3])
+        config.check_images(shape[0], shape[1:])
+        self.network = Network(config, shape, int(checked_labels.max()) + 1)
+        others = {}
+        for name, given in (("validation", validation), ("test", test)):
+            if given is not None:
+                other = as_images(given[0], shape, f"{name} images")
+                others[name] = other, as_labels(given[1], other, self.network.classes, f"{name} labels")
+        self.plan = plan_memory(
+            config,
+            shape,
+            self.network.classes,
+            len(checked),
+            sum(len(other) for other, _ in others.values()),
+            self.dtype.itemsize,
+            memory_budget(compute.memory, self.device),
+            self.device,
+        )
+        self.training = self._split(checked, checked_labels)
+        self.others = {name: self._split(*given) for name, given in others.items()}
+        self.history = History()
+        self._kept: Tensor | None = None
+
+    def finished(self) -> bool:
+        """Return whether no layer is to be added, and note why."""
+        config, history = self.config, self.history
+        if len(history) and config.stop_at_zero_error and history[-1].train_accuracy == 1:
+            history.stopped = "no training image is wrong"
+        elif len(history) >= config.layers:
+            history.stopped = f"{config.layers} layers were asked for"
+        elif config.patience and "validation" in self.others and history.layers_since_best() >= config.patience:
+            history.stopped = f"validation accuracy has not risen for {config.patience} layers"
+        return bool(history.stopped)
+
+    @torch.inference_mode()
+    def add_layer(self) -> LayerRecord:
+        """Learn one more layer and let all images through it."""
+        number = len(self.network.layers) + 1
+        watch, peak = Stopwatch(self.device), PeakMemory(self.device)
+        peak.reset()
+        with watch.time("scaling"):
+            input_range = self._input_range()
+        with watch.time("filters"):
+            weights, bias = self._learn_filters(number, input_range)
+        with watch.time("residual"):
+            targets, positive_share = self._targets(number)
+        rate = self.config.rate_of(number)
+        headless = Layer(input_range, weights, bias, _no_head(weights), rate, positive_share)
+        moments = self._sum_features(headless, targets, watch)
+        with watch.time("heads"):
+            head, ridge = self._solve_head(moments)
+            del moments
+        layer = Layer(input_range, weights, bias, head, rate, positive_share)
+        self._update_outputs(layer, watch)
+        self.network.layers.append(layer)
+        record = LayerRecord(
+            layer=number,
+            train_accuracy=self.training.accuracy(),
+            validation_accuracy=self.others["validation"].accuracy() if "validation" in self.others else None,
+            test_accuracy=self.others["test"].accuracy() if "test" in self.others else None,
+            positive_share=positive_share,
+            rate=rate,
+            ridge=ridge,
+            seconds=watch.seconds,
+            peak_memory=peak.bytes(),
+        )
+        self.history.append(record)
+        return record
+
+    def _input_range(self) -> ValueRange:
+        """Fit the min-max scaling of the new layer's input on the training images (stage 1)."""
+        split, layers = self.training, self.network.layers
+        image_range = self._range_of(split.images)
+        if split.maps is None:
+            return image_range.with_scope(self.config.scaling)
+        maps_range = self._range_of(split.maps)
+        low, high = (min_max_scale(end[None], layers[0].input_range)[0] for end in (image_range.low, image_range.high))
+        joined = ValueRange(torch.cat([maps_range.low, low]), torch.cat([maps_range.high, high]))
+        return joined.with_scope(self.config.scaling)
+
+    def _learn_filters(self, number: int, input_range: ValueRange) -> tuple[Tensor, Tensor]:
+        """Learn the filters of a layer from its input's patches (stages 2 and 3)."""
+        config, split = self.config, self.training
+        # A generator a layer: layer i is the same whether a run came there at once or was resumed there.
+        generator = torch.Generator().manual_seed(config.seed * 1_000_003 + number)
+        size = config.size_of_filter(number)
+        patches = LayerPatches(
+            self.network, input_range, split.maps, split.images, split.labels, size, self.plan.chunk, generator
+        )
+        filters = learn_filters(config.bank, patches, config.filters, generator, config.bank_options)
+        weights = filters.weights.view(config.filters, patches.channels, size, size)
+        return weights.to(self.device, self.dtype), filters.bias.to(self.device, self.dtype)
+
+    def _targets(self, number: int) -> tuple[Tensor, float]:
+        """Return what the heads are to learn, shape (n, 2C) or (n, C) for ridge, and the share of positive signs."""
+        split, classes = self.training, self.network.classes
+        one_hot = torch.nn.functional.one_hot(split.labels, classes).to(self.dtype)
+        residuals = residual(one_hot, split.output, self.config.ceiling)
+        if number == 1:  # the original classes, all positive
+            labels, positive = split.labels, torch.ones_like(split.labels, dtype=torch.bool)
+        else:
+            labels, positive = labels_and_signs(residuals)
+        share = float(positive.double().mean())
+        if self.config.head == "ridge":
+            return residuals, share
+        return signed_one_hot(labels, positive, classes, self.dtype), share
+
+    def _sum_features(self, layer: Layer, targets: Tensor, watch: Stopwatch) -> list[Moments]:
+        """Let the training images through the layer, chunk by chunk, and add their features up (stages 4 to 7)."""
+        own = self.config.sign_samples == "own" and self.config.head != "ridge"
+        sums: list[Moments] = []
+        if self.plan.keep_features and self._kept is None:
+            self._kept = self.training.output.new_empty(len(targets), self.plan.features)
+        for part, features in self._features(layer, self.training, watch):
+            if self._kept is not None:
+                self._kept[part] = features
+            with watch.time("moments"):
+                if not sums:
+                    sums = [Moments.zeros(features.mean(0), targets.shape[1]) for _ in range(2 if own else 1)]
+                if own:
+                    positive = targets[part, : self.network.classes].any(1)
+                    sums[0].add(features[positive], targets[part][positive])
+                    sums[1].add(features[~positive], targets[part][~positive])
+                else:
+                    sums[0].add(features, targets[part])
+        return sums
+
+    def _solve_head(self, sums: list[Moments]) -> tuple[LinearHead, float]:
+        """Solve the heads from the sums: one factorisation for all classes and both signs (stage 7)."""
+        config, classes = self.config, self.network.classes
+        positive, negative = slice(0, classes), slice(classes, 2 * classes)
+
+        def both_signs(factor: ScatterFactor, moments: Moments) -> LinearHead:
+            if config.head == "ridge":
+                return ridge_regression(factor, moments)
+            if config.head == "lda":
+                return one_vs_rest_lda(factor, moments, config.prior)
+            halves = (multiclass_lda(factor, moments.with_targets(half), config.prior) for half in (positive, negative))
+            return LinearHead.join(*halves)
+
+        options = config.ridge, config.shrinkage, config.standardise
+        if len(sums) == 1:
+            return fit_head(sums[0], both_signs, *options)
+        halves, ridges = [], []
+        for moments, half in zip(sums, (positive, negative), strict=True):
+            if moments.count < 2:  # nobody of that sign: nothing to learn
+                halves.append(_no_head(moments.shift, len(moments.shift), classes))
+                continue
+            solve = partial(one_vs_rest_lda if config.head == "lda" else multiclass_lda, prior=config.prior)
+            head, ridge = fit_head(moments.with_targets(half), solve, *options)
+            halves.append(head)
+            ridges.append(ridge)
+        return LinearHead.join(*halves), max(ridges)
+
+    def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
+        """Add the layer's correction to every image's output (stage 8)."""
+        for part in self._parts(self.training):
+            if self._kept is not None:
+                features = self._kept[part]
+            else:
+                assert self.training.maps is not None
+                with watch.time("pooling"):
+                    features = self.network.features(self.training.maps[part])
+            self._update(layer, self.training, part, features, watch)
+        for split in self.others.values():
+            for part, features in self._features(layer, split, watch):
+                self._update(layer, split, part, features, watch)
+
+    def _update(self, layer: Layer, split: Split, part: slice, features: Tensor, watch: Stopwatch) -> None:
+        with watch.time("update"):
+            output = self.network.update(layer, split.output[part], features)
+            if not bool(output.isfinite().all()):
+                raise FloatingPointError(
+                    f"layer {len(self.network.layers) + 1} gave NaN or infinity and was not added: raise the ridge."
+                )
+            split.output[part] = output
+
+    def _features(self, layer: Layer, split: Split, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
+        """Let images through a layer: their maps are overwritten, their features yielded chunk by chunk."""
+        before = split.maps
+        if split.maps is None:
+            split.maps = split.output.new_empty(len(split.images), self.config.filters, *split.images.shape[2:])
+        for part in self._parts(split):
+            with watch.time("convolution"):
+                maps = self.network.maps(layer, None if before is None else before[part], split.images[part])
+                split.maps[part] = maps
+            with watch.time("pooling"):
+                features = self.network.features(maps)
+            yield part, features
+
+    def _parts(self, split: Split) -> Iterator[slice]:
+        for start in range(0, len(split.images), self.plan.chunk):
+            yield slice(start, min(start + self.plan.chunk, len(split.images)))
+
+    def _range_of(self, x: Tensor) -> ValueRange:
+        total: ValueRange | None = None
+        for start in range(0, len(x), self.plan.chunk):
+            here = ValueRange.of(x[start : start + self.plan.chunk])
+            total = here if total is None else total.merge(here)
+        assert total is not None
+        return ValueRange(total.low.to(self.dtype), total.high.to(self.dtype))
+
+    def _split(self, images: Tensor, labels: Tensor) -> Split:
+        output = torch.zeros(len(images), self.network.classes, dtype=self.dtype, device=self.device)
+        return Split(images.to(self.device), labels.to(self.device), output)
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of that name, or refuse it in one sentence."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device is {name!r}: choose auto, cpu, cuda or cuda:0.") from None
+    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
+        raise ValueError(f"device {name!r} is not to be had on this machine: choose cpu.")
+    return device
+
+
+def _no_head(like: Tensor, features: int = 0, groups: int = 0) -> LinearHead:
+    present = torch.zeros(groups, dtype=torch.bool, device=like.device)
+    return LinearHead(like.new_zeros(features, groups), like.new_zeros(groups), present)

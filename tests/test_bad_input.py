@@ -1,0 +1,102 @@
+"""Each is refused before work starts, in one sentence with the value and the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rescnet import ComputeOptions, NetworkConfig, train
+
+GOOD = np.random.default_rng(0).integers(0, 256, (20, 3, 12, 12)).astype(np.uint8)
+LABELS = np.arange(20) % 4
+SMALL = {"filters": 4, "layers": 2, "block_size": 6, "block_stride": 2, "pyramid": (2, 1)}
+
+
+def broken(value):
+    images = GOOD.astype(np.float32)
+    images[3, 0, 1, 1] = value
+    return images
+
+
+CASES = {
+    "no images": (GOOD[:0], LABELS[:0], {}, r"images are empty, of shape \(0, 3, 12, 12\): give at least one"),
+    "no channels": (GOOD[:, :0], LABELS, {}, r"images are empty"),
+    "labels too short": (GOOD, LABELS[:-1], {}, r"labels have shape \(19,\) for 20 images: give one label an image"),
+    "labels two-dimensional": (GOOD, LABELS[:, None], {}, r"labels have shape \(20, 1\)"),
+    "one class": (GOOD, LABELS * 0, {}, r"labels hold one class only \(0\): a classifier needs at least two"),
+    "negative label": (GOOD, LABELS - 1, {}, r"labels run from -1 to 2: number the classes from 0"),
+    "fractional labels": (GOOD, LABELS + 0.5, {}, "labels are not whole numbers"),
+    "text labels": (GOOD, LABELS.astype(str), {}, r"labels are of type <U\d+: give whole or floating numbers"),
+    "NaN": (broken(np.nan), LABELS, {}, "images hold NaN or infinite pixels, in 1 of 20: remove or repair"),
+    "infinity": (broken(np.inf), LABELS, {}, "images hold NaN or infinite pixels, in 1 of 20"),
+    "flat": (GOOD.reshape(20, -1), LABELS, {}, r"images have shape \(20, 432\): give \(n, channels, height, width\)"),
+    "no channel axis": (GOOD[:, 0], LABELS, {}, r"images have shape \(20, 12, 12\): give .* one channel for grey"),
+    "text": (GOOD.astype(str), LABELS, {}, r"images are of type <U\d+"),
+    "objects": (GOOD.astype(object), LABELS, {}, r"images are of type object"),
+    "complex": (GOOD.astype(complex), LABELS, {}, r"images are of type complex128"),
+    "smaller than the filter": (GOOD, LABELS, {"filter_size": 13}, r"filters of 13×13 do not fit images of 12×12"),
+    "smaller than the first filter": (GOOD, LABELS, {"first_filter_size": 15}, r"choose first_filter_size at most 12"),
+    "smaller than the block": (GOOD, LABELS, {"block_size": 16}, r"block of 16×16 does not fit images of 12×12"),
+    "pyramid too fine": (GOOD, LABELS, {"pyramid": (5, 1)}, r"pyramid of 5×5 cells is finer than the 4×4 grid"),
+    "one filter": (GOOD, LABELS, {"filters": 1}, r"one filter has no pair to correlate"),
+    "too many PCA filters": (GOOD[:, :1], LABELS, {"bank": "pca", "filters": 10}, r"10 PCA filters were asked of"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bad_training_input(name):
+    images, labels, options, message = CASES[name]
+    with pytest.raises(ValueError, match=message) as error:
+        train(images, labels, NetworkConfig(**(SMALL | options)))
+    assert "\n" not in str(error.value)
+    assert str(error.value).rstrip(".").count(". ") == 0
+
+
+@pytest.mark.parametrize("split", ["validation", "test"])
+def test_other_splits_must_match_the_training_images(split):
+    config = NetworkConfig(**SMALL)
+    with pytest.raises(
+        ValueError, match=rf"{split} images are of shape \(1, 12, 12\) but the network takes \(3, 12, 12\)"
+    ):
+        train(GOOD, LABELS, config, **{split: (GOOD[:, :1], LABELS)})
+    with pytest.raises(ValueError, match=rf"{split} labels run from 0 to 9: number the classes from 0 to 3"):
+        train(GOOD, LABELS, config, **{split: (GOOD, np.arange(20) % 10)})
+    with pytest.raises(ValueError, match=rf"{split} labels have shape \(3,\) for 20 images"):
+        train(GOOD, LABELS, config, **{split: (GOOD, LABELS[:3])})
+
+
+def test_a_network_refuses_images_of_another_shape():
+    network, _ = train(GOOD, LABELS, NetworkConfig(**SMALL))
+    with pytest.raises(ValueError, match=r"images are of shape \(1, 12, 12\) but the network takes \(3, 12, 12\)"):
+        network.predict(GOOD[:, :1])
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        network.predict(broken(np.nan))
+    with pytest.raises(ValueError, match="9 layers were asked of a network of"):
+        network.predict(GOOD, layers=9)
+
+
+def test_machines_are_checked():
+    with pytest.raises(ValueError, match="device is 'gpuu'"):
+        train(GOOD, LABELS, NetworkConfig(**SMALL), compute=ComputeOptions(device="gpuu"))
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device 'cuda' is not to be had on this machine: choose cpu"):
+            train(GOOD, LABELS, NetworkConfig(**SMALL), compute=ComputeOptions(device="cuda"))
+    with pytest.raises(ValueError, match="memory is 'lots'"):
+        train(GOOD, LABELS, NetworkConfig(**SMALL), compute=ComputeOptions(memory="lots"))
+    with pytest.raises(ValueError, match="dtype is 'float16'"):
+        ComputeOptions(dtype="float16")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "uint16", "int64", "float16", "float32", "float64", ">f4", "bool"])
+def test_any_number_type_is_taken(dtype):
+    images = (GOOD > 127) if dtype == "bool" else GOOD.astype(dtype)
+    network, _ = train(images, LABELS.astype(np.int32), NetworkConfig(**SMALL))
+    assert network.predict(images).shape == (20,)
+
+
+def test_read_only_arrays_are_taken_and_left_alone():
+    images = GOOD.copy()
+    images.setflags(write=False)
+    train(images, LABELS, NetworkConfig(**SMALL))
+    assert np.array_equal(images, GOOD)

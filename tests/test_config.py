@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from rescnet import ComputeOptions, NetworkConfig, make_config, preset_names
+
+PAPER = {  # Table 1 and section 3.2.1
+    "mnist": {
+        "layers": 231, "filters": 60, "first_filter_size": 13, "filter_size": 3, "bank": "pca", "block_size": 7,
+        "block_stride": 4, "pyramid": (4, 2, 1), "posterior": "softmax", "softmax_scale": 0.001, "ceiling": 0.8,
+    },
+    "cifar10": {
+        "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
+        "block_stride": 1, "pyramid": (4, 2, 1), "posterior": "sigmoid", "sigmoid_scale": 16, "ceiling": 0.8,
+    },
+    "cifar100": {
+        "layers": 436, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
+        "block_stride": 4, "pyramid": (4, 2, 1), "posterior": "sigmoid", "sigmoid_scale": 16, "ceiling": 0.8,
+    },
+    "tiny-imagenet": {
+        "layers": 512, "filters": 40, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 32,
+        "block_stride": 8, "pyramid": (4, 2, 1), "posterior": "sigmoid", "sigmoid_scale": 16, "ceiling": 0.8,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_presets_are_the_papers(name):
+    config = make_config(name)
+    for key, value in PAPER[name].items():
+        assert getattr(config, key) == value, key
+    assert (config.positives, config.negatives, config.tolerance) == (2, 32, 0)  # appendix A.4
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "rate"),
+    [
+        ("mnist", 1, 1), ("mnist", 231, 1), ("cifar10", 1, 0.4), ("cifar10", 937, 0.4), ("cifar100", 1, 1),
+        ("cifar100", 11, 0.9), ("cifar100", 436, 0.387), ("tiny-imagenet", 512, 0.478),
+    ],
+)  # fmt: skip
+def test_learning_rates_are_the_papers(name, layer, rate):
+    assert make_config(name).rate_of(layer) == pytest.approx(rate, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "features"),
+    [
+        ("mnist", (28, 28), 21 * 60 * 59 // 2),
+        ("cifar10", (32, 32), 14 * 50 * 49 // 2),
+        ("tiny-imagenet", (64, 64), 14 * 40 * 39 // 2),
+    ],
+)
+def test_feature_counts(name, size, features):
+    config = make_config(name)
+    assert config.features(size) == features
+    per_cell = config.filters * (config.filters + 1) // 2
+    kept = make_config(name, diagonal="keep", cells="adaptive")
+    assert kept.features(size) == 21 * per_cell  # 38,430 on MNIST and 26,775 on CIFAR-10, as the paper counts
+
+
+def test_file_and_keywords_override_the_preset(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("filters = 12\nridge = 0.5\n")
+    config = make_config("cifar10", file, ridge=0.7)
+    assert (config.filters, config.ridge, config.block_size) == (12, 0.7, 16)
+
+
+def test_presets_exist():
+    assert {"digits", "mnist", "cifar10", "cifar100", "tiny-imagenet"} <= set(preset_names())
+    for name in preset_names():
+        make_config(name)
+
+
+def test_an_unknown_key_names_the_nearest(tmp_path):
+    with pytest.raises(ValueError, match=r"unknown option 'filterz': did you mean 'filters'\?"):
+        make_config("digits", filterz=3)
+    file = tmp_path / "mine.toml"
+    file.write_text("learning_rat = 0.5\n")
+    with pytest.raises(
+        ValueError, match=r"mine.toml has an unknown option 'learning_rat': did you mean 'learning_rate'"
+    ):
+        make_config("digits", file)
+    with pytest.raises(ValueError, match=r"no preset 'cifar1': did you mean 'cifar10'"):
+        make_config("cifar1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"filters": 0}, "filters is 0: choose a finite value at least 1"),
+        ({"layers": -1}, "layers is -1"),
+        ({"learning_rate": -0.1}, "learning_rate is -0.1"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan"),
+        ({"learning_rate": float("inf")}, "learning_rate is inf"),
+        ({"ceiling": 1.2}, "ceiling is 1.2: choose a finite value between 0 and 1"),
+        ({"ridge": "much"}, "ridge is 'much': give a number"),
+        ({"filters": 2.5}, "filters is 2.5: give a whole number"),
+        ({"filters": True}, "filters is True: give a whole number"),
+        ({"pyramid": ()}, "pyramid is empty"),
+        ({"pyramid": (4, 0)}, "pyramid is 0"),
+        ({"pooling": "maxx"}, "pooling is 'maxx', which is no choice: did you mean 'max'"),
+        ({"head": 3}, "head is 3, which is no choice: choose from lda"),
+        ({"standardise": "yes"}, "standardise is 'yes': choose true or false"),
+        ({"bank": "pca + ldaa"}, "no filter bank 'ldaa'"),
+        ({"shrinkage": "convex", "ridge": 2.0}, "convex shrinkage takes γ in"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+    ids=str,
+)
+def test_bad_options_are_refused_in_one_sentence(options, message):
+    with pytest.raises(ValueError, match=message) as error:
+        NetworkConfig(**options)
+    assert "\n" not in str(error.value)
+
+
+def test_text_becomes_the_declared_type():
+    config = NetworkConfig(pyramid="4,2,1", layers="7", ridge="0.5")
+    assert (config.pyramid, config.layers, config.ridge) == ((4, 2, 1), 7, 0.5)
+
+
+def test_every_option_says_what_it_means():
+    for owner in (NetworkConfig, ComputeOptions):
+        for entry in dataclasses.fields(owner):
+            assert len(entry.metadata["help"]) > 8, entry.name
+
+
+def test_a_configuration_survives_json():
+    config = make_config("cifar100", ridge=0.3)
+    assert NetworkConfig(**config.to_dict()) == config
