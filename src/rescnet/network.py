@@ -9,7 +9,7 @@ F⁽ⁱ⁾ = pyramid(second_order(ReLU(O⁽ⁱ⁾)))   stages 5 and 6
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,6 +23,7 @@ from .stages.images import ValueRange, concatenate, min_max_scale
 from .stages.pyramid import pyramid_pool
 from .stages.residual import compensate
 from .stages.second_order import second_order_pool
+from .workspace import chunk_size
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,6 +55,20 @@ class Layer:
     head: LinearHead
     rate: float
     positive_share: float
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Layer:
+        """Return the layer on a device, in a floating type."""
+        low, high = self.input_range.low.to(device, dtype), self.input_range.high.to(device, dtype)
+        head = LinearHead(
+            self.head.weights.to(device, dtype), self.head.bias.to(device, dtype), self.head.present.to(device)
+        )
+        return replace(
+            self,
+            input_range=ValueRange(low, high),
+            weights=self.weights.to(device, dtype),
+            bias=self.bias.to(device, dtype),
+            head=head,
+        )
 
 
 @dataclass
@@ -119,23 +134,27 @@ class Network:
             yield output
 
     @torch.inference_mode()
-    def outputs(self, images: Images, layers: int | None = None, chunk: int = 256) -> Tensor:
-        """Return Ỹ after some layers (all, if not said), shape (n, classes), chunk by chunk of images."""
+    def outputs(self, images: Images, layers: int | None = None, chunk: int | None = None) -> Tensor:
+        """Return Ỹ after some layers (all, if not said), shape (n, classes).
+
+        Images stream through in chunks, so memory does not grow with their number; ``chunk`` sets the images at a time.
+        """
         checked = as_images(images, self.image_shape)
         wanted = self._layers_asked(layers)
+        first = self.layers[0].weights
+        chunk = chunk or chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type)
         shortened = Network(self.config, self.image_shape, self.classes, self.layers[:wanted])
-        device = self.layers[0].weights.device
         results = []
         for part in torch.split(checked, chunk):
             output = torch.empty(0)
-            for output in shortened.staged_outputs(part.to(device)):  # noqa: B007  (only the last one is wanted)
+            for output in shortened.staged_outputs(part.to(first.device)):  # noqa: B007  (only the last one is wanted)
                 pass
             results.append(output)
         return torch.cat(results)
 
-    def predict(self, images: Images, layers: int | None = None, chunk: int = 256) -> Tensor:
+    def predict(self, images: Images, layers: int | None = None) -> Tensor:
         """Return the class of each image, shape (n,)."""
-        return self.outputs(images, layers, chunk).argmax(1)
+        return self.outputs(images, layers).argmax(1)
 
     def _layers_asked(self, layers: int | None) -> int:
         if layers is None:

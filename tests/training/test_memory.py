@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, train
-from rescnet.training.memory import LARGEST_WORKSPACE, PeakMemory, memory_budget, parse_bytes, plan_memory, show_bytes
+from rescnet.training.memory import PeakMemory, memory_budget, parse_bytes, plan_memory, show_bytes
+from rescnet.workspace import LARGEST_WORKSPACE
 
 CPU = torch.device("cpu")
 

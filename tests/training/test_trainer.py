@@ -268,3 +268,23 @@ def test_nan_never_enters_the_output(halves, monkeypatch):
         trainer.add_layer()
     assert torch.equal(trainer.training.output, before)
     assert len(trainer.network.layers) == len(trainer.history) == 1
+
+
+def test_going_on_from_a_network_ends_where_an_uninterrupted_run_ends(halves):
+    (images, labels), test = halves
+    options = {"stop_at_zero_error": False}
+    whole, whole_history = train(images, labels, small(layers=4, **options), validation=test)
+    half = train(images, labels, small(layers=2, **options), validation=test)
+    resumed, history = train(images, labels, small(layers=4, **options), validation=test, start=half)
+    assert len(half[0].layers) == len(half[1]) == 2
+    assert [r.validation_accuracy for r in history] == [r.validation_accuracy for r in whole_history]
+    for a, b in zip(whole.layers, resumed.layers, strict=True):
+        assert torch.equal(a.weights, b.weights)
+        assert torch.equal(a.head.weights, b.head.weights)
+
+
+def test_going_on_with_other_images_is_refused(halves):
+    (images, labels), _ = halves
+    half = train(images, labels, small(layers=1))
+    with pytest.raises(ValueError, match=r"takes images \(3, 12, 12\) of 6 classes, these are \(3, 12, 12\) of 2"):
+        train(images, labels % 2, small(layers=2), start=half)

@@ -16,10 +16,9 @@ from pathlib import Path
 import torch
 
 from ..config import NetworkConfig
-from ..stages.second_order import count_pairs
+from ..workspace import LARGEST_WORKSPACE, workspace_per_image
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-LARGEST_WORKSPACE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}  # more is no faster
 LIBRARIES = {"cpu": 48 * 2**20, "cuda": 256 * 2**20}  # what BLAS, the convolution and the allocator take for themselves
 AUTO_SHARE = 0.6
 
@@ -103,7 +102,7 @@ def plan_memory(
     heads = (config.layers + 4) * features * 2 * classes * itemsize
     # Gram, scatter and factor; a second Gram where each sign has its own images.
     gram_bytes = (2 + factors) * features**2 * itemsize + heads + outputs
-    per_image = workspace_per_image(config, image_shape, itemsize) + 2 * features * itemsize
+    per_image = workspace_per_image(config, image_shape, itemsize)
     held = maps_bytes + gram_bytes + LIBRARIES[device.type]
     features_bytes = train_images * features * itemsize
     keep = held + features_bytes + LARGEST_WORKSPACE[device.type] + per_image <= budget
@@ -127,24 +126,6 @@ def plan_memory(
         chunk * per_image + LIBRARIES[device.type],
         budget,
     )
-
-
-def workspace_per_image(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int) -> int:
-    """Return the bytes one image takes while its patches are summed, convolved, or pooled: the largest of the three."""
-    channels, h, w = image_shape
-    d, pairs = config.filters, count_pairs(config.filters, config.keeps_diagonal)
-    inputs = (channels + d) * h * w
-    patches = 0
-    for layer, depth in ((1, channels), (2, channels + d)):
-        k = config.size_of_filter(layer)
-        patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
-    grid = config.grid((h, w))
-    (tile_h, tile_w), (block_rows, block_columns) = grid.tile, grid.shape
-    tiles = (h // tile_h) * (w // tile_w)
-    by_tile = 3 * pairs if grid.tile == (1, 1) else d * d + pairs
-    pooling = 5 * d * h * w + tiles * by_tile + block_rows * (w // tile_w) * pairs
-    pooling += 3 * block_rows * block_columns * pairs
-    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling))
 
 
 class PeakMemory:

@@ -75,6 +75,7 @@ def train(
     test: LabelledImages | None = None,
     compute: ComputeOptions | None = None,
     listener: Listener | None = None,
+    start: tuple[Network, History] | None = None,
 ) -> tuple[Network, History]:
     """Train a network.
 
@@ -91,6 +92,9 @@ def train(
         Accuracy is recorded, and decides nothing.
     compute : ComputeOptions, optional
     listener : Listener, optional
+    start : (network, history), optional
+        A network to go on from: the images are sent through its layers, and new ones are added up to ``config.layers``.
+        It is left as it was. On the same images and machine this ends with the network an uninterrupted run ends with.
 
     Returns
     -------
@@ -100,6 +104,8 @@ def train(
     trainer = Trainer(images, labels, config, validation, test, compute or ComputeOptions())
     if listener:
         listener.planned(trainer.network, trainer.plan)
+    if start:
+        trainer.go_on_from(*start)
     while not trainer.finished():
         record = trainer.add_layer()
         if listener:
@@ -157,6 +163,23 @@ class Trainer:
         elif config.patience and "validation" in self.others and history.layers_since_best() >= config.patience:
             history.stopped = f"validation accuracy has not risen for {config.patience} layers"
         return bool(history.stopped)
+
+    @torch.inference_mode()
+    def go_on_from(self, network: Network, history: History) -> None:
+        """Take over a network's layers and send all images through them."""
+        if (network.image_shape, network.classes) != (self.network.image_shape, self.network.classes):
+            raise ValueError(
+                f"the network to go on from takes images {network.image_shape} of {network.classes} classes, these are "
+                f"{self.network.image_shape} of {self.network.classes}: train anew, or give images of the same kind."
+            )
+        watch = Stopwatch(self.device)
+        for given in network.layers:
+            layer = given.to(self.device, self.dtype)
+            self.network.layers.append(layer)
+            for split in (self.training, *self.others.values()):
+                for part, features in self._features(layer, split, watch):
+                    self._update(layer, split, part, features, watch)
+        self.history.records.extend(history.records)
 
     @torch.inference_mode()
     def add_layer(self) -> LayerRecord:

@@ -1,0 +1,32 @@
+"""What one image takes while it goes through a layer: chunk sizes follow from it, in training and in prediction."""
+
+from __future__ import annotations
+
+from .config import NetworkConfig
+from .stages.second_order import count_pairs
+
+LARGEST_WORKSPACE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
+
+
+def chunk_size(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str) -> int:
+    """Return how many images go through a layer at a time."""
+    return max(1, LARGEST_WORKSPACE[device_type] // workspace_per_image(config, image_shape, itemsize))
+
+
+def workspace_per_image(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int) -> int:
+    """Return the bytes one image takes while its patches are summed, convolved, or pooled: the largest of the three."""
+    channels, h, w = image_shape
+    d, pairs = config.filters, count_pairs(config.filters, config.keeps_diagonal)
+    inputs = (channels + d) * h * w
+    patches = 0
+    for layer, depth in ((1, channels), (2, channels + d)):
+        k = config.size_of_filter(layer)
+        patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
+    grid = config.grid((h, w))
+    (tile_h, tile_w), (block_rows, block_columns) = grid.tile, grid.shape
+    tiles = (h // tile_h) * (w // tile_w)
+    by_tile = 3 * pairs if grid.tile == (1, 1) else d * d + pairs
+    pooling = 5 * d * h * w + tiles * by_tile + block_rows * (w // tile_w) * pairs
+    pooling += 3 * block_rows * block_columns * pairs
+    outputs = 2 * len(config.pyramid_of((h, w))) * pairs
+    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + outputs)
