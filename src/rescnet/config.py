@@ -149,6 +149,11 @@ class ComputeOptions:
 
     device: str = option("auto", "cpu, cuda, cuda:1, …; auto: a GPU if there is one")
     dtype: Literal["float32", "float64"] = option("float32", "floating type of maps, features and sums")
+    precision: Literal["auto", "exact", "balanced", "fast"] = option(
+        "auto",
+        "exact: all in dtype; balanced: maps and features in float16, sums in float32; fast: the factorisation's "
+        "products too; auto: exact on a CPU, balanced on a GPU",
+    )
     memory: str = option("auto", "bytes training may use, as 500MB or 16GB; auto: 60 % of the device's memory")
 
     def __post_init__(self) -> None:

@@ -17,12 +17,12 @@ from torch import Tensor
 
 from .config import NetworkConfig
 from .images_in import as_images
-from .stages.convolution import convolve, rectify
+from .kernels import pooling_for
+from .kernels.half_layer import FoldedScale, convolve_scaled
+from .stages.convolution import convolve
 from .stages.discriminant import LinearHead, sigmoid_posterior, softmax_posterior
 from .stages.images import ValueRange, concatenate, min_max_scale
-from .stages.pyramid import pyramid_pool
 from .stages.residual import compensate
-from .stages.second_order import second_order_pool
 from .workspace import chunk_size
 
 if TYPE_CHECKING:
@@ -82,30 +82,45 @@ class Network:
         (channels, height, width).
     classes : int
     layers : list of Layer
+    half : bool
+        Compute maps and features in half precision (scores and outputs stay in float32).
     """
 
     config: NetworkConfig
     image_shape: tuple[int, int, int]
     classes: int
     layers: list[Layer] = field(default_factory=list)
+    half: bool = False
 
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
+        if self.half:
+            scaled = self.scaled_images(layer.input_range, images).half()
+            return convolve_scaled(maps, scaled, self.folded_scale(layer.input_range, maps), layer.weights, layer.bias)
         return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
 
     def layer_input(self, input_range: ValueRange, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself before the first layer."""
-        images = images.to(input_range.low.dtype)
+        images = self.scaled_images(input_range, images)
+        return images if maps is None else min_max_scale(concatenate(maps.to(images.dtype), images), input_range)
+
+    def scaled_images(self, input_range: ValueRange, images: Tensor) -> Tensor:
+        """Return images scaled by the first layer's range, which is ``input_range`` while there is no layer yet."""
+        first = self.layers[0].input_range if self.layers else input_range
+        return min_max_scale(images.to(first.low.dtype), first)
+
+    def folded_scale(self, input_range: ValueRange, maps: Tensor | None) -> FoldedScale:
+        """Return what half-precision filters are multiplied by instead of the maps."""
         if maps is None:
-            return min_max_scale(images, input_range)
-        images = min_max_scale(images, self.layers[0].input_range)
-        return min_max_scale(concatenate(maps, images), input_range)
+            return FoldedScale.none(self.image_shape[0], input_range.low.device)
+        return FoldedScale.of(input_range)
 
     def features(self, maps: Tensor) -> Tensor:
         """Return F of a layer, shape (n, D) (stages 5 and 6)."""
         config, size = self.config, self.image_shape[1:]
-        blocks = second_order_pool(rectify(maps), config.grid(size), config.z_score, config.keeps_diagonal)
-        return pyramid_pool(blocks, config.pyramid_of(size), config.pooling)
+        pool = pooling_for(maps)
+        cells = config.pyramid_of(size)
+        return pool(maps, config.grid(size), cells, config.z_score, config.keeps_diagonal, config.pooling)
 
     def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
         """Return Ỹ⁽ⁱ⁾ from Ỹ⁽ⁱ⁻¹⁾ and the layer's features, shape (n, classes) (stages 7 and 8)."""
@@ -143,7 +158,7 @@ class Network:
         wanted = self._layers_asked(layers)
         first = self.layers[0].weights
         chunk = chunk or chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type)
-        shortened = Network(self.config, self.image_shape, self.classes, self.layers[:wanted])
+        shortened = replace(self, layers=self.layers[:wanted])
         results = []
         for part in torch.split(checked, chunk):
             output = torch.empty(0)

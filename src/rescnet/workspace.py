@@ -13,7 +13,9 @@ def chunk_size(config: NetworkConfig, image_shape: tuple[int, int, int], itemsiz
     return max(1, LARGEST_WORKSPACE[device_type] // workspace_per_image(config, image_shape, itemsize))
 
 
-def workspace_per_image(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int) -> int:
+def workspace_per_image(
+    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, fused: bool = False
+) -> int:
     """Return the bytes one image takes while its patches are summed, convolved, or pooled: the largest of the three."""
     channels, h, w = image_shape
     d, pairs = config.filters, count_pairs(config.filters, config.keeps_diagonal)
@@ -22,11 +24,13 @@ def workspace_per_image(config: NetworkConfig, image_shape: tuple[int, int, int]
     for layer, depth in ((1, channels), (2, channels + d)):
         k = config.size_of_filter(layer)
         patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
+    cells = len(config.pyramid_of((h, w)))
+    if fused:  # half precision, and the block grid stays in registers: atoms, at most four a cell
+        return 2 * (3 * inputs + max(patches, 6 * 2 * d * h * w) + 6 * cells * pairs)
     grid = config.grid((h, w))
     (tile_h, tile_w), (block_rows, block_columns) = grid.tile, grid.shape
     tiles = (h // tile_h) * (w // tile_w)
     by_tile = 3 * pairs if grid.tile == (1, 1) else d * d + pairs
     pooling = 5 * d * h * w + tiles * by_tile + block_rows * (w // tile_w) * pairs
     pooling += 3 * block_rows * block_columns * pairs
-    outputs = 2 * len(config.pyramid_of((h, w))) * pairs
-    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + outputs)
+    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * cells * pairs)

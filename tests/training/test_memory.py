@@ -38,7 +38,7 @@ def test_show_bytes():
 
 def plan(budget, n=20_000, **options):
     config = NetworkConfig(filters=20, block_size=8, block_stride=4, **options)
-    return plan_memory(config, (3, 32, 32), 10, n, 1000, 4, parse_bytes(budget), CPU)
+    return plan_memory(config, (3, 32, 32), 10, n, 1000, 4, False, parse_bytes(budget), CPU)
 
 
 def test_features_are_kept_only_where_they_fit():

@@ -288,3 +288,24 @@ def test_going_on_with_other_images_is_refused(halves):
     half = train(images, labels, small(layers=1))
     with pytest.raises(ValueError, match=r"takes images \(3, 12, 12\) of 6 classes, these are \(3, 12, 12\) of 2"):
         train(images, labels % 2, small(layers=2), start=half)
+
+
+@pytest.mark.parametrize("precision", ["balanced", "fast"])
+@pytest.mark.parametrize("options", [{}, {"scaling": "channel", "head": "ridge"}, {"sign_samples": "own"}], ids=str)
+def test_half_precision_learns_the_same_to_its_rounding(precision, options, halves):
+    """On a CPU the GPU's half-precision path is emulated: same code, slower arithmetic."""
+    (images, labels), test = halves
+    config = small(layers=3, stop_at_zero_error=False, bank="pca", ridge=0.3, **options)
+    exact, exact_history = train(images, labels, config, test=test)
+    rough, history = train(images, labels, config, test=test, compute=ComputeOptions(precision=precision))
+    assert rough.half
+    assert not exact.half
+    error = (rough.outputs(test[0]) - exact.outputs(test[0])).norm() / exact.outputs(test[0]).norm()
+    assert 0 < float(error) < 0.02
+    assert history[-1].test_accuracy == pytest.approx(exact_history[-1].test_accuracy, abs=0.03)
+
+
+def test_half_precision_and_float64_exclude_each_other(halves):
+    (images, labels), _ = halves
+    with pytest.raises(ValueError, match="precision 'fast' keeps features in float16"):
+        train(images, labels, small(), compute=ComputeOptions(precision="fast", dtype="float64"))

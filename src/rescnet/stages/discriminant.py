@@ -12,16 +12,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from .half_products import accurate_product
 from .moments import Moments
 
 Prior = Literal["empirical", "equal"]
 Shrinkage = Literal["ridge", "convex"]
+
+Solver = Callable[[Tensor], Tensor]
+"""Solves A x = b for the matrix it was made from: (D, K) → (D, K)."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,18 +40,18 @@ class ScatterFactor:
 
     Attributes
     ----------
-    cholesky : Tensor, shape (D, D)
-        Lower factor of A, for features multiplied by ``scale``.
+    solver : Solver
+        Of A, for features multiplied by ``scale``.
     scale : Tensor, shape (D,)
         1/standard deviation of each feature; 0 for a constant one, which so gets no weight.
     """
 
-    cholesky: Tensor
+    solver: Solver
     scale: Tensor
 
     def solve(self, right: Tensor) -> Tensor:
         """Return A⁻¹ ``right`` in the units of the features, shape (D, K)."""
-        return self.scale[:, None] * torch.cholesky_solve(self.scale[:, None] * right, self.cholesky)
+        return self.scale[:, None] * self.solver(self.scale[:, None] * right)
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,13 @@ class LinearHead:
 
     def scores(self, features: Tensor) -> Tensor:
         """Return the scores of ``features`` (n, D), shape (n, K): log-odds for LDA."""
-        return torch.addmm(self.bias, features, self.weights)
+        if features.dtype == self.weights.dtype:
+            return torch.addmm(self.bias, features, self.weights)
+        return accurate_product(features, self.weights) + self.bias
+
+    def cut_to(self, features: int) -> LinearHead:
+        """Return the head without the rows of padding after the first ``features``."""
+        return self if len(self.weights) == features else replace(self, weights=self.weights[:features].clone())
 
     @staticmethod
     def join(first: LinearHead, second: LinearHead) -> LinearHead:
@@ -80,8 +90,20 @@ class LinearHead:
         )
 
 
+def cholesky_solver(matrix: Tensor) -> Solver:
+    """Factorise a symmetric matrix, of which the lower triangle is read, and return what solves with it."""
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if int(info) != 0 or not bool(factor.diagonal().isfinite().all()):
+        raise NotPositiveDefiniteError("the regularised scatter is not positive definite.")
+    return lambda right: torch.cholesky_solve(right, factor)
+
+
 def factorise(
-    moments: Moments, ridge: float, shrinkage: Shrinkage = "ridge", standardise: bool = True
+    moments: Moments,
+    ridge: float,
+    shrinkage: Shrinkage = "ridge",
+    standardise: bool = True,
+    method: Callable[[Tensor], Solver] = cholesky_solver,
 ) -> ScatterFactor:
     """Factorise the regularised total scatter A.
 
@@ -95,6 +117,8 @@ def factorise(
         t is that of all images (scikit-learn's is that of the within scatter, which differs from class to class).
     standardise : bool
         Scale features to unit variance first, so that γ means the same for all; else they are taken as they are.
+    method : callable
+        What factorises A.
 
     Raises
     ------
@@ -113,10 +137,7 @@ def factorise(
         added = ridge * (1.0 if standardise else float(variances.mean()))
     # A constant feature has an empty row: any positive number on its diagonal keeps it out of the way.
     scatter.diagonal().add_(added).add_(constant.to(scatter.dtype))
-    factor, info = torch.linalg.cholesky_ex(scatter)
-    if int(info) != 0 or not bool(factor.diagonal().isfinite().all()):
-        raise NotPositiveDefiniteError(f"the scatter with ridge {ridge:.3g} is not positive definite.")
-    return ScatterFactor(factor, scale)
+    return ScatterFactor(method(scatter), scale)
 
 
 def fit_head(
@@ -125,6 +146,7 @@ def fit_head(
     ridge: float,
     shrinkage: Shrinkage = "ridge",
     standardise: bool = True,
+    method: Callable[[Tensor], Solver] = cholesky_solver,
     least_retry: float = 1e-6,
     most_retries: int = 9,
 ) -> tuple[LinearHead, float]:
@@ -145,9 +167,9 @@ def fit_head(
     """
     for _ in range(most_retries + 1):
         try:
-            head = solve(factorise(moments, ridge, shrinkage, standardise), moments)
+            head = solve(factorise(moments, ridge, shrinkage, standardise, method), moments)
         except NotPositiveDefiniteError as error:
-            logger.info("%s Trying more.", error)
+            logger.info("ridge %.3g: %s Trying more.", ridge, error)
         else:
             if bool(head.weights.isfinite().all() and head.bias.isfinite().all()):
                 return head, ridge

@@ -33,8 +33,8 @@ class ValueRange:
     @staticmethod
     def of(x: Tensor) -> ValueRange:
         """Return the range of each channel of ``x`` (n, channels, height, width)."""
-        low, high = torch.aminmax(x.transpose(0, 1).flatten(1), dim=1)
-        return ValueRange(low, high)
+        everywhere = (0, *range(2, x.dim()))
+        return ValueRange(x.amin(everywhere), x.amax(everywhere))
 
     def merge(self, other: ValueRange) -> ValueRange:
         """Return the range of both sets of images: ranges stream, chunk by chunk."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from .half_products import accurate_product, add_gram_
+
 
 @dataclass
 class Moments:
@@ -28,7 +30,7 @@ class Moments:
     total : Tensor, shape (D,)
         Σ (f - shift).
     gram : Tensor, shape (D, D)
-        Σ (f - shift)(f - shift)ᵀ.
+        Σ (f - shift)(f - shift)ᵀ; from half-precision features the lower triangle alone, which is all a factor needs.
     target_total : Tensor, shape (K,)
         Σ z.
     cross : Tensor, shape (K, D)
@@ -57,12 +59,16 @@ class Moments:
 
     def add(self, features: Tensor, targets: Tensor) -> None:
         """Add a chunk: ``features`` (n, D), ``targets`` (n, K)."""
-        shifted = features - self.shift
+        shifted = features - self.shift.to(features.dtype)
         self.count += len(features)
-        self.total += shifted.sum(0)
-        self.gram.addmm_(shifted.T, shifted)
+        self.total += shifted.sum(0, dtype=self.total.dtype)
         self.target_total += targets.sum(0)
-        self.cross.addmm_(targets.T, shifted)
+        if features.dtype == self.gram.dtype:
+            self.gram.addmm_(shifted.T, shifted)
+            self.cross.addmm_(targets.T, shifted)
+        else:
+            add_gram_(self.gram, shifted)
+            self.cross += accurate_product(shifted.T, targets).T
 
     @property
     def mean_offset(self) -> Tensor:

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from ..config import NetworkConfig
+from ..stages.half_products import padded_size
 from ..workspace import LARGEST_WORKSPACE, workspace_per_image
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
@@ -61,15 +62,21 @@ class Plan:
     ----------
     features : int
         D, per image and layer.
+    width : int
+        D, padded for tensor cores where features are in half precision.
     chunk : int
-        Images at a time.
+        Images that go through a layer at a time.
+    rows : int
+        Kept features that are summed at a time.
     keep_features : bool
         Whether the features of all training images are held between the two passes over them, or computed twice.
     maps_bytes, gram_bytes, features_bytes, workspace_bytes, budget : int
     """
 
     features: int
+    width: int
     chunk: int
+    rows: int
     keep_features: bool
     maps_bytes: int
     gram_bytes: int
@@ -90,21 +97,23 @@ def plan_memory(
     train_images: int,
     other_images: int,
     itemsize: int,
+    half: bool,
     budget: int,
     device: torch.device,
 ) -> Plan:
     """Fit a run into the budget, or say what it would need."""
     _, h, w = image_shape
     features = config.features((h, w))
-    maps_bytes = (train_images + other_images) * config.filters * h * w * itemsize
+    width, stored = (padded_size(features), 2) if half else (features, itemsize)
+    maps_bytes = (train_images + other_images) * config.filters * h * w * stored
     factors = 2 if config.sign_samples == "own" else 1
     outputs = 4 * (train_images + other_images) * classes * itemsize
     heads = (config.layers + 4) * features * 2 * classes * itemsize
     # Gram, scatter and factor; a second Gram where each sign has its own images.
-    gram_bytes = (2 + factors) * features**2 * itemsize + heads + outputs
-    per_image = workspace_per_image(config, image_shape, itemsize)
+    gram_bytes = (2 + factors) * width**2 * itemsize + heads + outputs
+    per_image = workspace_per_image(config, image_shape, itemsize, fused=half and device.type == "cuda")
     held = maps_bytes + gram_bytes + LIBRARIES[device.type]
-    features_bytes = train_images * features * itemsize
+    features_bytes = train_images * width * stored
     keep = held + features_bytes + LARGEST_WORKSPACE[device.type] + per_image <= budget
     if not keep:
         features_bytes = 0
@@ -117,14 +126,16 @@ def plan_memory(
         )
     chunk = min(room // per_image, train_images)
     return Plan(
-        features,
-        chunk,
-        keep,
-        maps_bytes,
-        gram_bytes,
-        features_bytes,
-        chunk * per_image + LIBRARIES[device.type],
-        budget,
+        features=features,
+        width=width,
+        chunk=chunk,
+        rows=max(1, room // (2 * width * stored)),
+        keep_features=keep,
+        maps_bytes=maps_bytes,
+        gram_bytes=gram_bytes,
+        features_bytes=features_bytes,
+        workspace_bytes=chunk * per_image + LIBRARIES[device.type],
+        budget=budget,
     )
 
 

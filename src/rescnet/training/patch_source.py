@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..kernels.half_layer import scale_covariance, scaled_patch_moments
 from ..network import Network
 from ..stages.images import ValueRange
 from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
@@ -46,6 +47,7 @@ class LayerPatches:
         self._network, self._input_range, self._maps, self._image_tensor = network, input_range, maps, images
         self._chunk, self._generator = chunk, generator
         self._covariance: Tensor | None = None
+        self._folds = network.half and network.config.centring == "mean-patch"
         self.labels = labels.cpu()
         self.images, self.size = len(images), size
         self.channels = len(input_range.low)
@@ -56,7 +58,11 @@ class LayerPatches:
         if self._covariance is None:
             samples = self._network.config.patch_samples
             moments = self._sampled_moments(samples) if samples else self._exact_moments()
-            self._covariance = moments.covariance()
+            covariance = moments.covariance()
+            if self._folds and not samples:
+                folded = self._network.folded_scale(self._input_range, self._maps)
+                covariance = scale_covariance(covariance, folded, self.size)
+            self._covariance = covariance
         return self._covariance
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
@@ -73,8 +79,12 @@ class LayerPatches:
         for start in range(0, self.images, self._chunk):
             part = slice(start, start + self._chunk)
             maps = None if self._maps is None else self._maps[part]
-            inputs = self._network.layer_input(self._input_range, maps, self._image_tensor[part])
-            moments = PatchMoments.of(self._centred(extract_patches(inputs, self.size)))
+            if self._folds:
+                images = self._network.scaled_images(self._input_range, self._image_tensor[part]).half()
+                moments = scaled_patch_moments(maps, images, self.size)
+            else:
+                inputs = self._network.layer_input(self._input_range, maps, self._image_tensor[part])
+                moments = PatchMoments.of(self._centred(extract_patches(inputs, self.size)))
             total = moments if total is None else total + moments
         assert total is not None
         return total

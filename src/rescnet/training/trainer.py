@@ -15,8 +15,17 @@ from torch import Tensor
 
 from ..config import ComputeOptions, NetworkConfig
 from ..images_in import as_images, as_labels
+from ..kernels.cholesky import blocked_solver
 from ..network import Layer, Network
-from ..stages.discriminant import LinearHead, ScatterFactor, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
+from ..stages.discriminant import (
+    LinearHead,
+    ScatterFactor,
+    cholesky_solver,
+    fit_head,
+    multiclass_lda,
+    one_vs_rest_lda,
+    ridge_regression,
+)
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
@@ -132,7 +141,9 @@ class Trainer:
         checked_labels = as_labels(labels, checked)
         shape = (checked.shape[1], checked.shape[2], checked.shape[3])
         config.check_images(shape[0], shape[1:])
-        self.network = Network(config, shape, int(checked_labels.max()) + 1)
+        self.precision = choose_precision(compute, self.device)
+        half = self.precision != "exact"
+        self.network = Network(config, shape, int(checked_labels.max()) + 1, half=half)
         others = {}
         for name, given in (("validation", validation), ("test", test)):
             if given is not None:
@@ -145,6 +156,7 @@ class Trainer:
             len(checked),
             sum(len(other) for other, _ in others.values()),
             self.dtype.itemsize,
+            half,
             memory_budget(compute.memory, self.device),
             self.device,
         )
@@ -152,6 +164,9 @@ class Trainer:
         self.others = {name: self._split(*given) for name, given in others.items()}
         self.history = History()
         self._kept: Tensor | None = None
+        if self.plan.keep_features:
+            dtype = torch.float16 if half else self.dtype
+            self._kept = torch.zeros(len(checked), self.plan.width, dtype=dtype, device=self.device)
 
     def finished(self) -> bool:
         """Return whether no layer is to be added, and note why."""
@@ -182,6 +197,7 @@ class Trainer:
         self.history.records.extend(history.records)
 
     @torch.inference_mode()
+    @torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
     def add_layer(self) -> LayerRecord:
         """Learn one more layer and let all images through it."""
         number = len(self.network.layers) + 1
@@ -198,6 +214,7 @@ class Trainer:
         moments = self._sum_features(headless, targets, watch)
         with watch.time("heads"):
             head, ridge = self._solve_head(moments)
+            head = head.cut_to(self.plan.features)
             del moments
         layer = Layer(input_range, weights, bias, head, rate, positive_share)
         self._update_outputs(layer, watch)
@@ -258,20 +275,29 @@ class Trainer:
         """Let the training images through the layer, chunk by chunk, and add their features up (stages 4 to 7)."""
         own = self.config.sign_samples == "own" and self.config.head != "ridge"
         sums: list[Moments] = []
-        if self.plan.keep_features and self._kept is None:
-            self._kept = self.training.output.new_empty(len(targets), self.plan.features)
+
+        def add(features: Tensor, targets: Tensor) -> None:
+            if not sums:
+                shift = features.mean(0, dtype=self.dtype).to(features.dtype).to(self.dtype)
+                sums.extend(Moments.zeros(shift, targets.shape[1]) for _ in range(2 if own else 1))
+            if own:
+                positive = targets[:, : self.network.classes].any(1)
+                sums[0].add(features[positive], targets[positive])
+                sums[1].add(features[~positive], targets[~positive])
+            else:
+                sums[0].add(features, targets)
+
         for part, features in self._features(layer, self.training, watch):
             if self._kept is not None:
-                self._kept[part] = features
+                self._kept[part, : features.shape[1]] = features
+            else:
+                with watch.time("moments"):
+                    add(torch.nn.functional.pad(features, (0, self.plan.width - features.shape[1])), targets[part])
+        if self._kept is not None:
             with watch.time("moments"):
-                if not sums:
-                    sums = [Moments.zeros(features.mean(0), targets.shape[1]) for _ in range(2 if own else 1)]
-                if own:
-                    positive = targets[part, : self.network.classes].any(1)
-                    sums[0].add(features[positive], targets[part][positive])
-                    sums[1].add(features[~positive], targets[part][~positive])
-                else:
-                    sums[0].add(features, targets[part])
+                for rows in range(0, len(targets), self.plan.rows):
+                    part = slice(rows, rows + self.plan.rows)
+                    add(self._kept[part], targets[part])
         return sums
 
     def _solve_head(self, sums: list[Moments]) -> tuple[LinearHead, float]:
@@ -287,7 +313,8 @@ class Trainer:
             halves = (multiclass_lda(factor, moments.with_targets(half), config.prior) for half in (positive, negative))
             return LinearHead.join(*halves)
 
-        options = config.ridge, config.shrinkage, config.standardise
+        method = blocked_solver if self.precision == "fast" else cholesky_solver
+        options = config.ridge, config.shrinkage, config.standardise, method
         if len(sums) == 1:
             return fit_head(sums[0], both_signs, *options)
         halves, ridges = [], []
@@ -305,7 +332,7 @@ class Trainer:
         """Add the layer's correction to every image's output (stage 8)."""
         for part in self._parts(self.training):
             if self._kept is not None:
-                features = self._kept[part]
+                features = self._kept[part, : self.plan.features]
             else:
                 assert self.training.maps is not None
                 with watch.time("pooling"):
@@ -328,7 +355,7 @@ class Trainer:
         """Let images through a layer: their maps are overwritten, their features yielded chunk by chunk."""
         before = split.maps
         if split.maps is None:
-            split.maps = split.output.new_empty(len(split.images), self.config.filters, *split.images.shape[2:])
+            split.maps = self._empty_maps(split)
         for part in self._parts(split):
             with watch.time("convolution"):
                 maps = self.network.maps(layer, None if before is None else before[part], split.images[part])
@@ -336,6 +363,13 @@ class Trainer:
             with watch.time("pooling"):
                 features = self.network.features(maps)
             yield part, features
+
+    def _empty_maps(self, split: Split) -> Tensor:
+        """Return memory for the maps of a split, (n, d_i, h, w); in half precision channels last, for the kernels."""
+        (n, _, h, w), d = split.images.shape, self.config.filters
+        if not self.network.half:
+            return split.output.new_empty(n, d, h, w)
+        return torch.empty(n, h, w, d, dtype=torch.float16, device=self.device).permute(0, 3, 1, 2)
 
     def _parts(self, split: Split) -> Iterator[slice]:
         for start in range(0, len(split.images), self.plan.chunk):
@@ -352,6 +386,19 @@ class Trainer:
     def _split(self, images: Tensor, labels: Tensor) -> Split:
         output = torch.zeros(len(images), self.network.classes, dtype=self.dtype, device=self.device)
         return Split(images.to(self.device), labels.to(self.device), output)
+
+
+def choose_precision(compute: ComputeOptions, device: torch.device) -> str:
+    """Return ``exact``, ``balanced`` or ``fast``; float64 is always exact."""
+    if compute.dtype == "float64":
+        if compute.precision in ("balanced", "fast"):
+            raise ValueError(
+                f"precision {compute.precision!r} keeps features in float16: choose dtype float32 with it."
+            )
+        return "exact"
+    if compute.precision == "auto":
+        return "balanced" if device.type == "cuda" else "exact"
+    return compute.precision
 
 
 def choose_device(name: str) -> torch.device:

@@ -1,0 +1,57 @@
+"""Matrix products of half-precision operands with float32 sums, on tensor cores where there are any.
+
+Tensor cores want sizes that are multiples of 8 halves at least; 64 is safe, and a Gram matrix whose side is not runs
+four times slower. Weights and targets that must not lose digits are split into two halves, high and low.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+ALIGNMENT = 64
+PANEL = 4096  # columns of the Gram matrix at a time: panels skip most of the upper triangle
+
+
+def padded_size(size: int) -> int:
+    """Return the next multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b`` of half-precision matrices, summed and returned in float32."""
+    if a.is_cuda:
+        return torch.mm(a, b, out_dtype=torch.float32)
+    return a.float() @ b.float()
+
+
+def add_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add ``a @ b`` of half-precision matrices to ``total``, float32."""
+    if a.is_cuda:
+        torch.addmm(total, a, b, out_dtype=torch.float32, out=total)
+    else:
+        total.addmm_(a.float(), b.float())
+
+
+def add_gram_(gram: Tensor, x: Tensor) -> None:
+    """Add ``xᵀx`` to the lower triangle of ``gram`` (D, D); ``x`` is (n, D), half precision.
+
+    The blocks of the upper triangle that lie right of a panel's diagonal block are not computed, nor is what they hold
+    touched: n·D² operations instead of 2·n·D², and a little more for the panels' own upper halves.
+    """
+    for start in range(0, x.shape[1], PANEL):
+        panel = slice(start, min(start + PANEL, x.shape[1]))
+        add_product_(gram[start:, panel], x[:, start:].T, x[:, panel])
+
+
+def split(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return float32 ``x`` as high and low parts in half precision: ``high + low`` has 21 of its 24 bits."""
+    high = x.half()
+    return high, (x - high).half()
+
+
+def accurate_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b`` for half-precision ``a`` (n, D) and float32 ``b`` (D, K), K small, in float32."""
+    high, low = split(b)
+    both = product(a, torch.cat([high, low], dim=1))
+    return both[:, : b.shape[1]] + both[:, b.shape[1] :]

@@ -1,0 +1,21 @@
+"""Stages 5 and 6 together: maps → features, by whichever implementation suits the maps' device."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .convolution import rectify
+from .pyramid import Cell, Reduction, pyramid_pool
+from .second_order import BlockGrid, ZScore, second_order_pool
+
+
+def pool_features(
+    maps: Tensor,
+    grid: BlockGrid,
+    cells: list[Cell],
+    z_score: ZScore = "channel",
+    diagonal: bool = True,
+    reduction: Reduction = "max",
+) -> Tensor:
+    """Return the features of ``maps`` (n, d, h, w), not yet rectified, shape (n, cells·pairs)."""
+    return pyramid_pool(second_order_pool(rectify(maps), grid, z_score, diagonal), cells, reduction)

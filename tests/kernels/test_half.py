@@ -1,0 +1,110 @@
+"""Half-precision versions of stages against the stages, in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rescnet.kernels.cholesky import blocked_cholesky, refine
+from rescnet.kernels.half_layer import FoldedScale, convolve_scaled, scale_covariance, scaled_patch_moments
+from rescnet.stages.convolution import convolve
+from rescnet.stages.half_products import PANEL, accurate_product, add_gram_, padded_size, split
+from rescnet.stages.images import ValueRange, concatenate, min_max_scale
+from rescnet.stages.patches import PatchMoments, extract_patches
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def relative_error(found, exact):
+    return float((found.double() - exact).norm() / exact.norm())
+
+
+@pytest.fixture
+def inputs(generator):
+    strength = torch.tensor([4.0, 1.0, 0.3, 0.05, 2.0]).view(1, 5, 1, 1)
+    maps = ((torch.randn(6, 5, 9, 8, generator=generator) + 0.7) * strength).half().to(DEVICE)
+    images = torch.rand(6, 3, 9, 8, generator=generator).half().to(DEVICE)
+    return maps, images
+
+
+@pytest.mark.parametrize("scope", ["global", "channel"])
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_folded_convolution_equals_scaling_then_convolution(k, scope, inputs, generator):
+    maps, images = inputs
+    weights = torch.nn.functional.normalize(torch.randn(7, 8 * k * k, generator=generator), dim=1)
+    weights, bias = weights.view(7, 8, k, k).to(DEVICE), torch.randn(7, generator=generator).to(DEVICE)
+    joined = concatenate(maps.double(), images.double())
+    fitted = ValueRange.of(joined).with_scope(scope)
+    exact = convolve(min_max_scale(joined, fitted), weights.double(), bias.double())
+    found = convolve_scaled(maps, images, FoldedScale.of(fitted), weights, bias)
+    assert relative_error(found, exact) < 1e-3
+    first = convolve_scaled(None, images, FoldedScale.of(ValueRange.of(images.double())), weights[:, :3], bias)
+    exact = convolve(
+        min_max_scale(images.double(), ValueRange.of(images.double())), weights[:, :3].double(), bias.double()
+    )
+    assert relative_error(first, exact) < 1e-3
+
+
+@pytest.mark.parametrize("k", [1, 3, 4])
+def test_patch_covariance_without_scaling_the_maps(k, inputs):
+    maps, images = inputs
+    joined = concatenate(maps.double(), images.double())
+    fitted = ValueRange.of(joined).with_scope("channel")
+    exact = PatchMoments.of(extract_patches(min_max_scale(joined, fitted), k))
+    found = scaled_patch_moments(maps, images, k)
+    assert found.count == exact.count
+    covariance = scale_covariance(found.covariance(), FoldedScale.of(fitted), k)
+    assert relative_error(covariance, exact.covariance()) < 1e-4
+
+
+@pytest.mark.parametrize("size", [64, PANEL + 192])
+def test_gram_of_halves_fills_the_lower_triangle(size, generator):
+    x = torch.randn(80, size, generator=generator).half().to(DEVICE)
+    gram = torch.zeros(size, size, device=DEVICE)
+    add_gram_(gram, x[:30])
+    add_gram_(gram, x[30:])
+    exact = x.double().T @ x.double()
+    assert relative_error(gram.tril(), exact.tril()) < 1e-6
+
+
+def test_split_halves_lose_nothing_that_matters(generator):
+    weights = torch.randn(128, 6, generator=generator).to(DEVICE)
+    features = torch.randn(40, 128, generator=generator).half().to(DEVICE)
+    assert relative_error(accurate_product(features, weights), features.double() @ weights.double()) < 2e-6
+    high, low = split(weights)
+    assert float((high.double() + low.double() - weights.double()).abs().max()) < 2e-6
+
+
+def realistic_scatter(size, generator, ridge):
+    """Correlated unit-variance features whose spectrum falls off as that of real ones, plus a ridge."""
+    basis = torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64)).Q
+    spectrum = size * torch.arange(1, size + 1).double() ** -1.3
+    scatter = basis * spectrum @ basis.T
+    root = scatter.diagonal().sqrt()
+    return scatter / root / root[:, None] + ridge * torch.eye(size, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("block", [64, 100, 1000])
+@pytest.mark.parametrize("ridge", [0.03, 0.3])
+def test_blocked_factor_solves_and_refinement_makes_it_exact(block, ridge, generator):
+    matrix = realistic_scatter(300, generator, ridge)
+    right = torch.randn(300, 4, generator=generator, dtype=torch.float64)
+    exact = torch.linalg.solve(matrix, right).to(DEVICE)
+    single = matrix.float().to(DEVICE)
+    factor, succeeded = blocked_cholesky(single.clone(), block)
+    assert succeeded
+    plain = torch.cholesky_solve(right.float().to(DEVICE), factor)
+    refined = refine(single.clone(), factor, right.float().to(DEVICE), steps=3)
+    assert relative_error(plain, exact) < 0.05
+    assert relative_error(refined, exact) < 1e-4
+
+
+def test_blocked_factorisation_notices_failure(generator):
+    matrix = realistic_scatter(200, generator, 0.1).float()
+    matrix[150, 150] = -1.0
+    _, succeeded = blocked_cholesky(matrix.to(DEVICE), 64)
+    assert not succeeded
+
+
+def test_sizes_are_padded_to_the_alignment():
+    assert [padded_size(n) for n in (1, 64, 65, 17150)] == [64, 64, 128, 17152]

@@ -1,0 +1,87 @@
+"""The fused kernel against the stage it stands in for, in float64 on fresh random input.
+
+Without a GPU the kernel runs in Triton's interpreter, on small batches.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+pytest.importorskip("triton", reason="Triton is not installed: pip install triton")
+
+from rescnet.config import make_config
+from rescnet.kernels.pooling import Atoms, fused_pool
+from rescnet.stages.pooling import pool_features
+from rescnet.stages.pyramid import pyramid_cells
+from rescnet.stages.second_order import BlockGrid
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BATCH = 64 if DEVICE == "cuda" else 1
+
+
+def random_maps(n, d, size, dtype):
+    """Maps with a mean, of different strength in each channel, some pixels below zero."""
+    generator = torch.Generator().manual_seed(torch.seed() % 2**31)
+    maps = torch.randn(n, d, *size, generator=generator) + 0.5 * torch.randn(1, d, 1, 1, generator=generator)
+    return (maps * torch.rand(1, d, 1, 1, generator=generator).add(0.1)).to(DEVICE, dtype)
+
+
+def check(maps, grid, cells, bound, **options):
+    exact = pool_features(maps.double(), grid, cells, **options)
+    found = fused_pool(maps, grid, cells, **options, out_dtype=torch.float32)
+    assert found.shape == exact.shape
+    assert bool(found.isfinite().all())
+    error = float((found.double() - exact).norm() / exact.norm())
+    assert error < bound, error
+
+
+@pytest.mark.parametrize(("z_score", "reduction"), [("channel", "max"), ("block", "mean")])
+@pytest.mark.parametrize(
+    ("size", "block", "stride", "levels"),
+    [
+        ((12, 12), (6, 6), (1, 1), (4, 2, 1)),
+        ((12, 12), (6, 6), (2, 2), (2, 1)),
+        ((13, 11), (4, 3), (4, 3), (3, 1)),
+        ((10, 12), (3, 3), (4, 4), (2,)),
+        ((9, 14), (4, 6), (3, 2), (2, 1)),
+    ],
+)
+@pytest.mark.parametrize("cells", ["official", "adaptive"])
+def test_kernel_equals_stage_at_any_geometry(size, block, stride, levels, cells, z_score, reduction):
+    grid = BlockGrid(size, block, stride)
+    maps = random_maps(BATCH, 5, size, torch.float32)
+    chosen = pyramid_cells(grid, levels, cells)
+    check(maps, grid, chosen, 1e-5, z_score=z_score, reduction=reduction, diagonal=z_score == "block")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize(("preset", "size"), [("mnist", 28), ("cifar10", 32), ("cifar100", 32), ("tiny-imagenet", 64)])
+def test_kernel_equals_stage_at_the_presets(preset, size, dtype):
+    config = make_config(preset)
+    grid = config.grid((size, size))
+    maps = random_maps(BATCH, config.filters, (size, size), dtype)
+    bound = 1e-5 if dtype == torch.float32 else 2e-3
+    check(maps, grid, config.pyramid_of((size, size)), bound, diagonal=config.keeps_diagonal)
+
+
+def test_no_variance_gives_zero_not_nan():
+    maps = random_maps(2, 6, (12, 12), torch.float32)
+    maps[:, 2] = 3.0
+    maps[0, :, :6, :6] = 1.0
+    grid = BlockGrid((12, 12), (6, 6), (6, 6))
+    found = fused_pool(maps, grid, pyramid_cells(grid, (2, 1), "official"), diagonal=True)
+    assert bool(found.isfinite().all())
+    assert bool((found.view(2, 5, 21)[0, 0] == 0).all())
+
+
+def test_atoms_are_the_coarsest_common_division():
+    grid = BlockGrid((32, 32), (16, 16), (1, 1))
+    official = Atoms.of(pyramid_cells(grid, (4, 2, 1), "official"))
+    assert official.rows == [0, 1, 9, 17]
+    adaptive = Atoms.of(pyramid_cells(grid, (4, 2, 1), "adaptive"))
+    assert adaptive.rows == [0, 4, 5, 8, 9, 12, 13, 17]
