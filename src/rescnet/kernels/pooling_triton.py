@@ -10,51 +10,154 @@ import triton.language as tl
 
 @triton.jit
 def centre_maps(
-    maps, x, centre, pixels, d, image_stride, channel_stride, pixel_stride, STEP: tl.constexpr, CHANNELS: tl.constexpr
+    maps,
+    x,
+    centre,
+    pixels,
+    d,
+    image_stride,
+    channel_stride,
+    pixel_stride,
+    STEP: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    UNIT: tl.constexpr,
 ):
-    """Rectify one image's maps and take their mean off: maps in any layout → x (n, h·w, CHANNELS), centre."""
+    """Rectify one image's maps and take their mean off: maps in any layout → x (n, h·w, CHANNELS), centre.
+
+    With UNIT each map is also divided by its standard deviation, which a channel z-score does not notice and half
+    precision thanks; ``centre`` is the mean in the same unit.
+    """
     image = tl.program_id(0).to(tl.int64)
     channel = tl.arange(0, CHANNELS)
     maps += image * image_stride
     x += image * pixels * CHANNELS
     total = tl.zeros((CHANNELS,), tl.float32)
+    squares = tl.zeros((CHANNELS,), tl.float32)
     for start in range(0, pixels, STEP):
         pixel = start + tl.arange(0, STEP)
         inside = (pixel < pixels)[:, None] & (channel < d)[None, :]
         places = pixel[:, None] * pixel_stride + channel[None, :] * channel_stride
-        value = tl.load(maps + places, mask=inside, other=0.0)
-        total += tl.sum(tl.maximum(value.to(tl.float32), 0.0), 0)
+        value = tl.maximum(tl.load(maps + places, mask=inside, other=0.0).to(tl.float32), 0.0)
+        total += tl.sum(value, 0)
+        squares += tl.sum(value * value, 0)
     mean = total / pixels
-    tl.store(centre + image * CHANNELS + channel, mean)
+    unit = tl.full((CHANNELS,), 1.0, tl.float32)
+    if UNIT:
+        variance = squares / pixels - mean * mean
+        unit = tl.where(variance > 4e-6 * squares / pixels, tl.rsqrt(tl.maximum(variance, 1e-37)), 0.0)
+    tl.store(centre + image * CHANNELS + channel, mean * unit)
     for start in range(0, pixels, STEP):
         pixel = start + tl.arange(0, STEP)
         inside = (pixel < pixels)[:, None] & (channel < d)[None, :]
         places = pixel[:, None] * pixel_stride + channel[None, :] * channel_stride
-        value = tl.load(maps + places, mask=inside, other=0.0)
-        value = tl.where((channel < d)[None, :], tl.maximum(value.to(tl.float32), 0.0) - mean[None, :], 0.0)
+        value = tl.maximum(tl.load(maps + places, mask=inside, other=0.0).to(tl.float32), 0.0)
+        value = tl.where((channel < d)[None, :], (value - mean[None, :]) * unit[None, :], 0.0)
         tl.store(x + pixel[:, None] * CHANNELS + channel[None, :], value, mask=(pixel < pixels)[:, None])
 
 
 @triton.jit
-def _tile(x, pixel, w, PIXELS: tl.constexpr, WIDTH: tl.constexpr, USED: tl.constexpr, CHANNELS: tl.constexpr):
-    """Load USED pixels, WIDTH columns from the pixel given downwards, all channels: (PIXELS, CHANNELS)."""
-    k = tl.arange(0, PIXELS)
+def row_sums(
+    x,
+    sums,
+    h,
+    w,
+    block_rows,
+    BLOCK_H: tl.constexpr,
+    STRIDE_H: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    CHANNELS: tl.constexpr,
+):
+    """Sum x and x² over the rows of each block row: x (n, h, w, CHANNELS) → sums (n, 2, block rows, w, CHANNELS)."""
+    image = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, COLUMNS)
+    place = column[:, None] * CHANNELS + tl.arange(0, CHANNELS)[None, :]
+    inside = (column < w)[:, None]
+    x += image * h * w * CHANNELS
+    sums += image * 2 * block_rows * w * CHANNELS
+    total = tl.zeros((COLUMNS, CHANNELS), tl.float32)
+    squares = tl.zeros((COLUMNS, CHANNELS), tl.float32)
+    for row in range(h):
+        value = tl.load(x + row * w * CHANNELS + place, mask=inside, other=0.0).to(tl.float32)
+        total += value
+        squares += value * value
+        before = tl.load(x + (row - BLOCK_H) * w * CHANNELS + place, mask=inside & (row >= BLOCK_H), other=0.0)
+        before = before.to(tl.float32)
+        total -= before
+        squares -= before * before
+        top = row - BLOCK_H + 1
+        if (top >= 0) & (top % STRIDE_H == 0) & (top // STRIDE_H < block_rows):
+            tl.store(sums + (top // STRIDE_H) * w * CHANNELS + place, total, mask=inside)
+            tl.store(sums + (block_rows + top // STRIDE_H) * w * CHANNELS + place, squares, mask=inside)
+
+
+@triton.jit
+def block_scales(
+    sums,
+    centre,
+    scales,
+    relative_floor,
+    w,
+    d,
+    block_rows,
+    block_columns,
+    BLOCK_W: tl.constexpr,
+    STRIDE_W: tl.constexpr,
+    PIXELS: tl.constexpr,
+    ROWS: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    WHOLE_BLOCK: tl.constexpr,
+):
+    """Return what normalises each block: scales (n, block rows, block columns, 2, CHANNELS), scale and mean·scale."""
+    image = tl.program_id(0).to(tl.int64)
+    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     channel = tl.arange(0, CHANNELS)
-    place = pixel + (k // WIDTH) * w + k % WIDTH
-    return tl.load(x + place[:, None] * CHANNELS + channel[None, :], mask=(k < USED)[:, None], other=0.0)
+    real = (channel < d)[None, :]
+    inside = (row < block_rows)[:, None] & (channel < CHANNELS)[None, :]
+    sums += image * 2 * block_rows * w * CHANNELS
+    scales += image * block_rows * block_columns * 2 * CHANNELS
+    mean_map = tl.load(centre + image * CHANNELS + channel)[None, :]
+    floor = relative_floor * mean_map * mean_map
+    place = row[:, None] * w * CHANNELS + channel[None, :]
+    further = block_rows * w * CHANNELS
+    total = tl.zeros((ROWS, CHANNELS), tl.float32)
+    squares = tl.zeros((ROWS, CHANNELS), tl.float32)
+    for column in range(w):
+        gained = sums + column * CHANNELS + place
+        total += tl.load(gained, mask=inside, other=0.0)
+        squares += tl.load(gained + further, mask=inside, other=0.0)
+        lost = sums + (column - BLOCK_W) * CHANNELS + place
+        total -= tl.load(lost, mask=inside & (column >= BLOCK_W), other=0.0)
+        squares -= tl.load(lost + further, mask=inside & (column >= BLOCK_W), other=0.0)
+        left = column - BLOCK_W + 1
+        if (left >= 0) & (left % STRIDE_W == 0) & (left // STRIDE_W < block_columns):
+            mean = total / PIXELS
+            square = squares / PIXELS
+            variance = square - mean * mean
+            alive = (variance > 32 * 1.2e-7 * square + floor) & real
+            if WHOLE_BLOCK:
+                variance = tl.where(alive, variance, 0.0)
+                level = tl.where(real, mean + mean_map, 0.0)
+                average = (tl.sum(level, 1) / d)[:, None]
+                between = tl.sum(tl.where(real, (level - average) * (level - average), 0.0), 1) / d
+                variance = (tl.sum(variance, 1) / d + between)[:, None] + tl.zeros_like(mean)
+            scale = tl.where(alive & (variance > 0), tl.rsqrt(tl.maximum(variance, 1e-37)), 0.0)
+            to = scales + (row[:, None] * block_columns + left // STRIDE_W) * 2 * CHANNELS + channel[None, :]
+            tl.store(to, scale, mask=inside)
+            tl.store(to + CHANNELS, mean * scale, mask=inside)
 
 
 @triton.jit
 def pool_atoms(
     x,  # (n, h, w, CHANNELS), rectified and centred
-    centre,  # (n, CHANNELS)
+    scales,  # (n, block rows, block columns, 2, CHANNELS)
     pooled,  # (n, atom rows, atom columns, pairs)
     row_cuts,
     column_cuts,
-    relative_floor,
     pixels,  # h·w
     w,
     d,
+    block_rows,
+    block_columns,
     atom_rows,
     atom_columns,
     pairs,
@@ -63,15 +166,18 @@ def pool_atoms(
     STRIDE_H: tl.constexpr,
     STRIDE_W: tl.constexpr,
     WIDTH: tl.constexpr,
-    PIXELS: tl.constexpr,
-    CHANNELS: tl.constexpr,
     SLIDES: tl.constexpr,
-    WHOLE_BLOCK: tl.constexpr,
+    SIDE: tl.constexpr,
+    CHANNELS: tl.constexpr,
     DIAGONAL: tl.constexpr,
     MAXIMUM: tl.constexpr,
     PRECISION: tl.constexpr,
 ):
-    """Reduce the normalised block covariances of one image over one atom."""
+    """Reduce the normalised block covariances of one image over one atom.
+
+    A step adds a strip of WIDTH columns to the sums of products, and where blocks slide takes the strip away that is
+    BLOCK_W columns behind it, both in one product: rows 0 to SIDE of the tile are the new strip, the rest the old one.
+    """
     program = tl.program_id(0)
     image = (program // (atom_rows * atom_columns)).to(tl.int64)
     atom = program % (atom_rows * atom_columns)
@@ -80,63 +186,52 @@ def pool_atoms(
     left = tl.load(column_cuts + atom % atom_columns)
     right = tl.load(column_cuts + atom % atom_columns + 1)
     x += image * pixels * CHANNELS
+    scales += image * block_rows * block_columns * 2 * CHANNELS
     channel = tl.arange(0, CHANNELS)
-    real = channel < d
-    mean_map = tl.load(centre + image * CHANNELS + channel)
-    floor = relative_floor * mean_map * mean_map
-    inverse = 1.0 / (BLOCK_H * BLOCK_W)
-    USED: tl.constexpr = BLOCK_H * WIDTH
+
+    TILE: tl.constexpr = 2 * SIDE if SLIDES else SIDE
+    k = tl.arange(0, TILE)
+    within = k % SIDE
+    old = k >= SIDE
+    used = within < BLOCK_H * WIDTH
+    offset = (within // WIDTH) * w + within % WIDTH - tl.where(old, BLOCK_W, 0)
+    sign = tl.where(old, -1.0, 1.0)
+    STRIPS: tl.constexpr = BLOCK_W // WIDTH  # strips in a block
+    JUMP: tl.constexpr = STRIDE_W // WIDTH if SLIDES else STRIPS  # strips from one block to the next
 
     best = tl.full((CHANNELS, CHANNELS), float("-inf") if MAXIMUM else 0.0, tl.float32)
+    steps = STRIPS + (right - left - 1) * JUMP
     for row in range(top, bottom):
         products = tl.zeros((CHANNELS, CHANNELS), tl.float32)
-        total = tl.zeros((CHANNELS,), tl.float32)
-        squares = tl.zeros((CHANNELS,), tl.float32)
-        for column in range(left, right):
-            corner = row * STRIDE_H * w + column * STRIDE_W
-            fresh = column == left
-            if not SLIDES:
-                fresh = True
-            if fresh:
-                products = tl.zeros((CHANNELS, CHANNELS), tl.float32)
-                total = tl.zeros((CHANNELS,), tl.float32)
-                squares = tl.zeros((CHANNELS,), tl.float32)
-                for step in range(BLOCK_W // WIDTH):
-                    tile = _tile(x, corner + step * WIDTH, w, PIXELS, WIDTH, USED, CHANNELS)
-                    products = tl.dot(tl.trans(tile), tile, products, input_precision=PRECISION)
-                    wide = tile.to(tl.float32)
-                    total += tl.sum(wide, 0)
-                    squares += tl.sum(wide * wide, 0)
+        start = row * STRIDE_H * w + left * STRIDE_W
+        for step in range(steps):
+            if SLIDES:
+                corner = start + step * WIDTH
+                here = used & ((step >= STRIPS) | (k < SIDE))
             else:
-                for step in range(STRIDE_W // WIDTH):
-                    gained = _tile(x, corner + BLOCK_W - STRIDE_W + step * WIDTH, w, PIXELS, WIDTH, USED, CHANNELS)
-                    lost = _tile(x, corner - STRIDE_W + step * WIDTH, w, PIXELS, WIDTH, USED, CHANNELS)
-                    products = tl.dot(tl.trans(gained), gained, products, input_precision=PRECISION)
-                    products = tl.dot(tl.trans(-lost), lost, products, input_precision=PRECISION)
-                    wide = gained.to(tl.float32)
-                    gone = lost.to(tl.float32)
-                    total += tl.sum(wide, 0) - tl.sum(gone, 0)
-                    squares += tl.sum(wide * wide, 0) - tl.sum(gone * gone, 0)
-            mean = total * inverse
-            square = squares * inverse
-            variance = square - mean * mean
-            alive = (variance > 32 * 1.2e-7 * square + floor) & real
-            if WHOLE_BLOCK:
-                variance = tl.where(alive, variance, 0.0)
-                level = tl.where(real, mean + mean_map, 0.0)
-                average = tl.sum(level, 0) / d
-                between = tl.sum(tl.where(real, (level - average) * (level - average), 0.0), 0) / d
-                spread = tl.sum(variance, 0) / d + between
-                scale = tl.where(alive, 1.0, 0.0) * tl.where(spread > 0, tl.rsqrt(tl.maximum(spread, 1e-37)), 0.0)
+                corner = start + (step // STRIPS) * STRIDE_W + (step % STRIPS) * WIDTH
+                here = used
+            place = (corner + offset)[:, None] * CHANNELS + channel[None, :]
+            tile = tl.load(x + place, mask=here[:, None], other=0.0)
+            if SLIDES:
+                signed = (tile * sign[:, None]).to(tile.dtype)
+                products = tl.dot(tl.trans(signed), tile, products, input_precision=PRECISION)
             else:
-                scale = tl.where(alive, tl.rsqrt(tl.maximum(variance, 1e-37)), 0.0)
-            scaled_mean = mean * scale
-            value = products * inverse * scale[:, None] * scale[None, :]
-            value -= scaled_mean[:, None] * scaled_mean[None, :]
-            if MAXIMUM:
-                best = tl.maximum(best, value)
-            else:
-                best += value
+                products = tl.dot(tl.trans(tile), tile, products, input_precision=PRECISION)
+            done = step + 1 - STRIPS
+            if (done >= 0) & (done % JUMP == 0):
+                block = scales + (row * block_columns + left + done // JUMP) * 2 * CHANNELS
+                scale_i = tl.load(block + channel)[:, None] * (1.0 / (BLOCK_H * BLOCK_W))
+                scale_j = tl.load(block + channel)[None, :]
+                mean_i = tl.load(block + CHANNELS + channel)[:, None]
+                mean_j = tl.load(block + CHANNELS + channel)[None, :]
+                value = products * scale_i * scale_j - mean_i * mean_j
+                if MAXIMUM:
+                    best = tl.maximum(best, value)
+                else:
+                    best += value
+                if not SLIDES:
+                    products = tl.zeros((CHANNELS, CHANNELS), tl.float32)
     if not MAXIMUM:
         best *= 1.0 / ((bottom - top) * (right - left))
 

@@ -18,7 +18,6 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .half_products import accurate_product
 from .moments import Moments
 
 Prior = Literal["empirical", "equal"]
@@ -72,9 +71,7 @@ class LinearHead:
 
     def scores(self, features: Tensor) -> Tensor:
         """Return the scores of ``features`` (n, D), shape (n, K): log-odds for LDA."""
-        if features.dtype == self.weights.dtype:
-            return torch.addmm(self.bias, features, self.weights)
-        return accurate_product(features, self.weights) + self.bias
+        return torch.addmm(self.bias, features.to(self.weights.dtype), self.weights)
 
     def cut_to(self, features: int) -> LinearHead:
         """Return the head without the rows of padding after the first ``features``."""
