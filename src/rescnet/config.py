@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .stages.discriminant import Prior, Shrinkage
-from .stages.filters import BankOptions, parse_mixture
+from .stages.filters import BankOptions, Bias, parse_mixture
 from .stages.images import Scope
 from .stages.patches import Centring
 from .stages.pyramid import Cell, Cells, Reduction, pyramid_cells
@@ -54,6 +54,7 @@ class NetworkConfig:
     negatives: int = option(32, "stacked-LDA: patches of other classes in a draw", 1)
     tolerance: float = option(0.0, "stacked-LDA: greatest training error of an accepted draw", 0, 1)
     draw_ridge: float = option(0.01, "stacked-LDA: ridge of a draw, relative to its patches' variance", 0)
+    filter_bias: Bias = option("lda", "stacked-LDA: the discriminant's constant, the same without prior odds, or none")
     most_draws: int = option(100_000, "stacked-LDA: draws after which the search is given up", 1)
 
     scaling: Scope = option("global", "min-max scaling of a layer's input: one range, or one a channel")
@@ -111,7 +112,9 @@ class NetworkConfig:
     @property
     def bank_options(self) -> BankOptions:
         """The options the filter banks take."""
-        return BankOptions(self.positives, self.negatives, self.tolerance, self.draw_ridge, self.most_draws)
+        return BankOptions(
+            self.positives, self.negatives, self.tolerance, self.draw_ridge, self.most_draws, self.filter_bias
+        )
 
     def grid(self, image_size: tuple[int, int]) -> BlockGrid:
         """Return the blocks of second-order pooling on images of (height, width)."""

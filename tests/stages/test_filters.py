@@ -153,6 +153,17 @@ def test_the_bias_is_the_discriminants_constant_in_the_filters_scale(source, gen
     assert float(filters.bias[0]) == pytest.approx(float(bias[first] / weights[first].norm()))
 
 
+def test_the_bias_can_leave_the_prior_or_itself_out(source):
+    def learn(bias):
+        generator = torch.Generator().manual_seed(3)
+        return find_bank("stacked-lda")(source, 5, generator, BankOptions(bias=bias))
+
+    whole, midpoint, none = learn("lda"), learn("midpoint"), learn("none")
+    assert torch.equal(whole.weights, none.weights)
+    assert bool((none.bias == 0).all())
+    assert bool((midpoint.bias > whole.bias).all())  # log(2/32) is negative
+
+
 def test_more_filters_than_can_be_found_are_refused(generator):
     noise = torch.rand(40, 1, 6, 6, generator=generator, dtype=torch.float64)
     source = source_of(noise, torch.arange(40) % 2, size=1)  # one dimension: no two patches stand out from 32

@@ -1,11 +1,12 @@
 """Stage 3: filter banks, each one file and one registered function (section 2.3.1, appendix A.3)."""
 
-from .interface import BankOptions, FilterBank, Filters, NotEnoughFiltersError, PatchSource
+from .interface import BankOptions, Bias, FilterBank, Filters, NotEnoughFiltersError, PatchSource
 from .mixed import learn_filters, parse_mixture
 from .registry import bank_names, find_bank, register_bank
 
 __all__ = [
     "BankOptions",
+    "Bias",
     "FilterBank",
     "Filters",
     "NotEnoughFiltersError",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
+
+Bias = Literal["lda", "midpoint", "none"]
 
 
 class NotEnoughFiltersError(ValueError):
@@ -29,6 +31,10 @@ class BankOptions:
         than a draw has patches (34): there it decides the filter.
     most_draws : int
         Draws after which the search is given up.
+    bias : {"lda", "midpoint", "none"}
+        What a stacked-LDA filter adds: the discriminant's constant, as appendix A.3 has it; the same without the log
+        prior odds of 2 against 32; or nothing. With the whole constant most patches fall below zero and ReLU leaves a
+        sparse map; without it about half do.
     """
 
     positives: int = 2
@@ -36,6 +42,7 @@ class BankOptions:
     tolerance: float = 0.0
     draw_ridge: float = 0.01
     most_draws: int = 100_000
+    bias: Bias = "lda"
 
 
 class PatchSource(Protocol):

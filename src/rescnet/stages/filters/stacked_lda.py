@@ -44,7 +44,12 @@ def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Genera
         bias.append(b[accepted])
         found, drawn = found + int(accepted.sum()), drawn + draw
         batch = min(MOST_BATCH, 2 * batch)
-    return Filters(torch.cat(weights)[:count], torch.cat(bias)[:count]).unit_norm()
+    chosen, constants = torch.cat(weights)[:count], torch.cat(bias)[:count]
+    if options.bias == "none":
+        constants = torch.zeros_like(constants)
+    elif options.bias == "midpoint":
+        constants = constants - log(options.positives / options.negatives)
+    return Filters(chosen, constants).unit_norm()
 
 
 def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, options: BankOptions) -> Tensor:
