@@ -72,8 +72,13 @@ def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max"
     -------
     Tensor, shape (n, cells·pairs), cell after cell
     """
-    reduce = torch.amax if reduction == "max" else torch.mean
-    pooled = [reduce(blocks[:, c.top : c.bottom, c.left : c.right], dim=(1, 2)) for c in cells]
+    if reduction == "mean":  # one product with the share each block has in each cell
+        shares = blocks.new_zeros(len(cells), *blocks.shape[1:3])
+        for share, c in zip(shares, cells, strict=True):
+            share[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
+        return (shares.flatten(1) @ blocks.flatten(1, 2)).flatten(1)
+    # Rows first: reducing one contiguous axis at a time is an order of magnitude faster than two at once.
+    pooled = [blocks[:, c.top : c.bottom].amax(1)[:, c.left : c.right].amax(1) for c in cells]
     return torch.cat(pooled, dim=1)
 
 

@@ -81,23 +81,21 @@ def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel"
     Tensor, shape (n, block rows, block columns, pairs)
     """
     means, variances, covariances = _block_covariances(maps, grid, diagonal)
-    rows, columns = channel_pairs(maps.shape[1], diagonal, maps.device)
     if z_score == "channel":
         scale = _reciprocal_root(variances)  # (n, block rows, block columns, d), 1/σ of each channel
     else:
         spread = variances.mean(-1, keepdim=True) + means.var(-1, correction=0, keepdim=True)  # within + between
         scale = _reciprocal_root(spread) * (variances > 0)
-    return covariances.mul_(scale[..., rows]).mul_(scale[..., columns])
+    return covariances.mul_(_pair_products(scale, diagonal))
 
 
 def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return block means (n, R, C, d), variances (n, R, C, d) and covariances of pairs (n, R, C, pairs)."""
-    rows, columns = channel_pairs(maps.shape[1], diagonal, maps.device)
     x = maps.permute(0, 2, 3, 1)  # channels last: a pixel's products lie side by side
     centre = x.mean((1, 2), keepdim=True)
     x = (x - centre).contiguous()
     pixels = grid.block[0] * grid.block[1]
-    products = x[..., rows] * x[..., columns] if grid.tile == (1, 1) else _tile_products(x, grid, rows, columns)
+    products = _pair_products(x, diagonal) if grid.tile == (1, 1) else _tile_products(x, grid, diagonal)
     second = _sliding_sums(products, grid).div_(pixels)
     first = _block_means(x, grid)
     square = _block_means(x.square(), grid)
@@ -106,10 +104,20 @@ def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[T
     eps = torch.finfo(maps.dtype).eps
     floor = 32 * eps * square + (16 * eps * centre).square_()
     variances = torch.where(variances > floor, variances, 0)
-    return first + centre, variances, second.sub_(first[..., rows] * first[..., columns])
+    return first + centre, variances, second.sub_(_pair_products(first, diagonal))
 
 
-def _tile_products(x: Tensor, grid: BlockGrid, rows: Tensor, columns: Tensor) -> Tensor:
+def _pair_products(x: Tensor, diagonal: bool) -> Tensor:
+    """Multiply channels in pairs: (..., d) → (..., pairs).
+
+    Channels are picked by a product with a 0/1 matrix, which is as exact as gathering them and several times faster.
+    """
+    d = x.shape[-1]
+    first, second = (F.one_hot(which, d).T.to(x.dtype) for which in channel_pairs(d, diagonal, x.device))
+    return (x @ first).mul_(x @ second)
+
+
+def _tile_products(x: Tensor, grid: BlockGrid, diagonal: bool) -> Tensor:
     """Sum x_i x_j over each tile: (n, h, w, d) → (n, tile rows, tile columns, pairs)."""
     n, h, w, d = x.shape
     tile_h, tile_w = grid.tile
@@ -117,7 +125,8 @@ def _tile_products(x: Tensor, grid: BlockGrid, rows: Tensor, columns: Tensor) ->
     tiles = x[:, : h_tiles * tile_h, : w_tiles * tile_w].reshape(n, h_tiles, tile_h, w_tiles, tile_w, d)
     tiles = tiles.transpose(2, 3).reshape(n * h_tiles * w_tiles, tile_h * tile_w, d)
     products = tiles.transpose(1, 2) @ tiles  # (tiles, d, d)
-    return products.flatten(1)[:, rows * d + columns].view(n, h_tiles, w_tiles, len(rows))
+    rows, columns = channel_pairs(d, diagonal, x.device)
+    return products.flatten(1).index_select(1, rows * d + columns).view(n, h_tiles, w_tiles, len(rows))
 
 
 def _sliding_sums(tiles: Tensor, grid: BlockGrid) -> Tensor:
