@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -164,9 +165,15 @@ class ComputeOptions:
             object.__setattr__(self, name, _checked(name, value, ComputeOptions))
 
 
+@cache
+def declared_types(owner: type) -> dict[str, Any]:
+    """Return the types of a dataclass's fields."""
+    return get_type_hints(owner)
+
+
 def _checked(name: str, value: Any, owner: type = NetworkConfig) -> Any:
     """Return the value in its declared type, or refuse it in one sentence."""
-    declared = get_type_hints(owner)[name]
+    declared = declared_types(owner)[name]
     limits = owner.__dataclass_fields__[name].metadata  # type: ignore[attr-defined]
     if get_origin(declared) is Literal:
         if value not in get_args(declared):

@@ -300,9 +300,11 @@ def test_half_precision_learns_the_same_to_its_rounding(precision, options, halv
     rough, history = train(images, labels, config, test=test, compute=ComputeOptions(precision=precision))
     assert rough.half
     assert not exact.half
-    error = (rough.outputs(test[0]) - exact.outputs(test[0])).norm() / exact.outputs(test[0]).norm()
-    assert 0 < float(error) < 0.02
-    assert history[-1].test_accuracy == pytest.approx(exact_history[-1].test_accuracy, abs=0.03)
+    # From the second layer on a rounded residual may choose another label, so only accuracies are compared there.
+    wanted, found = exact.outputs(test[0], layers=1), rough.outputs(test[0], layers=1)
+    assert 0 < float((found - wanted).norm() / wanted.norm()) < 0.005
+    for rounded, record in zip(history, exact_history, strict=True):
+        assert rounded.test_accuracy == pytest.approx(record.test_accuracy, abs=0.04)
 
 
 def test_half_precision_and_float64_exclude_each_other(halves):

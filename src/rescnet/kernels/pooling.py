@@ -22,7 +22,7 @@ import triton
 from torch import Tensor
 
 from ..stages.pyramid import Cell, Reduction
-from ..stages.second_order import BlockGrid, ZScore, count_pairs
+from ..stages.second_order import FLAT, BlockGrid, ZScore, count_pairs
 from .pooling_triton import block_scales, centre_maps, pool_atoms, row_sums
 
 LAUNCH = {"num_warps": 4, "num_stages": 3}
@@ -92,10 +92,24 @@ def fused_pool(
         maps = maps.contiguous()
     empty = partial(torch.empty, device=maps.device)
     x = empty(n, h, w, padded, dtype=maps.dtype)
-    centre = empty(n, padded)
+    centre, floor = empty(n, padded), empty(n, padded)
+    eps = torch.finfo(maps.dtype).eps
+    relative_floor = (16 * eps if maps.dtype.itemsize >= 4 else 0.5 * eps) ** 2
     strides = maps.stride(0), maps.stride(1), maps.stride(3)
     centre_maps[(n,)](
-        maps, x, centre, h * w, d, *strides, STEP=128, CHANNELS=padded, UNIT=z_score == "channel", num_warps=4
+        maps,
+        x,
+        centre,
+        floor,
+        relative_floor,
+        h * w,
+        d,
+        *strides,
+        STEP=128,
+        CHANNELS=padded,
+        UNIT=z_score == "channel",
+        FLAT=FLAT,
+        num_warps=4,
     )
 
     sums = empty(n, 2, block_rows, w, padded)
@@ -105,13 +119,11 @@ def fused_pool(
     )
     scales = empty(n, block_rows, block_columns, 2, padded)
     rows = 16
-    eps = torch.finfo(maps.dtype).eps
-    relative_floor = (16 * eps if maps.dtype.itemsize >= 4 else 0.5 * eps) ** 2
     block_scales[(n, triton.cdiv(block_rows, rows))](
         sums,
         centre,
+        floor,
         scales,
-        relative_floor,
         w,
         d,
         block_rows,

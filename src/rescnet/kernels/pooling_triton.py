@@ -13,6 +13,8 @@ def centre_maps(
     maps,
     x,
     centre,
+    floor,
+    relative_floor,
     pixels,
     d,
     image_stride,
@@ -21,11 +23,12 @@ def centre_maps(
     STEP: tl.constexpr,
     CHANNELS: tl.constexpr,
     UNIT: tl.constexpr,
+    FLAT: tl.constexpr,
 ):
-    """Rectify one image's maps and take their mean off: maps in any layout → x (n, h·w, CHANNELS), centre.
+    """Rectify one image's maps and take their mean off: maps in any layout → x (n, h·w, CHANNELS), centre, floor.
 
     With UNIT each map is also divided by its standard deviation, which a channel z-score does not notice and half
-    precision thanks; ``centre`` is the mean in the same unit.
+    precision thanks; ``centre`` is the mean, and ``floor`` the variance under which a block is flat, in the same unit.
     """
     image = tl.program_id(0).to(tl.int64)
     channel = tl.arange(0, CHANNELS)
@@ -42,10 +45,12 @@ def centre_maps(
         squares += tl.sum(value * value, 0)
     mean = total / pixels
     unit = tl.full((CHANNELS,), 1.0, tl.float32)
+    variance = squares / pixels - mean * mean
     if UNIT:
-        variance = squares / pixels - mean * mean
         unit = tl.where(variance > 4e-6 * squares / pixels, tl.rsqrt(tl.maximum(variance, 1e-37)), 0.0)
     tl.store(centre + image * CHANNELS + channel, mean * unit)
+    least = (relative_floor * mean * mean + FLAT * FLAT * variance) * unit * unit
+    tl.store(floor + image * CHANNELS + channel, least)
     for start in range(0, pixels, STEP):
         pixel = start + tl.arange(0, STEP)
         inside = (pixel < pixels)[:, None] & (channel < d)[None, :]
@@ -94,8 +99,8 @@ def row_sums(
 def block_scales(
     sums,
     centre,
+    floor,
     scales,
-    relative_floor,
     w,
     d,
     block_rows,
@@ -116,7 +121,7 @@ def block_scales(
     sums += image * 2 * block_rows * w * CHANNELS
     scales += image * block_rows * block_columns * 2 * CHANNELS
     mean_map = tl.load(centre + image * CHANNELS + channel)[None, :]
-    floor = relative_floor * mean_map * mean_map
+    least = tl.load(floor + image * CHANNELS + channel)[None, :]
     place = row[:, None] * w * CHANNELS + channel[None, :]
     further = block_rows * w * CHANNELS
     total = tl.zeros((ROWS, CHANNELS), tl.float32)
@@ -133,7 +138,7 @@ def block_scales(
             mean = total / PIXELS
             square = squares / PIXELS
             variance = square - mean * mean
-            alive = (variance > 32 * 1.2e-7 * square + floor) & real
+            alive = (variance > 32 * 1.2e-7 * square + least) & real
             if WHOLE_BLOCK:
                 variance = tl.where(alive, variance, 0.0)
                 level = tl.where(real, mean + mean_map, 0.0)

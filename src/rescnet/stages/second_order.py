@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 ZScore = Literal["channel", "block"]
+FLAT = 1e-3  # of a map's standard deviation: a block that varies less holds rounding, which a z-score would blow up
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel"
     z_score : {"channel", "block"}
         Over what mean and standard deviation are taken, which the paper leaves open. ``"channel"``: each channel of the
         block by its own, the covariance becomes a correlation. ``"block"``: all channels of the block by one.
-        A channel (or block) without variance has z = 0.
+        A channel that is flat in a block, compared with its map, has z = 0 there.
     diagonal : bool
         Keep the variances. With the ``"channel"`` z-score they are 1 wherever there is variance, and may be dropped.
 
@@ -100,9 +101,9 @@ def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[T
     first = _block_means(x, grid)
     square = _block_means(x.square(), grid)
     variances = square - first.square()
-    # A variance below the rounding of the sums it is the difference of, or of the maps themselves, is none at all.
+    # A block is flat if it varies a thousand times less than its map, or less than the rounding of sums and maps.
     eps = torch.finfo(maps.dtype).eps
-    floor = 32 * eps * square + (16 * eps * centre).square_()
+    floor = 32 * eps * square + (16 * eps * centre).square_() + x.square().mean((1, 2), keepdim=True).mul_(FLAT**2)
     variances = torch.where(variances > floor, variances, 0)
     return first + centre, variances, second.sub_(_pair_products(first, diagonal))
 
