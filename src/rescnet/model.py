@@ -1,0 +1,88 @@
+"""A trained model as people hold it: the network, how it came about, and what its classes are called."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import torch
+
+from .network import Network
+from .training.history import History
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network with its history, its class names, and facts about where it comes from.
+
+    Attributes
+    ----------
+    network : Network
+    history : History
+        One record a layer of the network.
+    class_names : tuple of str, length C
+        In the order of the network's outputs.
+    about : dict
+        Facts that JSON can hold: ``dataset``, ``command``, ``versions``, ``device``, ``seed``, ``date``,
+        ``preprocessing`` (see :func:`describe_images`), ``stopped``, … A model made in Python may have none of them.
+    """
+
+    network: Network
+    history: History
+    class_names: tuple[str, ...]
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.class_names) != self.network.classes:
+            raise ValueError(
+                f"{len(self.class_names)} class names were given for {self.network.classes} classes: name each once."
+            )
+        if len(self.history) != len(self.network.layers):
+            raise ValueError(
+                f"the history has {len(self.history)} records for {len(self.network.layers)} layers: give one a layer."
+            )
+
+
+def describe_images(images: Any) -> dict[str, Any]:
+    """Return what a new image must be like to mean the same to the network.
+
+    Parameters
+    ----------
+    images : array or Tensor, shape (n, channels, height, width)
+        The training images.
+
+    Returns
+    -------
+    dict
+        ``pixels`` (the number type), ``low`` and ``high`` (of the training images), ``channels``, ``height``,
+        ``width`` and ``colour`` (grey, rgb or other).
+
+    Examples
+    --------
+    >>> describe_images(torch.tensor([[[[0, 9]]]], dtype=torch.uint8))["colour"]
+    'grey'
+    """
+    _, channels, height, width = images.shape
+    return {
+        "pixels": str(images.dtype).removeprefix("torch."),
+        "low": float(images.min()),
+        "high": float(images.max()),
+        "channels": int(channels),
+        "height": int(height),
+        "width": int(width),
+        "colour": {1: "grey", 3: "rgb"}.get(int(channels), "other"),
+    }
+
+
+def describe_run(device: torch.device | str = "cpu") -> dict[str, Any]:
+    """Return where and when: versions, the device by its name, the date with its time zone."""
+    from . import __version__
+
+    device = torch.device(device)
+    return {
+        "versions": {"rescnet": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"{device} ({platform.machine()})",
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }

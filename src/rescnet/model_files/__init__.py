@@ -1,0 +1,21 @@
+"""Models as folders: JSON, one safetensors file a layer, and the history as JSON lines. No pickle anywhere.
+
+::
+
+    digits-model/
+      model.json                 the configuration, class names, preprocessing, where it was trained
+      history.jsonl              one line a layer: its record, and its file's name, size and SHA-256
+      layers/00001.safetensors   what the first layer has learnt
+      layers/00002.safetensors   …
+
+Everything read is verified. ``model.json`` holds the checksum of its own content and, once the run is over, the number
+of layers and the checksum of the last line of the history; each line's checksum covers the line before it, and the
+SHA-256 of its layer's file. A file is written beside its place and moved there; a run that is killed leaves a model of
+the layers finished so far.
+"""
+
+from .errors import ModelFileError
+from .reading import ModelFolder, load_model
+from .writing import ModelWriter, check_place, save_model
+
+__all__ = ["ModelFileError", "ModelFolder", "ModelWriter", "check_place", "load_model", "save_model"]

@@ -1,0 +1,238 @@
+"""A model is written as its layers come, each file whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..config import NetworkConfig
+from ..model import Model
+from ..network import Layer
+from ..training.history import LayerRecord
+from .errors import ModelFileError
+from .layer_file import layer_to_bytes
+from .layout import CHECKSUM, FORMAT, HISTORY, LAYERS, MODEL, VERSION, layer_name, sign
+from .reading import whole_lines
+
+_OWN_FILES = {MODEL, HISTORY, LAYERS, "report.html"}
+
+
+def save_model(path: str | Path, model: Model, half_heads: bool = False, overwrite: bool = False) -> None:
+    """Save a model.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder that does not exist yet, unless `overwrite`.
+    model : Model
+    half_heads : bool, default False
+        Store the heads' weights as float16: files of nearly half the size, and slightly other outputs.
+    overwrite : bool, default False
+        Replace a model that is there; it is left whole until the new one is.
+    """
+    network = model.network
+    with ModelWriter(
+        path,
+        network.config,
+        network.image_shape,
+        model.class_names,
+        model.about,
+        half=network.half,
+        half_heads=half_heads,
+        overwrite=overwrite,
+    ) as writer:
+        for layer, record in zip(network.layers, model.history, strict=True):
+            writer.add_layer(layer, record)
+        writer.finish(model.history.stopped)
+
+
+def check_place(path: str | Path, overwrite: bool = False) -> None:
+    """Refuse a place where a model cannot be written, or must not be."""
+    folder = Path(path)
+    if not folder.exists() and not folder.is_symlink():
+        for parent in folder.absolute().parents:
+            if parent.exists():
+                try:
+                    tempfile.TemporaryDirectory(dir=parent).cleanup()
+                except OSError as error:
+                    reason = (error.strerror or str(error)).lower()
+                    raise ModelFileError(
+                        f"no folder can be made in {parent} ({reason}): choose another place than {folder}."
+                    ) from None
+                return
+    if not folder.is_dir():
+        raise ModelFileError(f"{folder} is a file where a model's folder was to be made: choose another place.")
+    inside = {entry.name for entry in folder.iterdir()}
+    if not inside:
+        return
+    if MODEL not in inside:
+        raise ModelFileError(f"{folder} is there already and is no model of rescnet: choose another place.")
+    if foreign := sorted(inside - _OWN_FILES):
+        raise ModelFileError(
+            f"{folder} also holds {foreign[0]!r}, which is no part of a model and would be lost: move it away, or "
+            "choose another place."
+        )
+    if not overwrite:
+        raise ModelFileError(
+            f"{folder} holds a model already: choose another place, or allow it to be replaced (overwrite)."
+        )
+
+
+class ModelWriter:
+    """Writes a model layer by layer: at any moment the folder holds a usable model of the layers added so far.
+
+    Nothing is written before the first layer. As a context manager it seals the model at the end, also when an
+    exception ends it early; a model that was never sealed, because the process was killed, can be loaded all the same.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder that does not exist yet, unless `overwrite`.
+    config : NetworkConfig
+    image_shape : tuple of int
+        (channels, height, width).
+    class_names : sequence of str
+    about : mapping
+        Facts that JSON can hold.
+    half : bool, default False
+        Whether the network computes maps and features in half precision (``Network.half``).
+    half_heads : bool, default False
+        Store the heads' weights as float16.
+    overwrite : bool, default False
+        Replace a model that is there: the new one is written beside it and takes its place when it is sealed.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        config: NetworkConfig,
+        image_shape: tuple[int, int, int],
+        class_names: tuple[str, ...],
+        about: Mapping[str, Any],
+        *,
+        half: bool = False,
+        half_heads: bool = False,
+        overwrite: bool = False,
+    ) -> None:
+        check_place(path, overwrite)
+        self.path = Path(path)
+        self.half_heads = half_heads
+        self._content: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "config": config.to_dict(),
+            "image_shape": list(image_shape),
+            "class_names": list(class_names),
+            "half": half,
+            "about": {**about, "half_heads": half_heads},
+            "sealed": None,
+        }
+        json.dumps(self._content, allow_nan=False)  # what JSON cannot hold is refused before any work
+        self._folder: Path | None = None
+        self._layers = 0
+        self._checksum = ""
+
+    @property
+    def layers(self) -> int:
+        """The layers written so far."""
+        return self._layers
+
+    def add_layer(self, layer: Layer, record: LayerRecord) -> None:
+        """Write one more layer, and the line of the history that makes it count."""
+        folder = self._folder or self._start()
+        name = layer_name(self._layers + 1)
+        data = layer_to_bytes(layer, self.half_heads)
+        _write_whole(folder / name, data)
+        facts = {"file": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        line = sign({**asdict(record), **facts}, self._checksum)
+        _append_line(folder / HISTORY, line)
+        self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
+
+    def finish(self, stopped: str, **facts: Any) -> None:
+        """Seal the model: note why the run stopped, more facts about it, and how many layers there are."""
+        if self._folder is None:
+            return
+        # From the disk, not from memory: an interrupt may have come between writing a line and counting it.
+        history = self._folder / HISTORY
+        lines = whole_lines(history.read_bytes()) if history.exists() else []
+        if not lines:
+            return
+        self._layers, self._checksum = len(lines), lines[-1][CHECKSUM]
+        self._content["about"] |= {"stopped": stopped, **facts}
+        self._content["sealed"] = {"layers": self._layers, CHECKSUM: self._checksum}
+        self._write_model_json(self._folder)
+        self._take_place()
+
+    def __enter__(self) -> ModelWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._content["sealed"] is None:
+            reason = "it was interrupted" if kind is KeyboardInterrupt else f"of an error: {error}" if error else ""
+            self.finish(reason)
+
+    def _start(self) -> Path:
+        """Make the folder: in its place, or beside the model it is to replace."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.path.exists() and any(self.path.iterdir()):
+            folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.new-", dir=self.path.parent))
+            folder.chmod(self.path.stat().st_mode & 0o777)
+        else:
+            folder = self.path
+        (folder / LAYERS).mkdir(parents=True)
+        self._write_model_json(folder)
+        self._folder = folder
+        return folder
+
+    def _write_model_json(self, folder: Path) -> None:
+        text = json.dumps(sign(self._content), indent=1, ensure_ascii=False, allow_nan=False)
+        _write_whole(folder / MODEL, (text + "\n").encode(errors="surrogatepass"))
+
+    def _take_place(self) -> None:
+        """Put a model that was written beside an old one in its place."""
+        if self._folder is None or self._folder == self.path:
+            return
+        old = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.old-", dir=self.path.parent))
+        self.path.rename(old / "model")
+        self._folder.rename(self.path)
+        self._folder = self.path
+        shutil.rmtree(old)
+
+
+def _write_whole(file: Path, data: bytes) -> None:
+    """Write a file so that a reader sees all of it or nothing: beside its place, to the disk, then moved there."""
+    beside = file.with_name(f".{file.name}.part")
+    with beside.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    beside.replace(file)
+    _sync_folder(file.parent)
+
+
+def _append_line(file: Path, line: dict[str, Any]) -> None:
+    with file.open("ab") as stream:
+        stream.write(json.dumps(line).encode() + b"\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the folder's new entry on the disk too, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

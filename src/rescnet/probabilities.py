@@ -1,0 +1,37 @@
+"""From the network's outputs to probabilities.
+
+Ỹ is not a probability: a layer may push a class below zero or above λ, and rows sum to anything. Probabilities are its
+softmax at one fixed temperature, a twentieth of λ: a class that leads another by 0.1 λ is e² = 7.4 times as likely. On
+held-out digits and CIFAR-10 images, after 1 to 12 layers, that temperature had a smaller log loss than clipping at zero
+and dividing by the sum, and was within a factor of two of the best temperature. Nothing is calibrated on the images at
+hand: under the ``softmax`` posterior, whose outputs differ little, probabilities are too even.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+TEMPERATURE = 0.05  # of λ
+
+
+def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
+    """Return a probability for each class: rows sum to 1, in the order ``outputs`` rank the classes.
+
+    Parameters
+    ----------
+    outputs : Tensor, shape (n, C)
+        Ỹ after any layer.
+    ceiling : float
+        λ of the configuration.
+
+    Returns
+    -------
+    Tensor of float64, shape (n, C)
+
+    Examples
+    --------
+    >>> probabilities(torch.tensor([[0.58, 0.5, -0.3]]), 0.8).round(decimals=3)
+    tensor([[0.8810, 0.1190, 0.0000]], dtype=torch.float64)
+    """
+    return torch.softmax(outputs.double() / (TEMPERATURE * max(ceiling, 1e-9)), dim=1)

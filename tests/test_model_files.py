@@ -1,0 +1,352 @@
+"""Models as folders: what is read is what was written, or one sentence saying which file is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from typing import get_type_hints
+
+import numpy as np
+import pytest
+import torch
+
+from rescnet import NetworkConfig, train
+from rescnet.model import Model, describe_images, describe_run
+from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, check_place, layout, load_model, save_model
+
+TINY = {"filters": 3, "layers": 3, "block_size": 4, "block_stride": 2, "pyramid": (2, 1), "bank": "pca"}
+NAMES = ("ant", "bee", "Käfer")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_cpu():
+    """Use no GPU where there is one, and one thread: networks this small wait for more longer than they compute."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("torch.cuda.is_available", lambda: False)
+        yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(1).integers(0, 256, (30, 1, 8, 8)).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def model(images):
+    config = NetworkConfig(**TINY, stop_at_zero_error=False)
+    network, history = train(images, np.arange(30) % 3, config, validation=(images[:9], np.arange(9) % 3))
+    return Model(network, history, NAMES, {"dataset": "noise", "preprocessing": describe_images(images)})
+
+
+@pytest.fixture
+def saved(model, tmp_path):
+    save_model(tmp_path / "model", model)
+    return tmp_path / "model"
+
+
+def one_sentence(error, *words):
+    text = str(error.value)
+    assert "\n" not in text and text.rstrip(".").count(". ") == 0, text
+    for word in words:
+        assert word in text, text
+
+
+def test_what_is_loaded_is_what_was_saved(model, saved, images):
+    loaded = load_model(saved)
+    assert torch.equal(loaded.network.outputs(images), model.network.outputs(images))
+    assert loaded.network.config == model.network.config
+    assert loaded.history == model.history
+    assert loaded.class_names == NAMES
+    assert loaded.about["preprocessing"]["colour"] == "grey"
+    assert loaded.about["stopped"] == "3 layers were asked for"
+    double = load_model(saved, dtype=torch.float64).network
+    assert double.layers[0].head.weights.dtype == torch.float64
+    torch.testing.assert_close(double.outputs(images).float(), model.network.outputs(images), rtol=1e-3, atol=1e-4)
+
+
+def test_nothing_but_json_and_safetensors_is_written(saved):
+    files = sorted(str(file.relative_to(saved)) for file in saved.rglob("*") if file.is_file())
+    assert files == ["history.jsonl", *(f"layers/0000{n}.safetensors" for n in (1, 2, 3)), "model.json"]
+
+
+@pytest.mark.parametrize("head", ["ridge", "lda", "multiclass-lda"])
+def test_every_head_and_float64_come_back(head, images, tmp_path):
+    from rescnet import ComputeOptions
+
+    config = NetworkConfig(**TINY | {"layers": 2}, head=head, stop_at_zero_error=False, first_filter_size=5)
+    network, history = train(images, np.arange(30) % 3, config, compute=ComputeOptions(dtype="float64"))
+    save_model(tmp_path / "m", Model(network, history, NAMES))
+    assert torch.equal(load_model(tmp_path / "m").network.outputs(images), network.outputs(images))
+
+
+def test_only_the_layers_asked_for_are_opened(model, saved, images):
+    (saved / layout.layer_name(3)).unlink()
+    loaded = load_model(saved, layers=2)
+    assert len(loaded.network.layers) == len(loaded.history) == 2
+    assert torch.equal(loaded.network.outputs(images), model.network.outputs(images, 2))
+    with pytest.raises(ModelFileError) as error:
+        load_model(saved)
+    one_sentence(error, "00003.safetensors cannot be read (no such file or directory)")
+    for wrong in (0, 4, -1):
+        with pytest.raises(ValueError, match=f"{wrong} layers were asked of a model that has 3: choose 1 to 3"):
+            load_model(saved, layers=wrong)
+
+
+def test_half_precision_heads(model, images, tmp_path):
+    wild = [
+        replace(layer, head=replace(layer.head, weights=layer.head.weights * torch.logspace(-9, 9, 6)))
+        for layer in model.network.layers
+    ]
+    wild[0].head.weights[:, 2] = 0
+    for number, layers in enumerate((model.network.layers, wild)):
+        network = replace(model.network, layers=layers)
+        save_model(tmp_path / f"{number}", Model(network, model.history, NAMES), half_heads=True)
+        loaded = load_model(tmp_path / f"{number}")
+        for was, now in zip(layers, loaded.network.layers, strict=True):
+            assert now.head.weights.dtype == torch.float32
+            assert torch.equal(was.weights, now.weights) and torch.equal(was.head.bias, now.head.bias)
+            torch.testing.assert_close(now.head.weights, was.head.weights, rtol=2**-11, atol=0)
+        assert loaded.about["half_heads"] is True
+    save_model(tmp_path / "full", model)
+    sizes = [ModelFolder.open(tmp_path / name).files[1]["bytes"] for name in ("0", "full")]
+    assert sizes[0] < sizes[1]
+
+
+def test_an_existing_model_is_replaced_only_when_told_and_only_whole(model, saved, images):
+    other = Model(replace(model.network, layers=model.network.layers[:1]), load_model(saved, 1).history, NAMES)
+    with pytest.raises(ModelFileError) as error:
+        save_model(saved, other)
+    one_sentence(error, "holds a model already: choose another place, or allow it to be replaced (overwrite)")
+    writer = ModelWriter(saved, other.network.config, (1, 8, 8), NAMES, {}, overwrite=True)
+    writer.add_layer(other.network.layers[0], other.history[0])
+    assert len(load_model(saved).network.layers) == 3  # still the old one
+    writer.finish("it was enough")
+    assert len(load_model(saved).network.layers) == 1
+    assert load_model(saved).history.stopped == "it was enough"
+    assert [entry.name for entry in saved.parent.iterdir()] == ["model"]
+
+
+def test_nothing_of_anyone_else_is_overwritten(model, saved, tmp_path):
+    (saved / "notes.txt").write_text("mine")
+    with pytest.raises(ModelFileError, match=r"also holds 'notes.txt', which is no part of a model"):
+        save_model(saved, model, overwrite=True)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("mine")
+    with pytest.raises(ModelFileError, match="is there already and is no model of rescnet"):
+        save_model(tmp_path / "thesis", model, overwrite=True)
+    with pytest.raises(ModelFileError, match="is a file where a model's folder was to be made"):
+        save_model(tmp_path / "thesis" / "chapter.txt", model, overwrite=True)
+    with pytest.raises(ModelFileError, match="no folder can be made in"):
+        check_place(tmp_path / "thesis" / "chapter.txt" / "model")
+    (tmp_path / "empty").mkdir()
+    save_model(tmp_path / "empty", model)
+    assert len(load_model(tmp_path / "empty").history) == 3
+
+
+def test_nothing_is_written_before_the_first_layer(model, tmp_path):
+    with ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), NAMES, {}) as writer:
+        pass
+    assert writer.layers == 0 and not (tmp_path / "m").exists()
+    with pytest.raises((ValueError, TypeError)):
+        ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), NAMES, {"when": float("nan")})
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("no more")])
+def test_a_run_that_ends_early_leaves_the_layers_finished(error, model, tmp_path, images):
+    with (
+        pytest.raises(type(error)),
+        ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), NAMES, {}) as writer,
+    ):
+        for layer, record in zip(model.network.layers[:2], model.history, strict=False):
+            writer.add_layer(layer, record)
+        with (tmp_path / "m" / "history.jsonl").open("ab") as file:
+            file.write(b'{"layer": 3, "train_')
+        raise error
+    folder = ModelFolder.open(tmp_path / "m")
+    assert folder.sealed and len(folder.records) == 2
+    assert folder.about["stopped"] in ("it was interrupted", "of an error: no more")
+    assert torch.equal(load_model(tmp_path / "m").network.outputs(images), model.network.outputs(images, 2))
+
+
+def test_a_killed_run_leaves_the_layers_finished_and_a_torn_line_is_ignored(model, tmp_path, images):
+    writer = ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), NAMES, {})
+    for layer, record in zip(model.network.layers, model.history, strict=True):
+        writer.add_layer(layer, record)
+    history = tmp_path / "m" / "history.jsonl"
+    whole = history.read_bytes()
+    ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in {*range(0, len(whole), 23), *ends, *(end - 1 for end in ends)}:
+        history.write_bytes(whole[:cut])
+        layers = sum(cut >= end for end in ends)
+        if layers:
+            loaded = load_model(tmp_path / "m")
+            assert len(loaded.network.layers) == layers
+        else:
+            with pytest.raises(ModelFileError, match="names no whole layer"):
+                load_model(tmp_path / "m")
+
+
+def test_a_process_that_is_killed_leaves_a_usable_model(tmp_path):
+    code = f"""
+import numpy as np, sys, time
+from rescnet import NetworkConfig, train
+from rescnet.model_files import ModelWriter
+config = NetworkConfig(**{TINY!r} | {{"layers": 500}}, stop_at_zero_error=False)
+class Write:
+    def planned(self, network, plan):
+        self.network = network
+        self.writer = ModelWriter({str(tmp_path / "m")!r}, config, network.image_shape, ("a", "b"), {{}})
+    def layer_added(self, record):
+        self.writer.add_layer(self.network.layers[-1], record)
+        print(record.layer, flush=True)
+images = np.random.default_rng(0).integers(0, 256, (40, 1, 8, 8)).astype(np.uint8)
+train(images, np.arange(40) % 2, config, listener=Write())
+"""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment) as process:
+        for line in process.stdout:
+            if int(line) == 7:
+                os.kill(process.pid, signal.SIGKILL)
+                break
+    folder = ModelFolder.open(tmp_path / "m")
+    assert not folder.sealed
+    assert len(load_model(tmp_path / "m").network.layers) >= 7
+
+
+def resigned(content, **changes):
+    return json.dumps(layout.sign(content | changes))
+
+
+def test_foreign_and_later_files_are_named(model, saved, tmp_path):
+    with pytest.raises(ModelFileError) as error:
+        load_model(tmp_path / "nowhere")
+    one_sentence(error, "there is no model", "nowhere")
+    with pytest.raises(ModelFileError) as error:
+        load_model(tmp_path)
+    one_sentence(error, "is no model of rescnet, it has no model.json")
+    file = saved / "model.json"
+    content = json.loads(file.read_text())
+    for text, words in {
+        "": "is not a JSON object, or is cut short",
+        "[" * 100_000: "is not a JSON object, or is cut short",
+        '{"layers": 3}': "was not written by rescnet",
+        resigned(content, version=2): "saved by a later version of rescnet (format 2; this one reads 1)",
+        json.dumps(content | {"image_shape": [1, 9, 9]}): "was altered, its checksum does not fit",
+        resigned(content, image_shape=[1, 8]): "has the image shape [1, 8]",
+        resigned(content, image_shape=[1, 2, 2]): "configuration this version of rescnet does not know",
+        resigned(content, class_names=["a"]): "has no list of class names",
+        resigned(content, config=content["config"] | {"depth": 3}): "unknown option 'depth'",
+        resigned(content, config=content["config"] | {"filters": 4}): "00001.safetensors has 'weights' of shape",
+        resigned(content, about=None): "has no valid 'about'",
+        resigned(content, sealed={"layers": 2}): "is cut short or altered, 3 of 2 layers",
+    }.items():
+        file.write_text(text)
+        with pytest.raises(ModelFileError) as error:
+            load_model(saved)
+        one_sentence(error, words, str(saved))
+
+
+def test_a_file_of_another_model_is_refused(model, saved, tmp_path, images):
+    other = replace(model.network, layers=[layer.to("cpu", torch.float64) for layer in model.network.layers])
+    save_model(tmp_path / "other", Model(other, model.history, NAMES))
+    theirs = (tmp_path / "other" / layout.layer_name(2)).read_bytes()
+    (saved / layout.layer_name(2)).write_bytes(theirs)
+    with pytest.raises(ModelFileError) as error:
+        load_model(saved)
+    one_sentence(error, "layers/00002.safetensors has", "bytes where")
+    (saved / "history.jsonl").write_bytes((tmp_path / "other" / "history.jsonl").read_bytes())
+    with pytest.raises(ModelFileError, match=r"history.jsonl is cut short or altered"):
+        load_model(saved)
+    (saved / "model.json").write_bytes(b"PK\x03\x04 a pickle in a zip file")
+    with pytest.raises(ModelFileError, match="is not a JSON object"):
+        load_model(saved)
+
+
+def same(model, other):
+    def tensors(layer):
+        head, scale = layer.head, layer.input_range
+        return [scale.low, scale.high, layer.weights, layer.bias, head.weights, head.bias, head.present]
+
+    return (
+        model.network.config == other.network.config
+        and (model.class_names, model.history, model.about) == (other.class_names, other.history, other.about)
+        and len(model.network.layers) == len(other.network.layers)
+        and all(
+            (a.rate, a.positive_share) == (b.rate, b.positive_share)
+            and all(torch.equal(x, y) for x, y in zip(tensors(a), tensors(b), strict=True))
+            for a, b in zip(model.network.layers, other.network.layers, strict=True)
+        )
+    )
+
+
+def altered(data, rng):
+    """Return the bytes with something done to them."""
+    damage = bytearray(data)
+    place = int(rng.integers(len(damage)))
+    match rng.integers(8):
+        case 0:
+            return bytes(damage[:place])
+        case 1:
+            return bytes(damage) + rng.bytes(int(rng.integers(1, 40)))
+        case 2:
+            return rng.bytes(len(damage))
+        case 3:
+            damage[place:place] = rng.bytes(int(rng.integers(1, 9)))
+        case 4:
+            del damage[place : place + int(rng.integers(1, 60))]
+        case 5:
+            damage[place] ^= 1 << int(rng.integers(8))
+        case 6:
+            damage[place : place + 8] = b"\0" * len(damage[place : place + 8])
+        case _:
+            for _ in range(int(rng.integers(1, 5))):
+                damage[int(rng.integers(len(damage)))] = int(rng.choice(list(b'0123456789 \n\t{}[]",:eE-+.')))
+    return bytes(damage)
+
+
+def test_altered_bytes_give_a_clean_error_or_the_same_answer(model, tmp_path, monkeypatch):
+    """5,000 damages to any file of a model of two layers."""
+    # A configuration looks its types up once an option: most of the time a load takes, and not what is tested here.
+    monkeypatch.setattr("rescnet.config.get_type_hints", cache(get_type_hints), raising=False)
+    small = Model(replace(model.network, layers=model.network.layers[:2]), replace_history(model, 2), NAMES, {"a": 1.5})
+    save_model(tmp_path / "m", small)
+    files = {file: file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file()}
+    expected, rng = load_model(tmp_path / "m"), np.random.default_rng(7)
+    names, refused = sorted(files), 0
+    for _ in range(5000):
+        file = names[int(rng.integers(len(names)))]
+        file.write_bytes(altered(files[file], rng))
+        try:
+            loaded = load_model(tmp_path / "m")
+        except ModelFileError as error:
+            refused += 1
+            assert str(tmp_path / "m") in str(error) and "\n" not in str(error)
+        else:
+            assert same(loaded, expected), file
+        file.write_bytes(files[file])
+    assert refused > 4000
+
+
+def replace_history(model, layers):
+    return type(model.history)(model.history.records[:layers], "it was enough")
+
+
+def test_facts_about_a_run_are_ready_for_json(images):
+    facts = describe_run("cpu") | describe_images(torch.from_numpy(images).float())
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["pixels"] == "float32" and facts["versions"]["torch"] == torch.__version__
+
+
+def test_a_model_must_fit_together(model):
+    with pytest.raises(ValueError, match="2 class names were given for 3 classes"):
+        Model(model.network, model.history, ("a", "b"))
+    with pytest.raises(ValueError, match="1 records for 3 layers"):
+        Model(model.network, replace_history(model, 1), NAMES)
