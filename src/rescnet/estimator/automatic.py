@@ -1,0 +1,134 @@
+"""Settings that follow from the images, and the estimator's names for the configuration's keys."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from ..config import NetworkConfig, check_keys, load_preset
+from .layouts import ImageLayout
+
+SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digits
+
+PARAMETER_OF = {  # configuration key → the estimator's parameter
+    "layers": "n_layers",
+    "filters": "n_filters",
+    "filter_size": "filter_size",
+    "first_filter_size": "first_filter_size",
+    "bank": "bank",
+    "block_size": "block_size",
+    "block_stride": "block_stride",
+    "pyramid": "pyramid",
+    "head": "head",
+    "ridge": "ridge",
+    "learning_rate": "learning_rate",
+    "ceiling": "ceiling",
+    "patience": "n_iter_no_change",
+    "seed": "random_state",
+}
+
+# What the layers already learnt are computed with: it cannot change while a network grows.
+SHARED_BY_LAYERS = (
+    "filters", "scaling", "block_size", "block_stride", "z_score", "diagonal", "pyramid", "cells", "pooling",
+    "head", "posterior", "sigmoid_scale", "softmax_scale",
+)  # fmt: skip
+
+
+def automatic_settings(layout: ImageLayout) -> dict[str, Any]:
+    """Return settings for images nobody has chosen settings for.
+
+    Small images (a side under 16 pixels) get the ``digits`` preset. Larger ones get the library's defaults, with blocks
+    half as large as the shorter side and an eighth of it apart, as the paper has them on 32×32 and 64×64 images.
+    Enlarged images hold few different patches, which are seldom told apart without error: every draw is accepted there.
+
+    Examples
+    --------
+    >>> from rescnet.estimator.layouts import find_layout
+    >>> automatic_settings(find_layout((100, 64, 64, 3), None, "auto"))
+    {'block_size': 32, 'block_stride': 8}
+    """
+    side = min(layout.image_shape[1:])
+    if side >= SMALL_SIDE:
+        return {"block_size": side // 2, "block_stride": side // 8}
+    settings = load_preset("digits")
+    if layout.enlargement != (1, 1):
+        settings["tolerance"] = 1.0
+    return settings
+
+
+def automatic_dtype(layout: ImageLayout) -> str:
+    """Return ``"float64"`` for small images, where it costs nothing, and ``"float32"`` for others.
+
+    Second-order pooling divides by the spread of a block. Small images, enlarged ones most of all, have blocks that are
+    all but constant: in float32 what is left of their spread is rounding, which differs with the number of images
+    computed at a time, and shows in the second or third decimal of a probability.
+    """
+    return "float64" if min(layout.image_shape[1:]) < SMALL_SIDE else "float32"
+
+
+def configure(
+    parameters: Mapping[str, Any], options: Any, preset: str | None, layout: ImageLayout, seed: int
+) -> NetworkConfig:
+    """Build the configuration: the preset or what suits the images, then ``options``, then the named parameters.
+
+    Parameters
+    ----------
+    parameters : mapping
+        The estimator's parameters; None leaves the choice to the preset.
+    options : mapping or None
+        Any other keys of the configuration.
+    preset : str or None
+    layout : ImageLayout
+    seed : int
+
+    Raises
+    ------
+    ValueError
+        One sentence, with the name the estimator has for the option.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise ValueError(f"options is {options!r}: give a dict of settings, as {{'prior': 'equal'}}, or None.")
+    others = dict(options or {})
+    check_keys(others, "options")
+    for key in others:
+        if key in PARAMETER_OF:
+            raise ValueError(f"options has {key!r}, which is a parameter: set {PARAMETER_OF[key]} instead.")
+    settings = automatic_settings(layout) if preset is None else load_preset(str(preset))
+    named = {key: parameters.get(name) for key, name in PARAMETER_OF.items() if parameters.get(name) is not None}
+    try:
+        config = NetworkConfig(**(settings | others | named | {"seed": seed}))
+        if named.get("patience") is not None and config.patience < 1:
+            raise ValueError("patience is 0: choose at least 1, or None to add every layer asked for.")
+    except ValueError as error:
+        raise ValueError(_in_estimators_words(str(error))) from None
+    return config
+
+
+def check_goes_on(before: NetworkConfig, after: NetworkConfig, layers: int) -> None:
+    """Refuse to grow a network of some layers under settings its layers cannot share.
+
+    Raises
+    ------
+    ValueError
+        Fewer layers are asked for than there are, or a setting differs that all layers are computed with.
+    """
+    if after.layers < layers:
+        raise ValueError(
+            f"n_layers is {after.layers} but the fitted network has {layers} layers: with warm_start ask for at least "
+            f"as many, or fit anew with warm_start=False."
+        )
+    for key in SHARED_BY_LAYERS:
+        old, new = getattr(before, key), getattr(after, key)
+        if old != new:
+            raise ValueError(
+                f"{PARAMETER_OF.get(key, key)} was {old!r} and is {new!r} now, but all layers share it: leave it as it "
+                f"was, or fit anew with warm_start=False."
+            )
+
+
+def _in_estimators_words(message: str) -> str:
+    for entry in dataclasses.fields(NetworkConfig):
+        if message.startswith(f"{entry.name} is ") and entry.name in PARAMETER_OF:
+            return PARAMETER_OF[entry.name] + message.removeprefix(entry.name)
+    return message

@@ -1,0 +1,321 @@
+"""ResCNet with scikit-learn's contract.
+
+Parameters are checked by :class:`~rescnet.config.NetworkConfig` and not by scikit-learn's ``_parameter_constraints``:
+every option is declared once, in ``config.py``, its errors name the remedy, and ``_fit_context`` is not public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from ..config import ComputeOptions, NetworkConfig
+from ..holdout import hold_out
+from ..network import Network
+from ..probabilities import probabilities
+from ..training.history import History
+from ..training.trainer import choose_device, train
+from .automatic import automatic_dtype, configure
+from .checks import check_grows, check_pixels, check_same_images, draw_seed, encode_labels
+from .layouts import ChannelRule, ImageLayout, find_layout
+from .streaming import on_device, stream_outputs, stream_stages
+
+
+class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Deep image classifier trained without back-propagation, layer by layer on the residual of the layers before.
+
+    It is meant for images. ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width)
+    or flat rows, of any real number type and range. Rows without an ``image_shape`` are square grey images if their
+    number of columns is a square, and images of a single line if it is another number up to 64; longer ones are
+    refused. Images with a side under 8 pixels are enlarged by repeating pixels. So a table of measurements can be
+    fitted, as scikit-learn's own checks do, but its columns have no neighbours to learn from: use something else there.
+
+    A parameter that is None takes its value from the ``preset``.
+
+    Parameters
+    ----------
+    n_layers : int, default=None
+        Layers to add at most. Fewer are added when no training image is wrong any more, unless ``options`` has
+        ``stop_at_zero_error=False``.
+    preset : str, default=None
+        Settings to start from, as ``"mnist"`` or ``"cifar10"``; see :func:`rescnet.preset_names`. None: what suits the
+        images: ``"digits"`` if a side is under 16 pixels; else 20 layers of 50 filters, second-order pooling in blocks
+        half as large as the shorter side, an eighth of it apart.
+    n_filters : int, default=None
+        Filters in every layer.
+    filter_size, first_filter_size : int, default=None
+        Side of the filters, and of the first layer's if that is not 0. A grey image needs larger ones first: its k×k
+        patches have no more than k² principal components.
+    bank : str, default=None
+        How filters are learnt: ``"pca"``, ``"stacked-lda"`` or a mixture as ``"3 pca + 1 stacked-lda"``.
+    block_size, block_stride : int, default=None
+        Side of a second-order pooling block, and pixels from one to the next.
+    pyramid : sequence of int, default=None
+        Cells per side of each pyramid level, as ``(4, 2, 1)``.
+    head : {"lda", "multiclass-lda", "ridge"}, default=None
+        How a layer's classifier is solved.
+    ridge : float, default=None
+        Its regularisation γ, in units of a feature's variance.
+    learning_rate : float, default=None
+        α, how much of a layer's correction is added.
+    ceiling : float, default=None
+        λ, the greatest output a class should reach.
+    options : dict, default=None
+        Any other key of :class:`rescnet.NetworkConfig`, as ``{"posterior": "softmax", "stop_at_zero_error": False}``.
+    image_shape : sequence of int, default=None
+        Shape of one image, needed for flat rows that are no square grey images: (height, width) or with channels.
+    channels : {"auto", "first", "last"}, default="auto"
+        Where channels are in an image with three axes. ``"auto"``: last if that axis has 1, 3 or 4 entries, else first
+        if that one has.
+    validation_fraction : float, default=0.1
+        Share of the training images held out, of each class in proportion, if ``n_iter_no_change`` is set.
+    n_iter_no_change : int, default=None
+        Stop after so many layers without a better accuracy on the images held out, and predict with the best depth.
+        None holds nothing out.
+    warm_start : bool, default=False
+        Let a second ``fit`` with a greater ``n_layers`` add layers to the fitted network: on the same data the result
+        is that of one long run.
+    device : str, default="auto"
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` takes a GPU if there is one.
+    memory : str or int, default="auto"
+        Bytes training may use, as ``"2GB"``; ``"auto"`` is 60 % of the device's memory.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Floating type of the network and of what it returns. ``"auto"``: float64 if a side is under 16 pixels, where it
+        costs little and predictions do not depend on which images are predicted together; else float32.
+    precision : {"auto", "exact", "balanced", "fast"}, default="auto"
+        ``"balanced"`` keeps maps and features in float16, ``"fast"`` factorises with such products too; ``"auto"`` is
+        exact on a CPU or in float64, balanced on a GPU.
+    verbose : int, default=0
+        1 prints the plan and a line a layer.
+    random_state : int, RandomState or None, default=None
+        Decides the stacked-LDA draws and the images held out; an int makes fits repeatable.
+
+    Attributes
+    ----------
+    classes_ : array, shape (C,)
+        Sorted labels.
+    network_ : Network
+        All layers trained. It takes (n, channels, height, width), enlarged if need be.
+    history_ : History
+        One record a layer: accuracies, seconds by stage, memory; and why training stopped.
+    n_layers_ : int
+        Layers used for prediction: all, or the best depth with ``n_iter_no_change``.
+    image_shape_ : tuple of int
+        Shape of one image as it was given or guessed.
+    n_features_in_ : int
+        Numbers in one image.
+    feature_names_in_ : array of str, shape (n_features_in_,)
+        Only if ``X`` was a data frame with names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from rescnet import ResCNetClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> classifier = ResCNetClassifier(n_layers=2, random_state=0).fit(X[:600], y[:600])
+    >>> classifier.image_shape_, classifier.predict(X[600:]).shape
+    ((8, 8), (1197,))
+    """
+
+    classes_: NDArray[Any]
+    network_: Network
+    history_: History
+    n_layers_: int
+    image_shape_: tuple[int, ...]
+    n_features_in_: int
+    _layout: ImageLayout
+    _held: NDArray[np.intp] | None  # images held out, to be the same ones when layers are added
+
+    def __init__(
+        self,
+        n_layers: int | None = None,
+        *,
+        preset: str | None = None,
+        n_filters: int | None = None,
+        filter_size: int | None = None,
+        first_filter_size: int | None = None,
+        bank: str | None = None,
+        block_size: int | None = None,
+        block_stride: int | None = None,
+        pyramid: Sequence[int] | None = None,
+        head: str | None = None,
+        ridge: float | None = None,
+        learning_rate: float | None = None,
+        ceiling: float | None = None,
+        options: dict[str, Any] | None = None,
+        image_shape: Sequence[int] | None = None,
+        channels: ChannelRule = "auto",
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = None,
+        warm_start: bool = False,
+        device: str = "auto",
+        memory: str | int = "auto",
+        dtype: str = "auto",
+        precision: str = "auto",
+        verbose: int = 0,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_layers = n_layers
+        self.preset = preset
+        self.n_filters = n_filters
+        self.filter_size = filter_size
+        self.first_filter_size = first_filter_size
+        self.bank = bank
+        self.block_size = block_size
+        self.block_stride = block_stride
+        self.pyramid = pyramid
+        self.head = head
+        self.ridge = ridge
+        self.learning_rate = learning_rate
+        self.ceiling = ceiling
+        self.options = options
+        self.image_shape = image_shape
+        self.channels = channels
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.warm_start = warm_start
+        self.device = device
+        self.memory = memory
+        self.dtype = dtype
+        self.precision = precision
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train a network, or with ``warm_start`` add layers to the fitted one.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, height, width), (n, height, width, channels), (n, channels, height, width) or (n, m)
+        y : array-like, shape (n,)
+            Labels of any type that can be sorted.
+
+        Returns
+        -------
+        self
+        """
+        goes_on = bool(self.warm_start) and hasattr(self, "network_")
+        array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
+        layout = find_layout(array.shape, self.image_shape, self.channels)
+        classes, labels = encode_labels(targets)
+        seed = self.network_.config.seed if goes_on else draw_seed(self.random_state)
+        config = configure(self.get_params(deep=False), self.options, self.preset, layout, seed)
+        compute = self._compute_options(layout)
+        check_pixels(array)
+        kept, held = self._hold_out(labels, config)
+        if goes_on:
+            check_grows(self, layout, classes, config, held)
+        images = layout.to_images(array)
+        network, history = self._train(
+            images[kept],
+            labels[kept],
+            config,
+            validation=None if held is None else (images[held], labels[held]),
+            compute=compute,
+            start=(self.network_, self.history_) if goes_on else None,
+        )
+        self.classes_, self._layout, self._held = classes, layout, held
+        self.image_shape_, self.n_features_in_ = layout.shape, layout.numbers
+        self.network_, self.history_ = network, history
+        self.n_layers_ = len(network.layers) if held is None else history.best_layer()
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each image, shape (n,). Images stream: memory does not grow with their number."""
+        best = self._outputs(X).argmax(1).numpy()
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
+        """Return a probability for each class, shape (n, C): a softmax of the outputs (:mod:`rescnet.probabilities`).
+
+        They are not calibrated; :class:`sklearn.calibration.CalibratedClassifierCV` can do that.
+        """
+        return self._probabilities(self._outputs(X)).numpy()
+
+    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, above 0 for the second one, shape (n,)."""
+        outputs = self._outputs(X)
+        return outputs.numpy() if len(self.classes_) > 2 else (outputs[:, 1] - outputs[:, 0]).numpy()
+
+    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """Yield the labels after 1, 2, … layers, each of shape (n,); the last are those of :meth:`predict`."""
+        for stage in stream_stages(*self._streamed(X), lambda outputs: outputs.argmax(1)):
+            yield self.classes_[stage.numpy()]
+
+    def staged_predict_proba(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
+        """Yield the probabilities after 1, 2, … layers, each of shape (n, C).
+
+        Images stream once through all layers, so all stages are held, n·C·layers numbers; no maps or features are.
+        """
+        for stage in stream_stages(*self._streamed(X), self._probabilities):
+            yield stage.numpy()
+
+    def _compute_options(self, layout: ImageLayout) -> ComputeOptions:
+        dtype: Any = automatic_dtype(layout) if self.dtype == "auto" else self.dtype
+        precision: Any = self.precision
+        return ComputeOptions(device=self.device, memory=str(self.memory), dtype=dtype, precision=precision)
+
+    def _hold_out(self, labels: NDArray[np.intp], config: NetworkConfig) -> tuple[Any, NDArray[np.intp] | None]:
+        """Return what selects the images to learn from, and the indices of those held out, if any are."""
+        if self.n_iter_no_change is None:
+            return slice(None), None
+        return hold_out(labels, self.validation_fraction, config.seed)
+
+    def _train(self, *data: Any, **how: Any) -> tuple[Network, History]:
+        """Call :func:`train`, telling how it goes if ``verbose``."""
+        if not self.verbose:
+            return train(*data, **how)
+        from rich.console import Console
+
+        from ..progress import TrainingTable
+
+        with TrainingTable(Console(), type(self).__name__, str(choose_device(self.device))) as table:
+            network, history = train(*data, **how, listener=table)
+            table.finished(history)
+        return network, history
+
+    def _streamed(self, X: ArrayLike) -> tuple[Network, NDArray[Any], ImageLayout, int]:
+        """Check images to predict, and return what the streaming functions take."""
+        check_is_fitted(self)
+        array = validate_data(self, X, reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
+        check_same_images(array, self._layout, type(self).__name__)
+        check_pixels(array)
+        return self.network_, array, self._layout, self.n_layers_
+
+    def _outputs(self, X: ArrayLike) -> Tensor:
+        return stream_outputs(*self._streamed(X))
+
+    def _probabilities(self, outputs: Tensor) -> Tensor:
+        return probabilities(outputs, self.network_.config.ceiling).to(outputs.dtype)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: the layers on the CPU, so that a machine without a GPU can load them."""
+        state: dict[str, Any] = super().__getstate__()
+        if "network_" not in state:
+            return state
+        network = state["network_"]
+        return state | {"network_": replace(on_device(network, torch.device("cpu")), half=network.half)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a pickled state; the layers go to ``device``, or stay on the CPU where that is not to be had."""
+        super().__setstate__(state)
+        if hasattr(self, "network_"):
+            try:
+                device = choose_device(self.device)
+            except ValueError:
+                device = torch.device("cpu")
+            self.network_ = on_device(self.network_, device)
