@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from report.browser import CHROMIUM, Browser
+
+from rescnet import NetworkConfig, train
+from rescnet.data import Dataset, ImageSet
+from rescnet.network import Network
+from rescnet.training.history import History
+
+
+@contextmanager
+def one_thread():
+    """Small tensors are no faster on more, and wait for each other where the machine is busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(autouse=True)
+def on_one_thread():
+    with one_thread():
+        yield
+
+
+@dataclass(frozen=True)
+class SmallModel:
+    network: Network
+    history: History
+    class_names: tuple[str, ...]
+    about: dict[str, Any]
+
+    def having(self, **changes: Any) -> SmallModel:
+        return replace(self, **changes)
+
+
+@pytest.fixture(scope="session")
+def dataset(blobs):
+    images, labels = blobs
+    names = ("ant", "bee", "cat", "dog", "elk", "fox")
+    parts = np.split(np.arange(len(images)), [120, 170])
+    train_set, validation, test = (ImageSet(images[part], labels[part].astype(np.int64), names) for part in parts)
+    return Dataset("blobs", train_set, validation, test)
+
+
+@pytest.fixture(scope="session")
+def model(dataset):
+    config = NetworkConfig(
+        layers=5, filters=6, block_size=4, block_stride=2, pyramid=(2, 1), ridge=0.5, stop_at_zero_error=False
+    )
+    splits = {
+        name: (part.images, part.labels) for name, part in vars(dataset).items() if name in ("validation", "test")
+    }
+    with one_thread():
+        network, history = train(dataset.train.images, dataset.train.labels, config, **splits)
+    about = {"dataset": "blobs", "device": "a small machine", "versions": {"rescnet": "0.1.0"}}
+    return SmallModel(network, history, dataset.class_names, about)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"there is no {CHROMIUM}: install Debian's chromium to open the report in a browser")
+    with Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started
