@@ -73,8 +73,8 @@ def main() -> None:
             )
             stages = " ".join(f"{stage} {seconds:.3f}" for stage, seconds in last.seconds.items())
             print(
-                f"{preset:14s} {changes or ''!s:22s} {precision:9s} D={trainer.plan.features} {last.total_seconds:.3f} s: "
-                f"{stages}  {last.peak_memory / 1e9:.1f} GB",
+                f"{preset:14s} {changes or ''!s:22s} {precision:9s} D={trainer.plan.features} "
+                f"{last.total_seconds:.3f} s: {stages}  {last.peak_memory / 1e9:.1f} GB",
                 flush=True,
             )
             arguments.out.write_text(json.dumps(results, indent=1) + "\n")

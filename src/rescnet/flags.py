@@ -11,6 +11,8 @@ import typer
 
 from .config import ComputeOptions, NetworkConfig
 
+_NOT = "no_"  # before the name of a truth value: the parameter of the flag that denies it
+
 
 def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command a flag for each field of the dataclasses, passed to it as keywords; None where not given."""
@@ -21,9 +23,13 @@ def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., An
         hints = get_type_hints(command, include_extras=True)
         parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
         for owner in owners:
-            parameters += [_flag(owner, entry) for entry in dataclasses.fields(owner)]
+            for entry in dataclasses.fields(owner):
+                parameters += _flags(owner, entry)
 
         def run(**values: Any) -> Any:
+            for name in [name for name in values if name.startswith(_NOT)]:
+                if values.pop(name):
+                    values[name.removeprefix(_NOT)] = False
             return command(**values)
 
         run.__doc__, run.__name__ = command.__doc__, command.__name__
@@ -40,21 +46,28 @@ def given(values: dict[str, Any], owner: type) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in names and value is not None}
 
 
-def _flag(owner: type, entry: dataclasses.Field[Any]) -> inspect.Parameter:
-    declared = get_type_hints(owner)[entry.name]
+def _flags(owner: type, entry: dataclasses.Field[Any]) -> list[inspect.Parameter]:
+    """Return the flag of a field; two for a truth value, of which the help shows the one that is not the default."""
+    declared, meaning = get_type_hints(owner)[entry.name], entry.metadata["help"]
+    default: Any = entry.default
     panel = {NetworkConfig: "The network", ComputeOptions: "The machine"}.get(owner, "Options")
     flag = "--" + entry.name.replace("_", "-")
-    kind: Any = str
-    words: dict[str, Any] = {"help": entry.metadata["help"], "rich_help_panel": panel, "show_default": False}
-    default: Any = entry.default
     if declared is bool:
-        kind, flag = bool, f"{flag}/--no-{flag[2:]}"
-    elif declared in (int, float):
-        kind = declared
-    elif get_origin(declared) is Literal:
-        words["metavar"] = "|".join(get_args(declared))
+        shown = f"{'do not ' if default else ''}{meaning} (default {'yes' if default else 'no'})"
+        words = {"help": shown, "rich_help_panel": panel, "show_default": False}
+        return [
+            _parameter(entry.name, bool, flag, **words, hidden=default),
+            _parameter(f"{_NOT}{entry.name}", bool, f"--no-{flag[2:]}", **words, hidden=not default),
+        ]
+    kind: Any = declared if declared in (int, float) else str
+    words, choices = {"rich_help_panel": panel, "show_default": False}, ""
+    if get_origin(declared) is Literal:
+        words["metavar"], choices = "<choice>", f"{', '.join(get_args(declared))}; "
     elif get_origin(declared) is tuple:
-        words["metavar"], default = "4,2,1", ",".join(map(str, default))
-    words["help"] += f" (default {str(default).lower() if declared is bool else default})"
+        words["metavar"] = default = ",".join(map(str, default))
+    return [_parameter(entry.name, kind, flag, **words, help=f"{meaning} ({choices}default {default})")]
+
+
+def _parameter(name: str, kind: Any, flag: str, **words: Any) -> inspect.Parameter:
     annotation = Annotated[Optional[kind], typer.Option(flag, **words)]  # noqa: UP045  (built at run time)
-    return inspect.Parameter(entry.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 from .network import Network
 from .training.history import History, LayerRecord
@@ -15,14 +16,24 @@ COLUMNS = (
 RECENT = 10  # layers over whose mean the time left is told
 
 
+class Bar(Progress):
+    """A bar that goes away when it is done, and leaves no trace in files and pipes."""
+
+    def __init__(self, console: Console, *columns: ProgressColumn) -> None:
+        super().__init__(*columns, console=console, transient=True, disable=not console.is_interactive)
+
+    def stop(self) -> None:
+        """Take the bar away, if it was ever shown: rich would print an empty line."""
+        if self.live.is_started:
+            super().stop()
+
+
 class TrainingTable:
     """Prints a run to a console as it goes; listens to the trainer."""
 
     def __init__(self, console: Console, title: str, device: str) -> None:
         self.console, self.title, self.device = console, title, device
-        self._progress = Progress(
-            TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
-        )
+        self._progress = Bar(console, TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
         self._layers = 0
         self._seconds: list[float] = []
 
@@ -30,6 +41,10 @@ class TrainingTable:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the bar away, so that something else can be printed."""
         self._progress.stop()
 
     def planned(self, network: Network, plan: Plan) -> None:
@@ -38,17 +53,21 @@ class TrainingTable:
         self._layers = config.layers
         say = self.console.print
         size = f"{height}×{width}×{channels}"
-        say(f"[bold]{self.title}[/bold]: {network.classes} classes, images {size}, on {self.device}")
+        say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
         first, rest = config.size_of_filter(1), config.size_of_filter(2)
         sizes = f"{first}×{first}" if first == rest else f"{first}×{first}, then {rest}×{rest}"
-        say(f"  up to {config.layers} layers of {config.filters} {config.bank} filters, {sizes}")
+        layers = count(config.layers, "layer", "layers")
+        say(f"  up to {layers} of {config.filters} {config.bank} filters, {sizes}")
         cells = len(config.pyramid_of((height, width)))
         say(f"  {plan.features:,} features a layer: {plan.features // cells:,} channel pairs in {cells} pyramid cells")
         say(
-            f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}: "
-            f"{show_bytes(plan.maps_bytes)} maps, {show_bytes(plan.gram_bytes)} sums and heads, "
+            f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, "
+            f"{count(plan.chunk, 'image', 'images')} at a time:"
+        )
+        say(
+            f"    {show_bytes(plan.maps_bytes)} maps, {show_bytes(plan.gram_bytes)} sums and heads, "
             + (f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice")
-            + f", {show_bytes(plan.workspace_bytes)} workspace ({plan.chunk:,} images at a time)"
+            + f", {show_bytes(plan.workspace_bytes)} workspace"
         )
         say("")
         say(COLUMNS, style="bold")
@@ -61,9 +80,10 @@ class TrainingTable:
         left = self._layers - record.layer
         recent = self._seconds[-RECENT:]
         time_left = left * sum(recent) / len(recent)
+        shown_left = show_seconds(time_left) if left else "–"
         self.console.print(
             f"{record.layer:>6}  {100 * record.train_accuracy:>10.2f}  {_percent(record.validation_accuracy):>12}  "
-            f"{100 * record.positive_share:>10.1f}  {record.total_seconds:>7.2f}  {show_seconds(time_left):>9}",
+            f"{100 * record.positive_share:>10.1f}  {record.total_seconds:>7.2f}  {shown_left:>9}",
             highlight=False,
         )
         if record.layer == 1 and left:
@@ -78,20 +98,45 @@ class TrainingTable:
 
     def finished(self, history: History) -> None:
         """Sum the run up."""
-        self._progress.stop()
-        best = history[history.best_layer() - 1]
-        layers = "1 layer" if len(history) == 1 else f"{len(history)} layers"
+        self.close()
+        best, last = history[history.best_layer() - 1], history[-1]
+        layers = count(len(history), "layer", "layers")
         total = show_seconds(sum(self._seconds))
         self.console.print(f"\n{layers} in {total}; stopped because {history.stopped}.", highlight=False)
-        for name, last, at_best in (
-            ("validation", history[-1].validation_accuracy, best.validation_accuracy),
-            ("test", history[-1].test_accuracy, best.test_accuracy),
+        for name, at_best, at_last, how in (
+            ("validation", best.validation_accuracy, last.validation_accuracy, "the best"),
+            ("test", best.test_accuracy, last.test_accuracy, "chosen on validation images"),
         ):
-            if last is not None:
-                line = f"{name} accuracy: [bold]{_percent(last)} %[/bold] at the last layer"
-                if history[-1].validation_accuracy is not None:
-                    line += f", {_percent(at_best)} % at layer {best.layer}, the best on validation images"
-                self.console.print(line, highlight=False)
+            if at_last is None:
+                continue
+            line = f"{name} accuracy: [bold]{_percent(at_last)} %[/bold] at layer {last.layer}, the last"
+            if last.validation_accuracy is not None and best.layer == last.layer:
+                line += f" and {how}"
+            elif last.validation_accuracy is not None:
+                line += f"; [bold]{_percent(at_best)} %[/bold] at layer {best.layer}, {how}"
+            self.console.print(line, highlight=False)
+
+
+def count(number: int, one: str, many: str) -> str:
+    """Write a number of things for people.
+
+    Examples
+    --------
+    >>> count(1, "layer", "layers"), count(1200, "layer", "layers")
+    ('1 layer', '1,200 layers')
+    """
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def show_points(share: float) -> str:
+    """Write a change of accuracy for people.
+
+    Examples
+    --------
+    >>> show_points(-0.0123), show_points(1e-9)
+    ('-1.23 points', '+0.00 points')
+    """
+    return f"{round(100 * share, 2) + 0.0:+.2f} points"
 
 
 def show_seconds(seconds: float) -> str:
@@ -99,7 +144,7 @@ def show_seconds(seconds: float) -> str:
 
     Examples
     --------
-    >>> show_seconds(7.26), show_seconds(65), show_seconds(3700)
+    >>> show_seconds(7.26), show_seconds(65), show_seconds(3720)
     ('7.3 s', '1 min 05 s', '1 h 02 min')
     """
     if seconds < 60:

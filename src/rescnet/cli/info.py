@@ -1,0 +1,169 @@
+"""``rescnet info``: what a model is made of, how good it is, and where it comes from; no layer is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from ..model_files import ModelFolder
+
+
+def info(
+    model: Annotated[Path, typer.Argument(help="The model's folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show a model's architecture, size, accuracy and origin."""
+    from ..model_files import ModelFolder
+
+    folder = ModelFolder.open(model)
+    facts: dict[str, Any] = {
+        "model": str(model),
+        "finished": folder.sealed,
+        "layers": len(folder.records),
+        "image_shape": list(folder.image_shape),
+        "class_names": list(folder.class_names),
+        "architecture": _architecture(folder),
+        "bytes": folder.size_on_disk(),
+        "accuracy": _accuracies(folder),
+        "config": folder.config.to_dict(),
+        "differs_from_preset": _differences(folder),
+        "about": folder.about,
+    }
+    facts["parameters"] = sum(row["parameters"] * row["layers"] for row in facts["architecture"])
+    if as_json:
+        typer.echo(json.dumps(facts))
+    else:
+        _print(Console(), facts)
+
+
+def _architecture(folder: ModelFolder) -> list[dict[str, Any]]:
+    """Return the first layer, and the others, which are all alike: shapes and numbers of parameters."""
+    config, (channels, height, width) = folder.config, folder.image_shape
+    features = config.features((height, width))
+    groups = len(folder.class_names) * (1 if config.head == "ridge" else 2)
+    rows = []
+    for layer, alike in ((1, 1), (2, len(folder.records) - 1)):
+        depth, side = channels + (config.filters if layer > 1 else 0), config.size_of_filter(layer)
+        if alike:
+            weights = config.filters * (depth * side**2 + 1)
+            rows.append(
+                {
+                    "first": layer,
+                    "layers": alike,
+                    "input": [depth, height, width],
+                    "filters": [config.filters, depth, side, side],
+                    "features": features,
+                    "head": [features, groups],
+                    "parameters": weights + (features + 1) * groups,
+                }
+            )
+    return rows
+
+
+def _accuracies(folder: ModelFolder) -> dict[str, Any]:
+    history = folder.history()
+    best, last = history[history.best_layer() - 1], history[-1]
+    places = {"best_on_validation": best, "last": last} if last.validation_accuracy is not None else {"last": last}
+    return {
+        place: {"layer": record.layer}
+        | {split: getattr(record, f"{split}_accuracy") for split in ("train", "validation", "test")}
+        for place, record in places.items()
+    }
+
+
+def _differences(folder: ModelFolder) -> dict[str, Any]:
+    """Return the options whose values are not those of the preset, or the defaults where there was none."""
+    from ..config import make_config, preset_names
+
+    preset = folder.about.get("preset")
+    base = make_config(preset if preset in preset_names() else None).to_dict()
+    return {name: value for name, value in folder.config.to_dict().items() if value != base[name]}
+
+
+def _print(console: Console, facts: dict[str, Any]) -> None:
+    from ..progress import count
+    from ..training.memory import show_bytes
+
+    about, classes = facts["about"], len(facts["class_names"])
+    layers = count(facts["layers"], "layer", "layers")
+    state = "" if facts["finished"] else ", of a run that goes on or was killed"
+    _say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{state}")
+    size = f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk"
+    _say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}\n")
+    console.print(_architecture_table(facts["architecture"]))
+    _say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
+    console.print(_accuracy_table(facts["accuracy"], about.get("images", {})))
+    console.print()
+    _print_origin(console, facts)
+
+
+def _architecture_table(rows: list[dict[str, Any]]) -> Table:
+    table = _table("layer", "input", "filters", "features", "head", "parameters")
+    for row in rows:
+        first, last = row["first"], row["first"] + row["layers"] - 1
+        table.add_row(
+            f"{first}" if first == last else f"{first} to {last}, each",
+            "{1}×{2}×{0}".format(*row["input"]),
+            "{0} of {2}×{3}×{1}".format(*row["filters"]),
+            f"{row['features']:,}",
+            "{:,}×{:,}".format(*row["head"]),
+            f"{row['parameters']:,}",
+        )
+    return table
+
+
+def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int]) -> Table:
+    splits = [split for split in ("train", "validation", "test") if accuracy["last"][split] is not None]
+    table = _table("accuracy at", *(f"{split} %" for split in splits))
+    titles = {"best_on_validation": "best on validation", "last": "last"}
+    layers = dict.fromkeys(row["layer"] for row in accuracy.values())
+    for layer in layers:
+        places = [place for place, row in accuracy.items() if row["layer"] == layer]
+        shares = (f"{100 * accuracy[places[0]][split]:.2f}" for split in splits)
+        table.add_row(f"layer {layer}, {' and '.join(titles[place] for place in places)}", *shares)
+    if images:
+        table.add_row("[dim]images[/dim]", *(f"[dim]{images.get(split, 0):,}[/dim]" for split in splits))
+    return table
+
+
+def _print_origin(console: Console, facts: dict[str, Any]) -> None:
+    from ..progress import show_points
+
+    about = facts["about"]
+    versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
+    where = [str(about[key]) for key in ("dataset", "device", "date") if about.get(key)]
+    halving = about.get("halving")
+    differs = ", ".join(f"{name} {value}" for name, value in facts["differs_from_preset"].items())
+    base = f"the preset {about['preset']}" if about.get("preset") else "the defaults"
+    for title, text in (
+        ("trained on", "; ".join(where)),
+        ("with", versions),
+        ("by", about.get("command")),
+        ("stopped because", about.get("stopped")),
+        ("half heads", halving and show_points(halving["accuracy"] - halving["full_accuracy"])),
+        ("settings", f"{base}, but {differs}" if differs else f"those of {base}"),
+    ):
+        if text:
+            _say(console, f"[dim]{title:>15}[/dim]  {escape(str(text))}")
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for number, title in enumerate(titles):
+        table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def _first(names: list[str], most: int = 10) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)

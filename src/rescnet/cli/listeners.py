@@ -1,0 +1,76 @@
+"""Who hears of each layer while a network grows: the model's folder, a script that reads JSON, and the table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import typer
+
+from ..model_files import ModelWriter
+from ..network import Network
+from ..training.history import LayerRecord
+from ..training.memory import Plan
+from ..training.trainer import Listener
+
+
+class Listeners:
+    """Passes on what it hears, in order."""
+
+    def __init__(self, listeners: Sequence[Listener]) -> None:
+        self.listeners = listeners
+
+    def planned(self, network: Network, plan: Plan) -> None:
+        """Pass the plan on."""
+        for listener in self.listeners:
+            listener.planned(network, plan)
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Pass a layer's record on."""
+        for listener in self.listeners:
+            listener.layer_added(record)
+
+
+class LayerSaver:
+    """Writes each layer to the model's folder as it comes.
+
+    Attributes
+    ----------
+    records : list of LayerRecord
+        Of the layers written.
+    """
+
+    def __init__(self, make_writer: Callable[[Network], ModelWriter]) -> None:
+        self._make_writer = make_writer
+        self._writer: ModelWriter | None = None
+        self._network: Network | None = None
+        self.records: list[LayerRecord] = []
+
+    def planned(self, network: Network, plan: Plan) -> None:
+        """Prepare the folder; nothing is written yet."""
+        self._network, self._writer = network, self._make_writer(network)
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Write the newest layer."""
+        assert self._network is not None and self._writer is not None
+        self._writer.add_layer(self._network.layers[-1], record)
+        self.records.append(record)
+
+    def finish(self, stopped: str, **facts: object) -> int:
+        """Seal the model and return how many layers it has."""
+        if self._writer is None:
+            return 0
+        self._writer.finish(stopped, **facts)
+        return self._writer.layers
+
+
+class JsonLines:
+    """Prints each layer's record as one line of JSON."""
+
+    def planned(self, network: Network, plan: Plan) -> None:
+        """Print nothing: scripts want layers."""
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Print the record."""
+        typer.echo(json.dumps(asdict(record)))

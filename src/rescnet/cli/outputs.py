@@ -1,0 +1,39 @@
+"""Images through a network, a batch at a time, with a bar while it takes long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from torch import Tensor
+
+from ..network import Network
+from ..progress import Bar
+
+BATCH = 500  # images from one move of the bar to the next
+
+
+def batches(total: int) -> Iterator[slice]:
+    """Yield the parts of so many images."""
+    for start in range(0, total, BATCH):
+        yield slice(start, min(start + BATCH, total))
+
+
+def stream_outputs(network: Network, images: NDArray[Any], console: Console) -> Tensor:
+    """Return Ỹ of images (n, channels, height, width) on the CPU, shape (n, classes)."""
+    parts = (images[part] for part in batches(len(images)))
+    return torch.cat(list(outputs_of(network, parts, len(images), console)))
+
+
+def outputs_of(network: Network, parts: Iterable[NDArray[Any]], total: int, console: Console) -> Iterator[Tensor]:
+    """Yield Ỹ of each batch of images on the CPU, shape (batch, classes); a bar shows how far it is."""
+    columns = (TextColumn("  images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Bar(console, *columns) as bar:
+        task = bar.add_task("images", total=total)
+        for part in parts:
+            yield network.outputs(part).cpu()
+            bar.advance(task, len(part))

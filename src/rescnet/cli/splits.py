@@ -1,0 +1,75 @@
+"""Which images a network learns from and which are held out; ``evaluate`` finds the same ones again."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data import Dataset, ImageSet
+from ..holdout import hold_out
+
+
+def hold_out_images(dataset: Dataset, fraction: float, limit: int | None, seed: int) -> Dataset:
+    """Return a data set whose training images are as asked for.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    fraction : float
+        Share of the training images that become validation images, where the set has none of its own; 0: none do.
+    limit : int, optional
+        Use about so many training images, each class in proportion, at least two a class.
+    seed : int
+    """
+    train = dataset.train
+    if limit is not None and limit < len(train):
+        train = _chosen(train, _take(train.labels, limit, seed))
+    if dataset.validation is not None or fraction == 0:
+        return replace(dataset, train=train)
+    kept, held = hold_out(train.labels, fraction, seed)
+    return replace(dataset, train=_chosen(train, kept), validation=_chosen(train, held))
+
+
+def check_classes(dataset: Dataset) -> None:
+    """Refuse a set in which a class has a single training image."""
+    counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
+    if single := np.flatnonzero(counts == 1).tolist():
+        others = f" and {len(single) - 1} more" if len(single) > 1 else ""
+        raise ValueError(
+            f"{dataset.name}: the class {dataset.class_names[single[0]]!r}{others} has one training image only: give "
+            "each class two or more, or leave it out."
+        )
+
+
+def describe_held_out(dataset: Dataset, fraction: float, limit: int | None, seed: int) -> dict[str, Any]:
+    """Return what :func:`hold_out_images` did, so that the same images can be held out again, and checked."""
+    return {"fraction": fraction, "limit": limit, "seed": seed, "sha256": fingerprint(dataset.validation)}
+
+
+def fingerprint(images: ImageSet | None) -> str | None:
+    """Return the SHA-256 of images and labels: other images under the same name are told by it."""
+    if images is None:
+        return None
+    digest = hashlib.sha256(np.ascontiguousarray(images.images).data)
+    digest.update(np.ascontiguousarray(images.labels).data)
+    return digest.hexdigest()
+
+
+def _take(labels: NDArray[np.int64], limit: int, seed: int) -> NDArray[np.intp]:
+    """Return the indices, ascending, of about ``limit`` images, each class in proportion and at least two of it."""
+    if limit < 1:
+        raise ValueError(f"limit is {limit}: choose the number of training images to use, 1 or more.")
+    generator = np.random.default_rng(seed)
+    taken = []
+    for label in np.unique(labels):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        taken.append(members[: max(2, round(limit / len(labels) * len(members)))])
+    return np.sort(np.concatenate(taken))
+
+
+def _chosen(images: ImageSet, indices: NDArray[Any]) -> ImageSet:
+    return replace(images, images=images.images[indices], labels=images.labels[indices])

@@ -1,0 +1,109 @@
+"""``rescnet train``: images in, a model's folder out, layer by layer."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from ..config import ComputeOptions, NetworkConfig, make_config, preset_names
+from ..flags import given, with_flags
+
+
+@with_flags(NetworkConfig, ComputeOptions)
+def train(
+    source: Annotated[
+        str, typer.Argument(help="A public set (digits, mnist, cifar10, …), an image folder or an .npz file.")
+    ] = "digits",
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Settings to start from: {', '.join(preset_names())}; by default the set's own.", show_default=False
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file of options that override the preset's.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the model; by default runs/<set>-<date>-<time>.", show_default=False),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
+    half_heads: Annotated[
+        bool, typer.Option("--half-heads", help="Save heads in half precision, and tell the accuracy it costs.")
+    ] = False,
+    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
+    image_size: Annotated[
+        str | None,
+        typer.Option(metavar="H,W", help="Resize the images of a folder; they are not otherwise.", show_default=False),
+    ] = None,
+    validation_fraction: Annotated[
+        float, typer.Option(help="Share of training images held out, unless the set has validation images; 0: none.")
+    ] = 0.2,
+    limit: Annotated[int | None, typer.Option(help="Use about so many training images.", show_default=False)] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON lines on stdout: one a layer, then one of the run.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the model's folder, or JSON.")] = False,
+    **options: Any,
+) -> None:
+    """Train a network; every option of the configuration is a flag.
+
+    Without an argument: the digits inside scikit-learn, a fifth of them held out.
+
+    Ctrl-C leaves a usable model of the layers finished so far.
+    """
+    from ..model_files import check_place
+    from ..training.trainer import choose_device
+    from .sources import full_name, load_source, parse_size
+    from .splits import check_classes, describe_held_out, hold_out_images
+    from .training_run import TrainingRun
+
+    if preset is None:
+        preset = source if source in preset_names() else None
+    network_config = make_config(preset, config, **given(options, NetworkConfig))
+    compute = ComputeOptions(**given(options, ComputeOptions))
+    device = choose_device(compute.device)
+    if out is not None:
+        check_place(out, overwrite)
+    whole = load_source(source, root, parse_size(image_size))
+    check_classes(whole)
+    dataset = hold_out_images(whole, validation_fraction, limit, network_config.seed)
+    about = {
+        "dataset": dataset.name,
+        "source": full_name(source),
+        "root": str(root.resolve()) if root else None,
+        "image_size": image_size,
+        "preset": preset,
+        "command": shlex.join(["rescnet", *sys.argv[1:]]),
+        "seed": network_config.seed,
+        "held_out": describe_held_out(dataset, validation_fraction, limit, network_config.seed),
+    }
+    run = TrainingRun(
+        dataset=dataset,
+        config=network_config,
+        compute=compute,
+        device=str(device),
+        place=out or _new_place(dataset.name),
+        about=about,
+        half_heads=half_heads,
+        overwrite=overwrite,
+    )
+    run.go(Console(stderr=as_json, quiet=quiet), as_json)
+    if quiet and not as_json:
+        typer.echo(run.place)
+
+
+def _new_place(name: str) -> Path:
+    """Return a folder that is not there yet, named after the data set and the time."""
+    first = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    place, number = first, 1
+    while place.exists():
+        number += 1
+        place = first.with_name(f"{first.name}-{number}")
+    return place

@@ -1,0 +1,154 @@
+"""One training run from its first layer to what is printed at its end, or at Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ..config import ComputeOptions, NetworkConfig
+from ..data import Dataset, ImageSet
+from ..model import describe_images, describe_run
+from ..model_files import ModelFolder, ModelWriter, load_model
+from ..network import Network
+from ..progress import TrainingTable, count, show_points
+from ..training.history import History, LayerRecord
+from ..training.memory import show_bytes
+from ..training.trainer import train
+from .listeners import JsonLines, LayerSaver, Listeners
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRun:
+    """What is to be trained, on what, and where the model goes.
+
+    Attributes
+    ----------
+    dataset : Dataset
+        With its held-out images, if any, as validation images.
+    config : NetworkConfig
+    compute : ComputeOptions
+    device : str
+        The one chosen.
+    place : Path
+        The model's folder.
+    about : dict
+        What the command line knows of the run.
+    half_heads, overwrite : bool
+        As for :class:`rescnet.model_files.ModelWriter`.
+    """
+
+    dataset: Dataset
+    config: NetworkConfig
+    compute: ComputeOptions
+    device: str
+    place: Path
+    about: dict[str, Any]
+    half_heads: bool = False
+    overwrite: bool = False
+
+    def go(self, console: Console, as_json: bool) -> None:
+        """Train, save each layer as it comes, and sum up."""
+        saver = LayerSaver(self._writer)
+        with TrainingTable(console, self.dataset.name, self.device) as table:
+            try:
+                network, history = train(
+                    *_pair(self.dataset.train),
+                    self.config,
+                    validation=_pair(self.dataset.validation) if self.dataset.validation else None,
+                    test=_pair(self.dataset.test) if self.dataset.test else None,
+                    compute=self.compute,
+                    listener=Listeners([saver, table, *([JsonLines()] if as_json else [])]),
+                )
+            except KeyboardInterrupt:
+                table.close()
+                layers = saver.finish("it was interrupted")
+                self._say_ended_early("interrupted", layers)
+                if as_json:
+                    self._print_json(saver.records, "it was interrupted")
+                raise typer.Exit(INTERRUPTED) from None
+            except Exception as error:
+                table.close()
+                with suppress(OSError):  # as on a disk that is full: unsealed, the layers can be loaded all the same
+                    saver.finish(f"of an error: {error}")
+                if saver.records:
+                    self._say_ended_early("stopped by an error", len(saver.records))
+                raise
+            saver.finish(history.stopped)
+            table.finished(history)
+        facts = self._halving(network, history, console) if self.half_heads else {}
+        if facts:
+            saver.finish(history.stopped, halving=facts)
+        size = show_bytes(ModelFolder.open(self.place).size_on_disk())
+        console.print(f"model: [bold]{escape(str(self.place))}[/bold] ({size})", highlight=False, soft_wrap=True)
+        if as_json:
+            self._print_json(history.records, history.stopped, **facts)
+
+    def _writer(self, network: Network) -> ModelWriter:
+        splits = {"train": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
+        about = {
+            **self.about,
+            **describe_run(self.device),
+            "compute": asdict(self.compute),
+            "images": {name: len(images) for name, images in splits.items() if images},
+            "preprocessing": describe_images(self.dataset.train.images),
+        }
+        return ModelWriter(
+            self.place,
+            self.config,
+            network.image_shape,
+            self.dataset.class_names[: network.classes],
+            about,
+            half=network.half,
+            half_heads=self.half_heads,
+            overwrite=self.overwrite,
+        )
+
+    def _halving(self, network: Network, history: History, console: Console) -> dict[str, Any]:
+        """Tell what half-precision heads cost: the model in memory has full ones, the one on the disk has not."""
+        name = "validation" if self.dataset.validation else "training"
+        images, labels = _pair(self.dataset.validation or self.dataset.train)
+        saved = load_model(self.place, device=self.device).network
+        full = history[-1].validation_accuracy if self.dataset.validation else history[-1].train_accuracy
+        half = float((saved.predict(images).cpu().numpy() == labels).mean())
+        assert full is not None
+        console.print(
+            f"half-precision heads: {100 * half:.2f} % of {name} images right, {show_points(half - full)}",
+            highlight=False,
+        )
+        return {"images": name, "accuracy": half, "full_accuracy": full}
+
+    def _say_ended_early(self, how: str, layers: int) -> None:
+        usable = (
+            f"{count(layers, 'layer is', 'layers are')} finished and usable, in {self.place}"
+            if layers
+            else "no layer was finished, nothing was written"
+        )
+        Console(stderr=True).print(f"{how}: {escape(usable)}", highlight=False, soft_wrap=True)
+
+    def _print_json(self, records: Sequence[LayerRecord], stopped: str, **facts: Any) -> None:
+        """Print the line that sums the run up."""
+        history = History(list(records), stopped)
+        summary: dict[str, Any] = {"model": str(self.place) if records else None, "layers": len(records)}
+        summary |= {"stopped": stopped}
+        if records:
+            summary["best_layer"] = history.best_layer()
+            for place, record in (("best", history[history.best_layer() - 1]), ("last", history[-1])):
+                for split in ("train", "validation", "test"):
+                    summary[f"{place}_{split}_accuracy"] = getattr(record, f"{split}_accuracy")
+        if facts:
+            summary["half_heads"] = facts
+        typer.echo(json.dumps(summary))
+
+
+def _pair(images: ImageSet) -> tuple[Any, Any]:
+    return images.images, images.labels

@@ -1,0 +1,174 @@
+"""``rescnet evaluate``, ``info``, ``datasets``, ``report`` and what all commands share."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from rescnet import ComputeOptions, NetworkConfig, __version__, data
+from rescnet.model_files import ModelFolder, load_model, save_model
+
+
+def test_test_images_are_evaluated(rescnet, model):
+    facts = json.loads(rescnet("evaluate", model, "--json").stdout)
+    records = ModelFolder.open(model).records
+    assert (facts["split"], facts["images"], facts["layers"]) == ("test", 100, 3)
+    assert facts["accuracy"] == pytest.approx(records[-1].test_accuracy)
+    confusion = np.array(facts["confusion"])
+    assert confusion.sum() == 100 and confusion.trace() == round(100 * facts["accuracy"])
+    assert [row["images"] for row in facts["per_class"]] == confusion.sum(1).tolist()
+    assert sum(row["images"] for row in facts["confusions"]) == 100 - confusion.trace()
+    worst = facts["confusions"][0]
+    names = ModelFolder.open(model).class_names
+    assert confusion[names.index(worst["true"]), names.index(worst["predicted"])] == worst["images"]
+    first = json.loads(rescnet("evaluate", model, "--json", "--layers", 1).stdout)
+    assert first["accuracy"] == pytest.approx(records[0].test_accuracy)
+
+
+def test_the_images_held_out_in_training_are_found_again(rescnet, model):
+    records = ModelFolder.open(model).records
+    for split, images, accuracy in (
+        ("validation", 40, records[-1].validation_accuracy),
+        ("train", 160, records[-1].train_accuracy),
+    ):
+        facts = json.loads(rescnet("evaluate", model, "--json", "--split", split).stdout)
+        assert (facts["split"], facts["images"]) == (split, images)
+        assert facts["accuracy"] == pytest.approx(accuracy)
+
+
+def test_a_set_that_comes_in_one_split_is_evaluated_on_what_was_held_out(rescnet, refused, small, tmp_path):
+    seeds = ["--seed", "3", "--limit", "300", "--validation-fraction", "0.3"]
+    assert rescnet("train", "digits", *small, *seeds, "--out", tmp_path / "m").exit_code == 0
+    record = ModelFolder.open(tmp_path / "m").records[-1]
+    result = rescnet("evaluate", tmp_path / "m")
+    assert "90 validation images of digits, 3 layers, on cpu" in result.stdout
+    assert f"accuracy: {100 * record.validation_accuracy:.2f} %" in result.stdout
+    words = ["--validation-fraction", "0", "--layers", "1", "--limit", "100", "--out", tmp_path / "all"]
+    assert rescnet("train", "digits", *small, *words).exit_code == 0
+    assert "digits has no held-out images: say --split train" in refused("evaluate", tmp_path / "all")
+    assert rescnet("evaluate", tmp_path / "all", "--split", "train").exit_code == 0
+
+
+def test_held_out_images_that_have_changed_are_not_trusted(rescnet, refused, small, save_png, tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        for number in range(12):
+            save_png(tmp_path / "set" / name / f"{number}.png", rng.integers(0, 256, (8, 8)))
+    words = ["--bank", "pca", "--layers", 1, "--out", tmp_path / "m"]
+    assert rescnet("train", tmp_path / "set", *small, *words).exit_code == 0
+    assert rescnet("evaluate", tmp_path / "m").exit_code == 0
+    save_png(tmp_path / "set" / "a" / "00.png", rng.integers(0, 256, (8, 8)))
+    assert "set has changed since the model was trained" in refused("evaluate", tmp_path / "m")
+
+
+def test_other_images_are_evaluated_by_the_names_of_their_classes(
+    rescnet, refused, model, pictures, save_png, tmp_path
+):
+    files = {name: sorted((pictures / "test" / name).iterdir()) for name in ("three", "seven")}
+    for name, paths in files.items():
+        (tmp_path / "two" / name).mkdir(parents=True)
+        for path in paths:
+            (tmp_path / "two" / name / path.name).write_bytes(path.read_bytes())
+    facts = json.loads(rescnet("evaluate", model, tmp_path / "two", "--json").stdout)
+    assert facts["split"] == "train" and facts["images"] == sum(map(len, files.values()))
+    assert {row["class"] for row in facts["per_class"] if row["images"]} == {"three", "seven"}
+    assert facts["accuracy"] > 0.5
+    save_png(tmp_path / "two" / "owl" / "1.png", np.zeros((8, 8)))
+    assert "two has a class 'owl' but the model knows eight, five" in refused("evaluate", model, tmp_path / "two")
+    save_png(tmp_path / "large" / "three" / "1.png", np.zeros((9, 9)))
+    message = refused("evaluate", model, tmp_path / "large")
+    assert "large has 9×9 grey images but the model takes 8×8 grey ones: say --resize" in message
+    assert rescnet("evaluate", model, tmp_path / "large", "--resize").exit_code == 0
+    assert "the split is 'tests': choose test, validation or train" in refused("evaluate", model, "--split", "tests")
+
+
+def test_a_model_made_in_python_needs_its_images_named(refused, model, tmp_path):
+    loaded = load_model(model)
+    loaded.about.clear()
+    save_model(tmp_path / "m", loaded)
+    assert "does not say which images it was trained on" in refused("evaluate", tmp_path / "m")
+
+
+def test_info_tells_what_a_model_is(rescnet, model):
+    result = rescnet("info", model)
+    network, history = load_model(model).network, load_model(model).history
+    numbers = [
+        layer.weights.numel() + layer.bias.numel() + layer.head.weights.numel() + layer.head.bias.numel()
+        for layer in network.layers
+    ]
+    facts = json.loads(rescnet("info", model, "--json").stdout)
+    assert facts["parameters"] == sum(numbers)
+    assert facts["bytes"] == sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
+    assert facts["accuracy"]["last"]["test"] == history[-1].test_accuracy
+    assert facts["accuracy"]["best_on_validation"]["layer"] == history.best_layer()
+    assert facts["differs_from_preset"]["filters"] == 6 and "ridge" not in facts["differs_from_preset"]
+    for words in ("3 layers", f"{sum(numbers):,} parameters", "2 to 3, each", "6 of 3×3×7", "10 classes: eight, five"):
+        assert words in result.stdout
+    for words in (
+        "and last" if history.best_layer() == 3 else "3, last",
+        "trained on  digits; cpu",
+        "the defaults, but layers 3, filters 6",
+    ):
+        assert words in result.stdout
+
+
+def test_datasets_are_listed(rescnet, tmp_path):
+    rows = [json.loads(line) for line in rescnet("datasets", "--json", "--root", tmp_path).stdout.splitlines()]
+    assert [row["name"] for row in rows] == [row.name for row in data.describe(tmp_path)]
+    assert [row["name"] for row in rows if row["present"]] == ["digits"]
+    table = rescnet("datasets", "--root", tmp_path).stdout
+    assert "comes with scikit-learn" in table and "not here yet" in table
+
+
+def test_a_report_is_written_once(rescnet, refused, model, tmp_path):
+    pytest.importorskip("rescnet.report")
+    assert rescnet("report", model, "--out", tmp_path / "r.html").exit_code == 0
+    assert "<html" in (tmp_path / "r.html").read_text()
+    assert "r.html is there already: say --overwrite" in refused("report", model, "--out", tmp_path / "r.html")
+    assert rescnet("report", model, "--without-images", "--out", tmp_path / "r.html", "--overwrite").exit_code == 0
+
+
+def test_every_command_reads_a_damaged_model_in_one_sentence(refused, model, pictures, tmp_path):
+    save_model(tmp_path / "m", load_model(model))
+    layer = tmp_path / "m" / "layers" / "00002.safetensors"
+    layer.write_bytes(layer.read_bytes()[:-1])
+    for words in (["evaluate"], ["predict", pictures / "test"], ["report", "--out", tmp_path / "r.html"]):
+        assert "00002.safetensors has" in refused(words[0], tmp_path / "m", *words[1:])
+    (tmp_path / "m" / "model.json").write_text("{}")
+    for words in (["evaluate"], ["predict", pictures / "test"], ["info"]):
+        assert "model.json was not written by rescnet" in refused(words[0], tmp_path / "m", *words[1:])
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_help_version_and_exit_codes(rescnet):
+    assert rescnet("--version").stdout == f"rescnet {__version__}\n"
+    text = rescnet("--help").stdout
+    assert "Exit codes: 0 done" in text and "130 interrupted" in text
+    for command in ("train", "evaluate", "predict", "info", "report", "datasets"):
+        assert command in text
+        assert rescnet(command, "--help").exit_code == 0
+    assert rescnet("frobnicate").exit_code == 2
+    assert rescnet("train", "--filterz", 3).exit_code == 2
+
+
+def test_python_m_rescnet(tmp_path):
+    command = [sys.executable, "-m", "rescnet", "info", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and result.stdout == ""
+    assert (
+        result.stderr
+        == f"error: {tmp_path} is no model of rescnet, it has no model.json: give the folder `train` wrote.\n"
+    )
+
+
+def test_every_option_is_a_flag_whose_name_the_help_shows_whole(rescnet):
+    text = rescnet("train", "--help").stdout
+    for owner in (NetworkConfig, ComputeOptions):
+        for entry in dataclasses.fields(owner):
+            name = entry.name.replace("_", "-")
+            assert f"--no-{name} " in text if entry.default is True else f"--{name} " in text

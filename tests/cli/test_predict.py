@@ -1,0 +1,102 @@
+"""``rescnet predict``: picture files in, the three likeliest classes out."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from rescnet import data
+from rescnet.model_files import load_model
+
+
+def test_a_folder_of_png_files_is_told_as_the_network_would(rescnet, model, pictures, tmp_path):
+    result = rescnet("predict", model, pictures / "test", "--json", "--out", tmp_path / "p.csv")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    dataset, loaded = data.load(pictures), load_model(model)
+    files = sorted((pictures / "test").rglob("*.png"))
+    assert [row["file"] for row in rows] == list(map(str, files))
+    expected = loaded.network.predict(dataset.test.images)
+    assert [row["classes"][0]["class"] for row in rows] == [loaded.class_names[index] for index in expected]
+    right = np.mean([row["classes"][0]["class"] == file.parent.name for row, file in zip(rows, files, strict=True)])
+    assert right == loaded.history[-1].test_accuracy > 0.8
+    for row in rows:
+        shares = [entry["probability"] for entry in row["classes"]]
+        assert len(shares) == 3 and shares == sorted(shares, reverse=True) and 0 < sum(shares) <= 1 + 1e-12
+    with (tmp_path / "p.csv").open() as file:
+        table = list(csv.DictReader(file))
+    assert [line["class_1"] for line in table] == [row["classes"][0]["class"] for row in rows]
+    assert float(table[0]["probability_2"]) == pytest.approx(rows[0]["classes"][1]["probability"], abs=1e-6)
+
+
+def test_the_table_and_a_json_file(rescnet, model, pictures, tmp_path):
+    files = sorted((pictures / "test" / "three").iterdir())[:2]
+    result = rescnet("predict", model, *files, files[0], "--out", tmp_path / "p.json")
+    assert result.exit_code == 0
+    assert "likeliest" in result.stdout and "third" in result.stdout and " %" in result.stdout
+    assert "2 predictions written to" in result.stdout  # a file named twice is one file
+    assert [row["file"] for row in json.loads((tmp_path / "p.json").read_text())] == list(map(str, files))
+
+
+def test_fewer_layers_may_be_used(rescnet, model, pictures):
+    words = ["predict", model, pictures / "test", "--json"]
+    assert rescnet(*words, "--layers", 1).stdout != rescnet(*words).stdout
+
+
+def test_pictures_become_grey_and_are_resized_when_asked(rescnet, refused, model, save_png, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (8, 8))
+    grey = save_png(tmp_path / "grey.png", pixels)
+    colour = save_png(tmp_path / "colour.png", np.repeat(pixels[:, :, None], 3, 2))
+    rows = [json.loads(line) for line in rescnet("predict", model, grey, colour, "--json").stdout.splitlines()]
+    assert rows[0]["classes"] == rows[1]["classes"]
+    large = save_png(tmp_path / "large.png", np.repeat(np.repeat(pixels, 2, 0), 2, 1))
+    message = refused("predict", model, grey, large)
+    assert f"{large} is 16×16 but the model takes 8×8 (height×width): say --resize" in message
+    assert rescnet("predict", model, large, "--resize").exit_code == 0
+
+
+def test_bad_input_is_named_and_nothing_is_overwritten(refused, model, pictures, tmp_path):
+    (tmp_path / "torn.png").write_bytes((pictures / "test" / "one").iterdir().__next__().read_bytes()[:60])
+    (tmp_path / "note.txt").write_text("hello")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "p.csv").write_text("mine")
+    good = pictures / "test" / "one"
+    for words, message in (
+        ([tmp_path / "torn.png"], "torn.png cannot be read as an image"),
+        ([good, tmp_path / "note.txt"], "note.txt is not an image that can be read"),
+        ([tmp_path / "none.png"], "there is no file or folder"),
+        ([tmp_path / "empty"], "empty holds no picture"),
+        ([good, "--out", tmp_path / "p.csv"], "p.csv is there already: choose another name, or say --overwrite"),
+        ([good, "--out", tmp_path / "p.xlsx"], "choose a name that ends in .csv or .json"),
+        ([good, "--out", tmp_path / "none" / "p.csv"], "there is no folder"),
+        ([good, "--layers", "9"], "9 layers were asked of a model that has 3"),
+    ):
+        assert message in refused("predict", model, *words)
+    assert (tmp_path / "p.csv").read_text() == "mine"
+    assert "there is no model" in refused("predict", tmp_path / "none", good)
+
+
+def test_pictures_come_in_the_numbers_the_model_was_trained_on(rescnet, refused, small, pictures, tmp_path):
+    dataset = data.load(pictures)
+    answers = []
+    for name, images in (
+        ("bytes", dataset.train.images),
+        ("shares", (dataset.train.images / 255).astype(np.float32)),
+        ("signed", (dataset.train.images / 127.5 - 1).astype(np.float32)),
+    ):
+        names = np.array(dataset.class_names)
+        np.savez(tmp_path / f"{name}.npz", images=images[:, 0], labels=names[dataset.train.labels])
+        assert rescnet("train", tmp_path / f"{name}.npz", *small, "--out", tmp_path / name).exit_code == 0
+        if name == "signed":
+            message = refused("predict", tmp_path / name, pictures / "test")
+            assert "the model was trained on numbers from -1 to 1" in message
+        else:
+            result = rescnet("predict", tmp_path / name, pictures / "test", "--json")
+            answers.append([json.loads(line)["classes"][0] for line in result.stdout.splitlines()])
+    for one, other in zip(*answers, strict=True):
+        assert one["class"] == other["class"]
+        assert one["probability"] == pytest.approx(other["probability"], abs=1e-3)
+    assert torch.is_tensor(load_model(tmp_path / "shares").network.layers[0].weights)

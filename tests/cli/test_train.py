@@ -1,0 +1,191 @@
+"""``rescnet train``: a folder of PNG files in, a model out; Ctrl-C loses nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from rescnet.model_files import ModelFolder, load_model
+
+
+def test_a_run_is_told_and_saved_layer_by_layer(small, rescnet, pictures, tmp_path):
+    result = rescnet("train", pictures, *small, "--out", tmp_path / "m")
+    assert result.exit_code == 0
+    for words in (
+        "digits: 10 classes, images 8×8×1, on cpu",
+        "up to 3 layers of 6 pca filters",
+        "3 layers in",
+        "stopped because 3 layers were asked for.",
+        f"model: {tmp_path / 'm'}",
+    ):
+        assert words in result.stdout
+    assert re.search(r"validation accuracy: [\d.]+ % at layer 3, the last", result.stdout)
+    assert re.search(r"test accuracy: [\d.]+ % at layer 3, the last(;.*| and) chosen on validation", result.stdout)
+    folder = ModelFolder.open(tmp_path / "m")
+    about = folder.about
+    assert folder.class_names[:3] == ("eight", "five", "four")
+    assert about["images"] == {"train": 160, "validation": 40, "test": 100}
+    assert about["preprocessing"] == {
+        "pixels": "uint8",
+        "low": 0.0,
+        "high": 255.0,
+        "channels": 1,
+        "height": 8,
+        "width": 8,
+        "colour": "grey",
+    }
+    assert about["source"] == str(pictures) and about["seed"] == 0 and about["stopped"] == "3 layers were asked for"
+
+
+def test_json_is_all_there_is_on_stdout(small, rescnet, pictures, tmp_path):
+    result = rescnet("train", pictures, *small, "--out", tmp_path / "m", "--json", "--half-heads")
+    *layers, summary = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [record["layer"] for record in layers] == [1, 2, 3]
+    assert summary["model"] == str(tmp_path / "m") and summary["layers"] == 3
+    assert summary["last_test_accuracy"] == layers[-1]["test_accuracy"] > 0.8
+    best = max(layers, key=lambda record: record["validation_accuracy"])
+    assert summary["best_layer"] == best["layer"] and summary["best_test_accuracy"] == best["test_accuracy"]
+    assert summary["half_heads"]["full_accuracy"] == layers[-1]["validation_accuracy"]
+    assert abs(summary["half_heads"]["accuracy"] - summary["half_heads"]["full_accuracy"]) < 0.1
+    assert "half-precision heads:" in result.stderr and "3 layers in" in result.stderr
+    about = ModelFolder.open(tmp_path / "m").about
+    assert about["half_heads"] is True and about["halving"] == summary["half_heads"]
+
+
+def test_quiet_prints_where_the_model_is(small, rescnet, pictures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    places = set()
+    for _ in range(2):
+        result = rescnet("train", pictures, *small, "--layers", 1, "--quiet", "--limit", 60, "--validation-fraction", 0)
+        assert (result.exit_code, result.stderr) == (0, "")
+        places.add(result.stdout.strip())
+    assert len(places) == 2 and all(re.fullmatch(r"runs/digits-\d{8}-\d{6}(-2)?", place) for place in places)
+    assert ModelFolder.open(tmp_path / places.pop()).about["images"] == {"train": 60, "test": 100}
+
+
+def test_a_model_is_replaced_only_when_told(small, rescnet, refused, pictures, tmp_path):
+    first = ["train", pictures, *small, "--layers", 1, "--out", tmp_path / "m"]
+    assert rescnet(*first).exit_code == 0
+    before = (tmp_path / "m" / "model.json").read_bytes()
+    assert "holds a model already" in refused(*first)
+    assert (tmp_path / "m" / "model.json").read_bytes() == before
+    assert rescnet(*first, "--layers", 2, "--overwrite").exit_code == 0
+    assert len(ModelFolder.open(tmp_path / "m").records) == 2
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+
+
+def test_images_are_resized_when_asked(small, rescnet, refused, pictures, save_png, tmp_path):
+    shutil.copytree(pictures / "train", tmp_path / "mixed")
+    odd = save_png(tmp_path / "mixed" / "one" / "large.png", np.zeros((16, 12)))
+    message = refused("train", tmp_path / "mixed", *small, "--out", tmp_path / "m")
+    assert str(odd) in message or "16×12" in message
+    result = rescnet("train", tmp_path / "mixed", *small, "--image-size", "10,9", "--out", tmp_path / "m")
+    assert result.exit_code == 0 and ModelFolder.open(tmp_path / "m").image_shape == (1, 10, 9)
+    assert rescnet("evaluate", tmp_path / "m").exit_code == 0  # at the same size again
+
+
+def damage_nothing(folder, save_png):
+    return "--image-size", "big"
+
+
+def damage_unreadable(folder, save_png):
+    (folder / "two" / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\nnot really")
+
+
+def damage_empty_file(folder, save_png):
+    (folder / "two" / "empty.png").write_bytes(b"")
+
+
+def damage_empty_class(folder, save_png):
+    (folder / "ten").mkdir()
+
+
+def damage_one_image(folder, save_png):
+    save_png(folder / "ten" / "only.png", np.zeros((8, 8)))
+
+
+def damage_text(folder, save_png):
+    (folder / "two" / "readme.txt").write_text("my digits")
+
+
+DAMAGES = {
+    damage_unreadable: "broken.png",
+    damage_empty_file: "empty.png",
+    damage_empty_class: "ten holds no image",
+    damage_one_image: "the class 'ten' has one training image only: give each class two or more",
+    damage_text: "readme.txt",
+    damage_nothing: "the image size is 'big': give height and width in pixels, as 32,32",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
+def test_a_bad_folder_is_refused_and_nothing_written(damage, small, refused, pictures, save_png, tmp_path):
+    shutil.copytree(pictures / "train", tmp_path / "folder")
+    words = damage(tmp_path / "folder", save_png) or ()
+    assert DAMAGES[damage] in refused("train", tmp_path / "folder", *small, "--out", tmp_path / "m", *words)
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["digitz"], "did you mean digits"),
+        (["./nowhere"], "there is no file or folder ./nowhere"),
+        (["--bank", "pcaa"], "did you mean 'pca'?"),
+        (["--validation-fraction", "1.5"], "validation_fraction is 1.5"),
+        (["--limit", "0"], "limit is 0"),
+        (["--device", "tpu"], "device is 'tpu'"),
+        (["--preset", "cifar"], "did you mean 'cifar"),
+        (["--config", "none.toml"], "there is no configuration file 'none.toml'"),
+        (["--out", "/proc/model"], "no folder can be made in /proc"),
+        (["--block-size", "9"], "block of 9×9 does not fit images of 8×8"),
+    ],
+)
+def test_bad_options_are_refused_and_nothing_written(words, message, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused("train", *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def interrupted_run(small, pictures, place, *words, layers=4):
+    """Train in another process, press Ctrl-C after some layers, and return its exit code and what it said."""
+    command = [sys.executable, "-m", "rescnet", "train", pictures, *small, "--layers", "5000", "--out", place, *words]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    process = subprocess.Popen(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    )
+    history = place / "history.jsonl"
+    deadline = time.monotonic() + 120
+    while process.poll() is None and time.monotonic() < deadline:
+        if history.exists() and history.read_bytes().count(b"\n") >= layers:
+            break
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def test_ctrl_c_leaves_a_usable_model_and_says_so(small, pictures, tmp_path):
+    code, out, err = interrupted_run(small, pictures, tmp_path / "m", "--json")
+    assert code == 130, err
+    layers = int(re.search(r"interrupted: (\d+) layers are finished and usable, in (.*)\n", err)[1])
+    assert str(tmp_path / "m") in err and "Traceback" not in err
+    assert layers >= 4
+    model = load_model(tmp_path / "m")
+    assert len(model.network.layers) == layers and model.history.stopped == "it was interrupted"
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert lines[-1]["layers"] == layers and lines[-1]["model"] == str(tmp_path / "m")
