@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rescnet.kernels.cholesky import blocked_cholesky, refine
+from rescnet.kernels.cholesky import blocked_cholesky, blocked_solver, refine
 from rescnet.kernels.half_layer import FoldedScale, convolve_scaled, scale_covariance, scaled_patch_moments
 from rescnet.stages.convolution import convolve
 from rescnet.stages.half_products import PANEL, accurate_product, add_gram_, padded_size, split
@@ -75,10 +75,10 @@ def test_split_halves_lose_nothing_that_matters(generator):
     assert float((high.double() + low.double() - weights.double()).abs().max()) < 2e-6
 
 
-def realistic_scatter(size, generator, ridge):
+def realistic_scatter(size, generator, ridge, decay=1.3):
     """Correlated unit-variance features whose spectrum falls off as that of real ones, plus a ridge."""
     basis = torch.linalg.qr(torch.randn(size, size, generator=generator, dtype=torch.float64)).Q
-    spectrum = size * torch.arange(1, size + 1).double() ** -1.3
+    spectrum = size * torch.arange(1, size + 1).double() ** -decay
     scatter = basis * spectrum @ basis.T
     root = scatter.diagonal().sqrt()
     return scatter / root / root[:, None] + ridge * torch.eye(size, dtype=torch.float64)
@@ -108,3 +108,13 @@ def test_blocked_factorisation_notices_failure(generator):
 
 def test_sizes_are_padded_to_the_alignment():
     assert [padded_size(n) for n in (1, 64, 65, 17150)] == [64, 64, 128, 17152]
+
+
+def test_where_blocks_fail_the_plain_factorisation_is_tried(generator):
+    """A ridge below half precision's rounding: the blocked factor breaks down, the float32 one does not."""
+    matrix = realistic_scatter(300, generator, 2e-5, decay=2).float().to(DEVICE)
+    _, succeeded = blocked_cholesky(matrix.clone(), 64)
+    assert not succeeded
+    right = torch.randn(300, 2, generator=generator).to(DEVICE)
+    found = blocked_solver(matrix.clone(), 64)(right)
+    assert relative_error(matrix.double() @ found.double(), right.double()) < 0.05

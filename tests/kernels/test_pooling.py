@@ -56,7 +56,7 @@ def test_kernel_equals_stage_at_any_geometry(size, block, stride, levels, cells,
     grid = BlockGrid(size, block, stride)
     maps = random_maps(BATCH, 5, size, torch.float32)
     chosen = pyramid_cells(grid, levels, cells)
-    check(maps, grid, chosen, 5e-5, z_score=z_score, reduction=reduction, diagonal=z_score == "block")
+    check(maps, grid, chosen, 2e-4, z_score=z_score, reduction=reduction, diagonal=z_score == "block")
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32] if DEVICE == "cuda" else [torch.float16])
@@ -65,7 +65,7 @@ def test_kernel_equals_stage_at_the_presets(preset, size, dtype):
     config = make_config(preset)
     grid = config.grid((size, size))
     maps = random_maps(BATCH, config.filters, (size, size), dtype)
-    bound = 5e-5 if dtype == torch.float32 else 2e-3
+    bound = 2e-4 if dtype == torch.float32 else 2e-3
     check(maps, grid, config.pyramid_of((size, size)), bound, diagonal=config.keeps_diagonal)
 
 

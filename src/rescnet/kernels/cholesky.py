@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..stages.discriminant import NotPositiveDefiniteError, Solver
+from ..stages.discriminant import Solver, cholesky_solver
 from ..stages.half_products import add_product_
 
 BLOCK = 2048
@@ -51,11 +51,12 @@ def blocked_cholesky(matrix: Tensor, block: int = BLOCK) -> tuple[Tensor, bool]:
     return matrix, bool(torch.stack(infos).eq(0).all())
 
 
-def blocked_solver(matrix: Tensor) -> Solver:
+def blocked_solver(matrix: Tensor, block: int = BLOCK) -> Solver:
     """Factorise a symmetric matrix by blocks, and return what solves with it, refined; for ``cholesky_solver``."""
-    factor, succeeded = blocked_cholesky(matrix.clone())
+    factor, succeeded = blocked_cholesky(matrix.clone(), block)
     if not succeeded or not bool(factor.diagonal().isfinite().all()):
-        raise NotPositiveDefiniteError("the regularised scatter is not positive definite.")
+        del factor
+        return cholesky_solver(matrix)  # what rounding spoilt may still be positive definite
     return lambda right: refine(matrix, factor, right)
 
 
