@@ -29,8 +29,10 @@ def workspace_per_image(
         return 2 * (3 * inputs + max(patches, 6 * 2 * d * h * w) + 6 * cells * pairs)
     grid = config.grid((h, w))
     (tile_h, tile_w), (block_rows, block_columns) = grid.tile, grid.shape
-    tiles = (h // tile_h) * (w // tile_w)
-    by_tile = 3 * pairs if grid.tile == (1, 1) else d * d + pairs
-    pooling = 5 * d * h * w + tiles * by_tile + block_rows * (w // tile_w) * pairs
-    pooling += 3 * block_rows * block_columns * pairs
+    blocks, tiles = block_rows * block_columns, (h // tile_h) * (w // tile_w)
+    pooling = 5 * d * h * w + 3 * blocks * pairs
+    if grid.tile == (1, 1):
+        pooling += blocks * (grid.block[0] * grid.block[1] * d + d * d)
+    else:
+        pooling += d * h * w + tiles * (d * d + pairs) + block_rows * (w // tile_w) * pairs
     return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * cells * pairs)

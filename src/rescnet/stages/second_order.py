@@ -1,8 +1,9 @@
 """Stage 5: second-order pooling (section 2.3.2): z-scored r×c blocks → channel covariance → upper triangle.
 
-The covariance of z-scored data needs only sums over the block, so nothing is unfolded: products of channels are summed
-over tiles of gcd(block, stride) pixels, and sliding sums over tiles give every block, overlapping or not. Each map is
-first shifted by its own mean, which no covariance notices and which keeps the sums from cancelling.
+The covariance of z-scored data needs only sums over the block. Products of channels are summed over tiles of
+gcd(block, stride) pixels, and sliding sums over tiles give every block, overlapping or not; where a tile is a single
+pixel the blocks themselves are multiplied out. Each map is first shifted by its own mean, which no covariance notices
+and which keeps the sums from cancelling.
 """
 
 from __future__ import annotations
@@ -96,8 +97,10 @@ def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[T
     centre = x.mean((1, 2), keepdim=True)
     x = (x - centre).contiguous()
     pixels = grid.block[0] * grid.block[1]
-    products = _pair_products(x, diagonal) if grid.tile == (1, 1) else _tile_products(x, grid, diagonal)
-    second = _sliding_sums(products, grid).div_(pixels)
+    if grid.tile == (1, 1):
+        second = _window_products(x, grid.block, grid.stride, diagonal).div_(pixels)
+    else:
+        second = _sliding_sums(_window_products(x, grid.tile, grid.tile, diagonal), grid).div_(pixels)
     first = _block_means(x, grid)
     square = _block_means(x.square(), grid)
     variances = square - first.square()
@@ -118,16 +121,14 @@ def _pair_products(x: Tensor, diagonal: bool) -> Tensor:
     return (x @ first).mul_(x @ second)
 
 
-def _tile_products(x: Tensor, grid: BlockGrid, diagonal: bool) -> Tensor:
-    """Sum x_i x_j over each tile: (n, h, w, d) → (n, tile rows, tile columns, pairs)."""
-    n, h, w, d = x.shape
-    tile_h, tile_w = grid.tile
-    h_tiles, w_tiles = h // tile_h, w // tile_w
-    tiles = x[:, : h_tiles * tile_h, : w_tiles * tile_w].reshape(n, h_tiles, tile_h, w_tiles, tile_w, d)
-    tiles = tiles.transpose(2, 3).reshape(n * h_tiles * w_tiles, tile_h * tile_w, d)
-    products = tiles.transpose(1, 2) @ tiles  # (tiles, d, d)
-    rows, columns = channel_pairs(d, diagonal, x.device)
-    return products.flatten(1).index_select(1, rows * d + columns).view(n, h_tiles, w_tiles, len(rows))
+def _window_products(x: Tensor, size: tuple[int, int], stride: tuple[int, int], diagonal: bool) -> Tensor:
+    """Sum x_i x_j over windows: (n, h, w, d) → (n, window rows, window columns, pairs)."""
+    windows = x.unfold(1, size[0], stride[0]).unfold(2, size[1], stride[1])  # (n, R, C, d, height, width), a view
+    n, rows, columns, d = windows.shape[:4]
+    pixels = windows.permute(0, 1, 2, 4, 5, 3).reshape(n * rows * columns, size[0] * size[1], d)
+    products = (pixels.transpose(1, 2) @ pixels).flatten(1)  # (windows, d²)
+    first, second = channel_pairs(d, diagonal, x.device)
+    return products.index_select(1, first * d + second).view(n, rows, columns, len(first))
 
 
 def _sliding_sums(tiles: Tensor, grid: BlockGrid) -> Tensor:
