@@ -47,7 +47,7 @@ def evaluate(
     """Tell how often a model is right."""
     from ..model_files import ModelFolder, load_model
     from ..progress import count, show_seconds
-    from ..training.trainer import choose_device
+    from ..training.devices import choose_device
     from .outputs import stream_outputs
     from .sources import dataset_of
 

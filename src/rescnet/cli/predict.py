@@ -40,7 +40,7 @@ def predict(
     """
     from ..model_files import ModelFolder, load_model
     from ..probabilities import probabilities
-    from ..training.trainer import choose_device
+    from ..training.devices import choose_device
     from .outputs import outputs_of
     from .pictures import check_pictures, find_pictures, read_pictures
 

@@ -37,7 +37,7 @@ def report(
     """
     from ..model_files import ModelFolder, load_model
     from ..report import write_report
-    from ..training.trainer import choose_device
+    from ..training.devices import choose_device
     from .sources import check_held_out, dataset_of
 
     chosen_device = choose_device(device)

@@ -59,7 +59,7 @@ def train(
     Ctrl-C leaves a usable model of the layers finished so far.
     """
     from ..model_files import check_place
-    from ..training.trainer import choose_device
+    from ..training.devices import choose_device
     from .sources import full_name, load_source, parse_size
     from .splits import check_classes, describe_held_out, hold_out_images
     from .training_run import TrainingRun

@@ -21,8 +21,9 @@ from ..config import ComputeOptions, NetworkConfig
 from ..holdout import hold_out
 from ..network import Network
 from ..probabilities import probabilities
+from ..training.devices import choose_device
 from ..training.history import History
-from ..training.trainer import choose_device, train
+from ..training.trainer import train
 from .automatic import automatic_dtype, configure
 from .checks import check_grows, check_pixels, check_same_images, draw_seed, encode_labels
 from .layouts import ChannelRule, ImageLayout, find_layout

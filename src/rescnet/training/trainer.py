@@ -6,8 +6,6 @@ No gradient is taken anywhere: a layer's filters come from sums over patches, it
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -15,24 +13,17 @@ from torch import Tensor
 
 from ..config import ComputeOptions, NetworkConfig
 from ..images_in import as_images, as_labels
-from ..kernels.cholesky import blocked_solver
 from ..network import Layer, Network
-from ..stages.discriminant import (
-    LinearHead,
-    ScatterFactor,
-    cholesky_solver,
-    fit_head,
-    multiclass_lda,
-    one_vs_rest_lda,
-    ridge_regression,
-)
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from ..stages.residual import labels_and_signs, residual, signed_one_hot
+from .devices import choose_device, choose_precision
+from .heads import no_head, solve_head
 from .history import History, LayerRecord, Stopwatch
 from .memory import PeakMemory, Plan, memory_budget, plan_memory
 from .patch_source import LayerPatches
+from .split import Split
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,30 +40,6 @@ class Listener(Protocol):
 
     def layer_added(self, record: LayerRecord) -> None:
         """Hear of a layer that was added."""
-
-
-@dataclass
-class Split:
-    """Images that travel through the network as it grows.
-
-    Attributes
-    ----------
-    images : Tensor, shape (n, d, h, w)
-    labels : Tensor of int64, shape (n,)
-    output : Tensor, shape (n, classes)
-        Ỹ after the newest layer.
-    maps : Tensor, shape (n, d_i, h, w)
-        O of the newest layer; each chunk is overwritten by its successor.
-    """
-
-    images: Tensor
-    labels: Tensor
-    output: Tensor
-    maps: Tensor | None = None
-
-    def accuracy(self) -> float:
-        """Return the share of images whose greatest output is their class."""
-        return float((self.output.argmax(1) == self.labels).double().mean())
 
 
 def train(
@@ -210,10 +177,10 @@ class Trainer:
         with watch.time("residual"):
             targets, positive_share = self._targets(number)
         rate = self.config.rate_of(number)
-        headless = Layer(input_range, weights, bias, _no_head(weights), rate, positive_share)
+        headless = Layer(input_range, weights, bias, no_head(weights), rate, positive_share)
         moments = self._sum_features(headless, targets, watch)
         with watch.time("heads"):
-            head, ridge = self._solve_head(moments)
+            head, ridge = solve_head(moments, self.config, blocked=self.precision == "fast")
             head = head.cut_to(self.plan.features)
             del moments
         layer = Layer(input_range, weights, bias, head, rate, positive_share)
@@ -300,34 +267,6 @@ class Trainer:
                     add(self._kept[part], targets[part])
         return sums
 
-    def _solve_head(self, sums: list[Moments]) -> tuple[LinearHead, float]:
-        """Solve the heads from the sums: one factorisation for all classes and both signs (stage 7)."""
-        config, classes = self.config, self.network.classes
-        positive, negative = slice(0, classes), slice(classes, 2 * classes)
-
-        def both_signs(factor: ScatterFactor, moments: Moments) -> LinearHead:
-            if config.head == "ridge":
-                return ridge_regression(factor, moments)
-            if config.head == "lda":
-                return one_vs_rest_lda(factor, moments, config.prior)
-            halves = (multiclass_lda(factor, moments.with_targets(half), config.prior) for half in (positive, negative))
-            return LinearHead.join(*halves)
-
-        method = blocked_solver if self.precision == "fast" else cholesky_solver
-        options = config.ridge, config.shrinkage, config.standardise, method
-        if len(sums) == 1:
-            return fit_head(sums[0], both_signs, *options)
-        halves, ridges = [], []
-        for moments, half in zip(sums, (positive, negative), strict=True):
-            if moments.count < 2:  # nobody of that sign: nothing to learn
-                halves.append(_no_head(moments.shift, len(moments.shift), classes))
-                continue
-            solve = partial(one_vs_rest_lda if config.head == "lda" else multiclass_lda, prior=config.prior)
-            head, ridge = fit_head(moments.with_targets(half), solve, *options)
-            halves.append(head)
-            ridges.append(ridge)
-        return LinearHead.join(*halves), max(ridges)
-
     def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
         """Add the layer's correction to every image's output (stage 8)."""
         for part in self._parts(self.training):
@@ -386,34 +325,3 @@ class Trainer:
     def _split(self, images: Tensor, labels: Tensor) -> Split:
         output = torch.zeros(len(images), self.network.classes, dtype=self.dtype, device=self.device)
         return Split(images.to(self.device), labels.to(self.device), output)
-
-
-def choose_precision(compute: ComputeOptions, device: torch.device) -> str:
-    """Return ``exact``, ``balanced`` or ``fast``; float64 is always exact."""
-    if compute.dtype == "float64":
-        if compute.precision in ("balanced", "fast"):
-            raise ValueError(
-                f"precision {compute.precision!r} keeps features in float16: choose dtype float32 with it."
-            )
-        return "exact"
-    if compute.precision == "auto":
-        return "balanced" if device.type == "cuda" else "exact"
-    return compute.precision
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device of that name, or refuse it in one sentence."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device is {name!r}: choose auto, cpu, cuda or cuda:0.") from None
-    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
-        raise ValueError(f"device {name!r} is not to be had on this machine: choose cpu.")
-    return device
-
-
-def _no_head(like: Tensor, features: int = 0, groups: int = 0) -> LinearHead:
-    present = torch.zeros(groups, dtype=torch.bool, device=like.device)
-    return LinearHead(like.new_zeros(features, groups), like.new_zeros(groups), present)

@@ -1,0 +1,71 @@
+"""The heads of a layer, from the sums over its features: one factorisation for all classes and both signs (stage 7)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from ..config import NetworkConfig
+from ..kernels.cholesky import blocked_solver
+from ..stages.discriminant import (
+    LinearHead,
+    ScatterFactor,
+    cholesky_solver,
+    fit_head,
+    multiclass_lda,
+    one_vs_rest_lda,
+    ridge_regression,
+)
+from ..stages.moments import Moments
+
+
+def solve_head(sums: list[Moments], config: NetworkConfig, blocked: bool) -> tuple[LinearHead, float]:
+    """Solve the heads of a layer.
+
+    Parameters
+    ----------
+    sums : list of Moments
+        Of all images; or of those with a positive and those with a negative sign, where each sign learns from its own.
+        Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones.
+    config : NetworkConfig
+    blocked : bool
+        Factorise by blocks on tensor cores.
+
+    Returns
+    -------
+    head : LinearHead
+    ridge : float
+        The γ used in the end.
+    """
+    classes = len(sums[0].target_total) // 2
+    halves = slice(0, classes), slice(classes, 2 * classes)
+
+    def both_signs(factor: ScatterFactor, moments: Moments) -> LinearHead:
+        if config.head == "ridge":
+            return ridge_regression(factor, moments)
+        if config.head == "lda":
+            return one_vs_rest_lda(factor, moments, config.prior)
+        return LinearHead.join(*(multiclass_lda(factor, moments.with_targets(half), config.prior) for half in halves))
+
+    method = blocked_solver if blocked else cholesky_solver
+    options = config.ridge, config.shrinkage, config.standardise, method
+    if len(sums) == 1:
+        return fit_head(sums[0], both_signs, *options)
+    solve = partial(one_vs_rest_lda if config.head == "lda" else multiclass_lda, prior=config.prior)
+    heads, ridges = [], []
+    for moments, half in zip(sums, halves, strict=True):
+        if moments.count < 2:  # nobody of that sign: nothing to learn
+            heads.append(no_head(moments.shift, len(moments.shift), classes))
+            continue
+        head, ridge = fit_head(moments.with_targets(half), solve, *options)
+        heads.append(head)
+        ridges.append(ridge)
+    return LinearHead.join(*heads), max(ridges)
+
+
+def no_head(like: Tensor, features: int = 0, groups: int = 0) -> LinearHead:
+    """Return a head that scores nothing, on the device and in the type of a tensor."""
+    present = torch.zeros(groups, dtype=torch.bool, device=like.device)
+    return LinearHead(like.new_zeros(features, groups), like.new_zeros(groups), present)
