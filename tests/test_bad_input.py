@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet import ComputeOptions, NetworkConfig, train
+from rescnet import ComputeOptions, Network, NetworkConfig, train
 
 GOOD = np.random.default_rng(0).integers(0, 256, (20, 3, 12, 12)).astype(np.uint8)
 LABELS = np.arange(20) % 4
@@ -30,6 +30,9 @@ CASES = {
     "text labels": (GOOD, LABELS.astype(str), {}, r"labels are of type <U\d+: give whole or floating numbers"),
     "NaN": (broken(np.nan), LABELS, {}, "images hold NaN or infinite pixels, in 1 of 20: remove or repair"),
     "infinity": (broken(np.inf), LABELS, {}, "images hold NaN or infinite pixels, in 1 of 20"),
+    "huge": (GOOD * 1e30, LABELS, {}, r"pixels as large as 2\.55e\+32, too large to square: scale them"),
+    "infinite label": (GOOD, np.where(LABELS == 3, np.inf, LABELS), {}, "labels are not whole numbers"),
+    "label far off": (GOOD, LABELS * 10**9, {}, r"labels go up to 3000000000 for 20 images: number the classes from 0"),
     "flat": (GOOD.reshape(20, -1), LABELS, {}, r"images have shape \(20, 432\): give \(n, channels, height, width\)"),
     "no channel axis": (GOOD[:, 0], LABELS, {}, r"images have shape \(20, 12, 12\): give .* one channel for grey"),
     "text": (GOOD.astype(str), LABELS, {}, r"images are of type <U\d+"),
@@ -100,3 +103,16 @@ def test_read_only_arrays_are_taken_and_left_alone():
     images.setflags(write=False)
     train(images, LABELS, NetworkConfig(**SMALL))
     assert np.array_equal(images, GOOD)
+
+
+def test_a_network_without_layers_says_so():
+    network = Network(NetworkConfig(**SMALL), (3, 12, 12), 4)
+    with pytest.raises(ValueError, match="has no layers yet: train it first"):
+        network.predict(GOOD)
+    assert repr(network) == "Network(0 layers of 4 pca + stacked-lda filters, images 12×12×3, 4 classes)"
+
+
+@pytest.mark.parametrize("factor", [1e-42, 1e-30, 1e10])
+def test_pixels_of_any_moderate_size_train(factor):
+    network, _ = train(GOOD * factor, LABELS, NetworkConfig(**SMALL))
+    assert bool(network.outputs(GOOD * factor).isfinite().all())

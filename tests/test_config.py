@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, preset_names
+from rescnet.config import make_compute
 
 PAPER = {  # Table 1 and section 3.2.1
     "mnist": {
@@ -107,6 +108,8 @@ def test_an_unknown_key_names_the_nearest(tmp_path):
         ({"bank": "pca + ldaa"}, "no filter bank 'ldaa'"),
         ({"shrinkage": "convex", "ridge": 2.0}, "convex shrinkage takes γ in"),
         ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**62}, "seed is 4.61169e"),
+        ({"layers": float("inf")}, "layers is inf: give a whole number"),
     ],
     ids=str,
 )
@@ -130,3 +133,26 @@ def test_every_option_says_what_it_means():
 def test_a_configuration_survives_json():
     config = make_config("cifar100", ridge=0.3)
     assert NetworkConfig(**config.to_dict()) == config
+
+
+def test_a_file_may_hold_options_of_the_machine_too(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('filters = 12\nmemory = "2GB"\n')
+    assert make_config("digits", file).filters == 12
+    assert make_compute(file, dtype="float64") == ComputeOptions(memory="2GB", dtype="float64")
+    file.write_text('memry = "2GB"\n')
+    with pytest.raises(ValueError, match=r"mine\.toml has an unknown option 'memry': did you mean 'memory'"):
+        make_compute(file)
+
+
+def test_a_folder_is_no_configuration_file(tmp_path):
+    with pytest.raises(ValueError, match=r"cannot be read .* give a TOML file"):
+        make_config("digits", tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 16, 20), (3, 32, 32), (3, 64, 64)])
+def test_settings_suit_images_nobody_chose_settings_for(shape):
+    config = make_config(image_shape=shape)
+    config.check_images(shape[0], shape[1:])
+    size = config.size_of_filter(1)
+    assert shape[0] * size**2 >= config.filters // 2  # as many principal components as are asked for

@@ -139,6 +139,15 @@ def test_labels_of_any_type(names, kind, digits, fitted):
     np.testing.assert_array_equal(predicted, names[fitted.predict(test)])
 
 
+def test_a_fitted_classifier_becomes_a_model_folder(digits, fitted, tmp_path):
+    _, (test, _) = digits
+    rescnet.save(tmp_path / "model", fitted.to_model())
+    model = rescnet.load(tmp_path / "model")
+    assert model.class_names == tuple(map(str, fitted.classes_))
+    outputs = model.network.outputs(test.reshape(-1, 1, 8, 8)).numpy()
+    np.testing.assert_allclose(outputs, fitted.decision_function(test), atol=1e-5)
+
+
 def test_two_classes(digits):
     (images, labels), (test, truth) = digits
     classifier = small().fit(images, labels % 2 == 1)
@@ -223,7 +232,7 @@ def test_layers_share_what_the_network_computes_them_with():
     source += inspect.getsource(NetworkConfig.keeps_diagonal.fget)
     read = {key for key in vars(make_config()) if re.search(rf"\b(config|self)\.{key}\b", source)}
     assert "pooling" in read
-    assert read - {"layers"} <= set(SHARED_BY_LAYERS)
+    assert read - {"layers", "bank"} <= set(SHARED_BY_LAYERS)  # those two the network only writes in its name
 
 
 def test_early_stopping_predicts_with_the_best_depth(digits):

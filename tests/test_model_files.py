@@ -124,7 +124,9 @@ def test_an_existing_model_is_replaced_only_when_told_and_only_whole(model, save
     other = Model(replace(model.network, layers=model.network.layers[:1]), load_model(saved, 1).history, NAMES)
     with pytest.raises(ModelFileError) as error:
         save_model(saved, other)
-    one_sentence(error, "holds a model already: choose another place, or allow it to be replaced (overwrite)")
+    one_sentence(
+        error, "holds a model already: choose another place, or allow it to be replaced (overwrite=True, --overwrite)"
+    )
     writer = ModelWriter(saved, other.network.config, (1, 8, 8), NAMES, {}, overwrite=True)
     writer.add_layer(other.network.layers[0], other.history[0])
     assert len(load_model(saved).network.layers) == 3  # still the old one

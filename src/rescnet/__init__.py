@@ -16,16 +16,17 @@ As a scikit-learn estimator, and as functions:
 torch.Size([297])
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .config import ComputeOptions, NetworkConfig, make_config, preset_names
-from .model_files import load_model, save_model
-from .network import Network
-from .training.history import History
-from .training.trainer import train
-
 if TYPE_CHECKING:
+    from .config import ComputeOptions, NetworkConfig, make_config, preset_names
     from .estimator import ResCNetClassifier
+    from .model_files import load_model as load
+    from .model_files import save_model as save
+    from .network import Network
+    from .training.history import History
+    from .training.trainer import train
 
 __all__ = [
     "ComputeOptions",
@@ -33,19 +34,33 @@ __all__ = [
     "Network",
     "NetworkConfig",
     "ResCNetClassifier",
-    "load_model",
+    "load",
     "make_config",
     "preset_names",
-    "save_model",
+    "save",
     "train",
 ]
 __version__ = "0.1.0"
 
+_HOME = {
+    "ComputeOptions": "config.ComputeOptions",
+    "History": "training.history.History",
+    "Network": "network.Network",
+    "NetworkConfig": "config.NetworkConfig",
+    "ResCNetClassifier": "estimator.ResCNetClassifier",
+    "load": "model_files.load_model",
+    "make_config": "config.make_config",
+    "preset_names": "config.preset_names",
+    "save": "model_files.save_model",
+    "train": "training.trainer.train",
+}
+
 
 def __getattr__(name: str) -> Any:
-    """Import the estimator when it is asked for: scikit-learn takes as long to load as everything else."""
-    if name == "ResCNetClassifier":
-        from .estimator import ResCNetClassifier
-
-        return ResCNetClassifier
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Import a public name when it is first asked for: PyTorch and scikit-learn take seconds to load."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, attribute = _HOME[name].rpartition(".")
+    found = getattr(import_module(f".{module}", __name__), attribute)
+    globals()[name] = found
+    return found

@@ -6,7 +6,6 @@ A configuration is flat: one key an option, the same key in a preset, in a file 
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ Head = Literal["lda", "multiclass-lda", "ridge"]
 Posterior = Literal["sigmoid", "softmax"]
 SignSamples = Literal["all", "own"]
 Diagonal = Literal["auto", "keep", "drop"]
+SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digits
 
 
 def option(default: Any, meaning: str, low: float | None = None, high: float | None = None) -> Any:
@@ -69,7 +69,7 @@ class NetworkConfig:
 
     head: Head = option("lda", "one-vs-rest LDA, multi-class LDA, or ridge regression of the residual")
     prior: Prior = option("empirical", "LDA scores with the log prior odds, or without")
-    shrinkage: Shrinkage = option("ridge", "regularised scatter: S + γI, or (1-γ)S + γI")
+    shrinkage: Shrinkage = option("ridge", "regularised scatter: S + γI, or (1-γ)S + γtI with t the mean variance")
     ridge: float = option(0.1, "γ, in units of a feature's variance", 0)
     standardise: bool = option(True, "scale features to unit variance before the ridge is added")
     sign_samples: SignSamples = option("all", "each sign's classifier sees all images (text), or its own (Algorithm 1)")
@@ -86,7 +86,7 @@ class NetworkConfig:
 
     stop_at_zero_error: bool = option(True, "stop when no training image is wrong")
     patience: int = option(0, "stop after so many layers without a better validation accuracy; 0: never", 0)
-    seed: int = option(0, "seed of every random draw", 0)
+    seed: int = option(0, "seed of every random draw", 0, 2**40)
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -206,7 +206,7 @@ def _checked(name: str, value: Any, owner: type = NetworkConfig) -> Any:
 def _number(name: str, value: Any, kind: type) -> Any:
     try:
         number = kind(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = None
     if number is None or isinstance(value, bool) or (not isinstance(value, str) and number != value):
         raise ValueError(f"{name} is {value!r}: give {'a whole number' if kind is int else 'a number'}.")
@@ -240,32 +240,74 @@ def load_file(path: str | Path) -> dict[str, Any]:
         return tomllib.loads(Path(path).read_text("utf-8"))
     except FileNotFoundError:
         raise ValueError(f"there is no configuration file {str(path)!r}: check the path.") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror}): give a TOML file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a TOML file: {error}.") from None
 
 
-def make_config(preset: str | None = None, file: str | Path | None = None, **overrides: Any) -> NetworkConfig:
+def make_config(
+    preset: str | None = None,
+    file: str | Path | None = None,
+    *,
+    image_shape: tuple[int, int, int] | None = None,
+    **overrides: Any,
+) -> NetworkConfig:
     """Build a configuration: a preset, then a file over it, then keyword options over both.
+
+    Without a preset, ``image_shape`` (channels, height, width) gives the settings that suit such images.
 
     Examples
     --------
     >>> make_config("cifar10", layers=50).block_size
     16
+    >>> make_config(image_shape=(1, 8, 8)) == make_config("digits")
+    True
     """
+    if preset is None and image_shape is not None:
+        start = suited_settings(image_shape)
+    else:
+        start = load_preset(preset) if preset else {}
     options: dict[str, Any] = {}
     for source, values in (
-        (f"preset {preset}", load_preset(preset) if preset else {}),
-        (str(file), load_file(file) if file else {}),
-        ("the options given", overrides),
+        (f"the preset {preset}", start),
+        (str(file), _keys_of(load_file(file) if file else {}, NetworkConfig, str(file))),
+        ("this call", overrides),
     ):
         check_keys(values, source)
         options |= values
     return NetworkConfig(**options)
 
 
-def check_keys(values: Mapping[str, Any], source: str) -> None:
-    """Refuse an unknown key, naming the nearest one."""
-    known = [entry.name for entry in dataclasses.fields(NetworkConfig)]
+def make_compute(file: str | Path | None = None, **overrides: Any) -> ComputeOptions:
+    """Build the options of the machine: those in a file, which may hold the network's too, then keywords over them."""
+    return ComputeOptions(**(_keys_of(load_file(file) if file else {}, ComputeOptions, str(file)) | overrides))
+
+
+def suited_settings(image_shape: tuple[int, int, int]) -> dict[str, Any]:
+    """Return settings for images (channels, height, width) that nobody has chosen settings for.
+
+    Small images (a side under 16 pixels) get the ``digits`` preset. Larger ones get the defaults, with blocks half as
+    large as the shorter side and an eighth of it apart, as the paper has them on 32×32 and 64×64 images; grey ones
+    larger filters first, since 3×3 grey patches have only nine principal components.
+    """
+    channels, height, width = image_shape
+    side = min(height, width)
+    if side < SMALL_SIDE:
+        return load_preset("digits")
+    settings: dict[str, Any] = {"block_size": side // 2, "block_stride": side // 8}
+    return settings | ({"first_filter_size": 7} if channels < 3 else {})
+
+
+def _keys_of(values: Mapping[str, Any], owner: type, source: str) -> dict[str, Any]:
+    """Return the values that are fields of one owner, after refusing what is a field of none."""
+    check_keys(values, source, NetworkConfig, ComputeOptions)
+    return {key: value for key, value in values.items() if key in declared_types(owner)}
+
+
+def check_keys(values: Mapping[str, Any], source: str, *owners: type) -> None:
+    """Refuse an unknown key, naming the nearest one; without owners those of the network are known."""
+    known = [name for owner in owners or (NetworkConfig,) for name in declared_types(owner)]
     for key in values:
         if key not in known:
             near = get_close_matches(key, known, 1, cutoff=0.5)

@@ -32,5 +32,8 @@ def hold_out(labels: NDArray[Any], fraction: float, seed: int) -> tuple[NDArray[
         held.append(members[: min(round(fraction * len(members)), len(members) - 1)])
     chosen = np.sort(np.concatenate(held))
     if not len(chosen):
-        raise ValueError(f"a validation fraction of {fraction:g} of {len(labels)} images holds none out: raise it.")
+        raise ValueError(
+            f"a validation fraction of {fraction:g} of {len(labels)} images holds none out: choose a greater share, or "
+            f"more images."
+        )
     return np.setdiff1d(np.arange(len(labels)), chosen), chosen

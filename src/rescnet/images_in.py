@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+LARGEST_PIXEL = 1e15
+
 
 def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str = "images") -> Tensor:
     """Return images as a tensor (n, channels, height, width), uint8 or floating, or refuse them in one sentence.
@@ -35,6 +37,11 @@ def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str 
         if not bool(torch.isfinite(tensor).all()):
             bad = int((~torch.isfinite(tensor)).flatten(1).any(1).sum())
             raise ValueError(f"{name} hold NaN or infinite pixels, in {bad} of {len(tensor)}: remove or repair them.")
+        if float(tensor.abs().max()) > LARGEST_PIXEL:
+            raise ValueError(
+                f"{name} have pixels as large as {float(tensor.abs().max()):.3g}, too large to square: scale them, for "
+                f"instance to 0 … 255."
+            )
     elif tensor.dtype != torch.uint8:
         tensor = tensor.to(torch.float32)
     return tensor
@@ -45,13 +52,17 @@ def as_labels(labels: Any, images: Tensor, classes: int | None = None, name: str
     tensor = _as_tensor(labels, name)
     if tensor.dim() != 1 or len(tensor) != len(images):
         raise ValueError(f"{name} have shape {tuple(tensor.shape)} for {len(images)} images: give one label an image.")
-    if tensor.is_floating_point() and not bool((tensor == tensor.round()).all()):
+    if tensor.is_floating_point() and not bool((tensor == tensor.round()).all() & tensor.isfinite().all()):
         raise ValueError(f"{name} are not whole numbers: give the class of each image, counted from 0.")
     tensor = tensor.to(torch.int64)
     if int(tensor.min()) < 0 or (classes is not None and int(tensor.max()) >= classes):
         limit = f" to {classes - 1}" if classes is not None else ""
         raise ValueError(
             f"{name} run from {int(tensor.min())} to {int(tensor.max())}: number the classes from 0{limit}."
+        )
+    if classes is None and int(tensor.max()) >= max(1000, 10 * len(tensor)):
+        raise ValueError(
+            f"{name} go up to {int(tensor.max())} for {len(tensor)} images: number the classes from 0, without gaps."
         )
     if classes is None and int(tensor.min()) == int(tensor.max()):
         raise ValueError(f"{name} hold one class only ({int(tensor[0])}): a classifier needs at least two.")

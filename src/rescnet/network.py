@@ -71,7 +71,7 @@ class Layer:
         )
 
 
-@dataclass
+@dataclass(repr=False)
 class Network:
     """A trained ResCNet: layers that correct each other's residual.
 
@@ -91,6 +91,11 @@ class Network:
     classes: int
     layers: list[Layer] = field(default_factory=list)
     half: bool = False
+
+    def __repr__(self) -> str:
+        shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
+        filters = f"{self.config.filters} {self.config.bank} filters"
+        return f"Network({len(self.layers)} layers of {filters}, images {shape}, {self.classes} classes)"
 
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
@@ -154,8 +159,8 @@ class Network:
 
         Images stream through in chunks, so memory does not grow with their number; ``chunk`` sets the images at a time.
         """
-        checked = as_images(images, self.image_shape)
         wanted = self._layers_asked(layers)
+        checked = as_images(images, self.image_shape)
         first = self.layers[0].weights
         chunk = chunk or chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type)
         shortened = replace(self, layers=self.layers[:wanted])
@@ -172,6 +177,8 @@ class Network:
         return self.outputs(images, layers).argmax(1)
 
     def _layers_asked(self, layers: int | None) -> int:
+        if not self.layers:
+            raise ValueError("the network has no layers yet: train it first.")
         if layers is None:
             return len(self.layers)
         if not 1 <= layers <= len(self.layers):

@@ -112,9 +112,11 @@ class TrainingTable:
             line = f"{name} accuracy: [bold]{_percent(at_last)} %[/bold] at layer {last.layer}, the last"
             if last.validation_accuracy is not None and best.layer == last.layer:
                 line += f" and {how}"
+            elif last.validation_accuracy is not None and at_best == at_last:
+                line += f", and already at layer {best.layer}, {how}"
             elif last.validation_accuracy is not None:
                 line += f"; [bold]{_percent(at_best)} %[/bold] at layer {best.layer}, {how}"
-            self.console.print(line, highlight=False)
+            self.console.print(line, highlight=False, soft_wrap=True)
 
 
 def count(number: int, one: str, many: str) -> str:

@@ -29,7 +29,7 @@ def test_a_run_is_told_and_saved_layer_by_layer(small, rescnet, pictures, tmp_pa
     ):
         assert words in result.stdout
     assert re.search(r"validation accuracy: [\d.]+ % at layer 3, the last", result.stdout)
-    assert re.search(r"test accuracy: [\d.]+ % at layer 3, the last(;.*| and) chosen on validation", result.stdout)
+    assert re.search(r"test accuracy: [\d.]+ % at layer 3, the last(;.*|,.*| and) chosen on validation", result.stdout)
     folder = ModelFolder.open(tmp_path / "m")
     about = folder.about
     assert folder.class_names[:3] == ("eight", "five", "four")

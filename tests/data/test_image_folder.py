@@ -73,13 +73,14 @@ def test_all_grey_has_one_channel(tmp_path):
     np.testing.assert_array_equal(images[2, 0, 0, :3], [0, 255, 100])
 
 
-def test_grey_among_colour_becomes_rgb(tmp_path):
-    first, second = grey(), colour()
-    save(tmp_path / "train" / "a" / "1.png", first)
-    save(tmp_path / "test" / "a" / "1.png", second)  # in another split
-    dataset = load(tmp_path)
-    np.testing.assert_array_equal(dataset.train.images[0], np.stack([first] * 3))
-    np.testing.assert_array_equal(dataset.test.images[0], second.transpose(2, 0, 1))
+def test_grey_among_colour_is_named(tmp_path):
+    save(tmp_path / "train" / "a" / "1.png", grey())
+    save(tmp_path / "test" / "a" / "2.png", colour())  # in another split
+    with pytest.raises(DataError, match=r"1\.png is grey but .*2\.png has colour: save all images in colour, or all"):
+        load(tmp_path)
+    save(tmp_path / "train" / "a" / "3.png", grey())
+    with pytest.raises(DataError, match=r"1\.png and 1 more are grey but .*2\.png has colour"):
+        load(tmp_path)
 
 
 def test_transparency_is_dropped(tmp_path):
@@ -135,12 +136,14 @@ def test_hidden_files_are_skipped(tmp_path):
 def test_sizes_must_agree(tmp_path):
     save(tmp_path / "a" / "1.png", grey(6, 9))
     save(tmp_path / "b" / "2.png", grey(9, 6))
-    with pytest.raises(DataError, match=r"2\.png is 9×6 but .*1\.png is 6×9 .*image_size=\(h, w\)"):
+    with pytest.raises(
+        DataError, match=r"2\.png is 9×6 but .*1\.png is 6×9 .*or have them resized \(image_size, --image-size\)"
+    ):
         load(tmp_path)
 
 
 def test_resizing(tmp_path):
-    tall, flat = colour(12, 6), grey(5, 9)
+    tall, flat = colour(12, 6), colour(5, 9)
     save(tmp_path / "a" / "1.png", tall)
     save(tmp_path / "b" / "2.png", flat)
     images = load(tmp_path, image_size=(4, 7)).train.images

@@ -11,8 +11,8 @@ from rescnet.stages.residual import compensate, labels_and_signs, learning_rate,
 def test_the_papers_worked_example():
     """Section 2.3.3: outputs 0.4, 0.6, 0 of an image of class A; λ = 0.8; label B, sign -1; result 0.4, -0.4, 0."""
     output = torch.tensor([[0.4, 0.6, 0.0]], dtype=torch.float64)
-    one_hot = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
-    found = residual(one_hot, output, 0.8)
+    targets = torch.tensor([[1.0, 0.0, 0.0]], dtype=torch.float64)
+    found = residual(targets, output, 0.8)
     torch.testing.assert_close(found, torch.tensor([[0.4, -0.6, 0.0]], dtype=torch.float64))
     labels, positive = labels_and_signs(found)
     assert labels.tolist() == [1]  # B

@@ -242,7 +242,19 @@ def hard_cases():
 
 
 @pytest.mark.parametrize("name", hard_cases())
-@pytest.mark.parametrize("options", [{}, {"ridge": 0.0}, {"z_score": "block"}, {"sign_samples": "own"}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ridge": 0.0},
+        {"ridge": 0.0, "head": "multiclass-lda"},
+        {"z_score": "block"},
+        {"sign_samples": "own"},
+        {"sign_samples": "own", "head": "multiclass-lda", "ridge": 1e-6},
+        {"draw_ridge": 0.0},
+    ],
+    ids=str,
+)
 def test_hard_images_train_and_nothing_is_nan(name, options):
     images, labels = hard_cases()[name]
     network, history = train(images, labels, small(layers=3, stop_at_zero_error=False, **options))
@@ -311,3 +323,17 @@ def test_half_precision_and_float64_exclude_each_other(halves):
     (images, labels), _ = halves
     with pytest.raises(ValueError, match="precision 'fast' keeps features in float16"):
         train(images, labels, small(), compute=ComputeOptions(precision="fast", dtype="float64"))
+
+
+def test_equal_images_are_given_up_on_quickly():
+    """All patches equal: zero filters after a few hundred draws, not after the hundred thousand that are allowed."""
+    images, labels = hard_cases()["all images equal"]
+    config = NetworkConfig(**(SMALL | {"layers": 1, "most_draws": 100_000}))
+    _, history = train(images, labels, config)
+    assert history[0].seconds["filters"] < 5
+
+
+def test_patience_needs_validation_images(halves):
+    (images, labels), _ = halves
+    with pytest.raises(ValueError, match="patience is 3 but there are no validation images"):
+        train(images, labels, small(patience=3))

@@ -27,9 +27,8 @@ ClassFiles = dict[str, list[Path]]
 def read_image_folder(folder: Path, image_size: tuple[int, int] | None = None) -> Dataset:
     """Read a folder of images.
 
-    Classes are in the order of their names. If every image is grey the set has one channel; if any has
-    colour, all become RGB. Every image is looked at before the first is decoded, so that one of the
-    wrong size is reported at once.
+    Classes are in the order of their names. Images are all grey, one channel, or all in colour, three. Every
+    image is looked at before the first is decoded, so that one of the wrong size or kind is reported at once.
 
     Parameters
     ----------
@@ -42,7 +41,8 @@ def read_image_folder(folder: Path, image_size: tuple[int, int] | None = None) -
     Raises
     ------
     DataError
-        If a class has no image, a file is not an image, sizes differ, or splits differ in their classes.
+        If a class has no image, a file is not an image, sizes differ, some images are grey and others not, or
+        splits differ in their classes.
     """
     splits = {split: _list_classes(where) for split, where in _find_splits(folder).items()}
     names = tuple(splits["train"])
@@ -54,7 +54,7 @@ def read_image_folder(folder: Path, image_size: tuple[int, int] | None = None) -
             )
     paths = [path for classes in splits.values() for files in classes.values() for path in files]
     headers = read_headers(paths)
-    channels = 1 if all(header.is_grey for header in headers) else 3
+    channels = _shared_channels(paths, headers)
     size = image_size or _shared_size(paths, headers)
     read = {
         split: _read_split(classes, names, channels, size, resize=image_size is not None)
@@ -97,6 +97,16 @@ def _list_classes(folder: Path) -> ClassFiles:
     return classes
 
 
+def _shared_channels(paths: list[Path], headers: list[ImageHeader]) -> int:
+    """Return the channels all images have, 1 or 3."""
+    grey = [path for path, header in zip(paths, headers, strict=True) if header.is_grey]
+    if grey and len(grey) < len(paths):
+        coloured = next(path for path, header in zip(paths, headers, strict=True) if not header.is_grey)
+        verb = f"and {len(grey) - 1} more are" if len(grey) > 1 else "is"
+        raise DataError(f"{grey[0]} {verb} grey but {coloured} has colour: save all images in colour, or all in grey.")
+    return 1 if grey else 3
+
+
 def _shared_size(paths: list[Path], headers: list[ImageHeader]) -> tuple[int, int]:
     """Return the (h, w) all images have."""
     first = headers[0]
@@ -104,7 +114,7 @@ def _shared_size(paths: list[Path], headers: list[ImageHeader]) -> tuple[int, in
         if (header.height, header.width) != (first.height, first.width):
             raise DataError(
                 f"{path} is {header.height}×{header.width} but {paths[0]} is {first.height}×{first.width} "
-                "(height×width): bring all images to one size, or pass image_size=(h, w) to resize them."
+                "(height×width): bring all images to one size, or have them resized (image_size, --image-size)."
             )
     return first.height, first.width
 

@@ -6,10 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ..config import NetworkConfig, check_keys, load_preset
+from ..config import SMALL_SIDE, NetworkConfig, check_keys, load_preset, suited_settings
 from .layouts import ImageLayout
-
-SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digits
 
 PARAMETER_OF = {  # configuration key → the estimator's parameter
     "layers": "n_layers",
@@ -36,25 +34,12 @@ SHARED_BY_LAYERS = (
 
 
 def automatic_settings(layout: ImageLayout) -> dict[str, Any]:
-    """Return settings for images nobody has chosen settings for.
+    """Return settings for images nobody has chosen settings for: :func:`rescnet.config.suited_settings`.
 
-    Small images (a side under 16 pixels) get the ``digits`` preset. Larger ones get the library's defaults, with blocks
-    half as large as the shorter side and an eighth of it apart, as the paper has them on 32×32 and 64×64 images.
     Enlarged images hold few different patches, which are seldom told apart without error: every draw is accepted there.
-
-    Examples
-    --------
-    >>> from rescnet.estimator.layouts import find_layout
-    >>> automatic_settings(find_layout((100, 64, 64, 3), None, "auto"))
-    {'block_size': 32, 'block_stride': 8}
     """
-    side = min(layout.image_shape[1:])
-    if side >= SMALL_SIDE:
-        return {"block_size": side // 2, "block_stride": side // 8}
-    settings = load_preset("digits")
-    if layout.enlargement != (1, 1):
-        settings["tolerance"] = 1.0
-    return settings
+    settings = suited_settings(layout.image_shape)
+    return settings if layout.enlargement == (1, 1) else settings | {"tolerance": 1.0}
 
 
 def automatic_dtype(layout: ImageLayout) -> str:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..config import ComputeOptions, NetworkConfig
 from ..holdout import hold_out
+from ..model import Model, describe_run
 from ..network import Network
 from ..probabilities import probabilities
 from ..training.devices import choose_device
@@ -259,6 +260,16 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         """
         for stage in stream_stages(*self._streamed(X), self._probabilities):
             yield stage.numpy()
+
+    def to_model(self) -> Model:
+        """Return the fitted network as a :class:`rescnet.model.Model`, which ``rescnet.save`` writes to a folder.
+
+        The model takes images (n, channels, height, width) and has the layers used for prediction.
+        """
+        check_is_fitted(self)
+        network = replace(self.network_, layers=self.network_.layers[: self.n_layers_])
+        history = History(self.history_.records[: self.n_layers_], self.history_.stopped)
+        return Model(network, history, tuple(map(str, self.classes_)), describe_run(network.layers[0].weights.device))
 
     def _compute_options(self, layout: ImageLayout) -> ComputeOptions:
         dtype: Any = automatic_dtype(layout) if self.dtype == "auto" else self.dtype

@@ -82,7 +82,8 @@ def check_place(path: str | Path, overwrite: bool = False) -> None:
         )
     if not overwrite:
         raise ModelFileError(
-            f"{folder} holds a model already: choose another place, or allow it to be replaced (overwrite)."
+            f"{folder} holds a model already: choose another place, or allow it to be replaced (overwrite=True, "
+            "--overwrite)."
         )
 
 

@@ -6,6 +6,7 @@ the next layer, rectified maps go to second-order pooling.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -24,6 +25,13 @@ def convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     -------
     Tensor, shape (n, d, h, w)
     """
+    if x.is_cuda:  # PyTorch would round float32 to TF32 here
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            return _convolve(x, weights, bias)
+    return _convolve(x, weights, bias)
+
+
+def _convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     before, after = (weights.shape[-1] - 1) // 2, weights.shape[-1] // 2
     if before == after:
         return F.conv2d(x, weights, bias, padding=before)

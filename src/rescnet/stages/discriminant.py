@@ -219,7 +219,10 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empi
     roots = all_cross / share.sqrt()[:, None] * (all_size > 0)[:, None]  # √π_g (μ_g - μ), (K+1, D)
     solved = factor.solve(roots.T)  # A⁻¹U
     inner = roots @ solved  # UᵀA⁻¹U
-    core = torch.linalg.solve(torch.eye(len(inner), dtype=inner.dtype, device=inner.device) - inner, inner)
+    remainder = torch.eye(len(inner), dtype=inner.dtype, device=inner.device) - inner
+    if not bool((torch.linalg.eigvalsh(remainder) > 64 * torch.finfo(inner.dtype).eps).all()):
+        raise NotPositiveDefiniteError("classes are told apart without any within scatter.")
+    core = torch.linalg.solve(remainder, inner)
     within = (solved + solved @ core)[:, :-1]  # S_w⁻¹U, groups only
     weights = within / share.sqrt()[:-1]
     deviation = roots[:-1] / share.sqrt()[:-1, None]

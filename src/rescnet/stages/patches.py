@@ -53,7 +53,7 @@ class PatchMoments:
 
     @staticmethod
     def of(patches: Tensor) -> PatchMoments:
-        """Return the sums over ``patches`` (..., M), accumulated in float64."""
+        """Return the sums over ``patches`` (..., M), in their own type; totals of several chunks add up in float64."""
         flat = patches.flatten(0, -2)
         return PatchMoments(len(flat), flat.sum(0).double(), (flat.T @ flat).double())
 

@@ -1,4 +1,4 @@
-"""Stages 5 and 6 together: maps → features, by whichever implementation suits the maps' device."""
+"""Stages 5 and 6 together: maps → features. On a GPU ``kernels.pooling`` stands in for it."""
 
 from __future__ import annotations
 

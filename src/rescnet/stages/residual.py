@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 
-def residual(one_hot: Tensor, output: Tensor, ceiling: float) -> Tensor:
-    """Return R = λY - Ỹ (equation 5), shape (n, classes); λ is the ``ceiling``."""
-    return ceiling * one_hot - output
+def residual(targets: Tensor, output: Tensor, ceiling: float) -> Tensor:
+    """Return R = λY - Ỹ (equation 5), shape (n, classes); Y are the one-hot ``targets``, λ is the ``ceiling``."""
+    return ceiling * targets - output
 
 
 def labels_and_signs(residuals: Tensor) -> tuple[Tensor, Tensor]:
@@ -27,8 +27,12 @@ def labels_and_signs(residuals: Tensor) -> tuple[Tensor, Tensor]:
 
 def signed_one_hot(labels: Tensor, positive: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
     """Return which of the 2C groups each image is in: C positive classes, then C negative ones, shape (n, 2C)."""
-    groups = torch.where(positive, labels, labels + classes)
-    return torch.nn.functional.one_hot(groups, 2 * classes).to(dtype)
+    return one_hot(torch.where(positive, labels, labels + classes), 2 * classes, dtype)
+
+
+def one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+    """Return Y, shape (n, classes), in the type wanted at once: PyTorch's own goes through 8-byte integers."""
+    return torch.zeros(len(labels), classes, dtype=dtype, device=labels.device).scatter_(1, labels[:, None], 1)
 
 
 def compensate(

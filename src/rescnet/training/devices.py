@@ -28,6 +28,7 @@ def choose_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError:
         raise ValueError(f"device is {name!r}: choose auto, cpu, cuda or cuda:0.") from None
-    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
+    missing = device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
+    if missing or device.type not in ("cpu", "cuda"):
         raise ValueError(f"device {name!r} is not to be had on this machine: choose cpu.")
     return device

@@ -56,13 +56,13 @@ def solve_head(sums: list[Moments], config: NetworkConfig, blocked: bool) -> tup
     solve = partial(one_vs_rest_lda if config.head == "lda" else multiclass_lda, prior=config.prior)
     heads, ridges = [], []
     for moments, half in zip(sums, halves, strict=True):
-        if moments.count < 2:  # nobody of that sign: nothing to learn
+        if moments.count < 2:  # nobody of that sign, or nobody to be told apart from: nothing to learn
             heads.append(no_head(moments.shift, len(moments.shift), classes))
             continue
         head, ridge = fit_head(moments.with_targets(half), solve, *options)
         heads.append(head)
         ridges.append(ridge)
-    return LinearHead.join(*heads), max(ridges)
+    return LinearHead.join(*heads), max(ridges, default=config.ridge)
 
 
 def no_head(like: Tensor, features: int = 0, groups: int = 0) -> LinearHead:

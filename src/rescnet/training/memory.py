@@ -107,7 +107,8 @@ def plan_memory(
     width, stored = (padded_size(features), 2) if half else (features, itemsize)
     maps_bytes = (train_images + other_images) * config.filters * h * w * stored
     factors = 2 if config.sign_samples == "own" else 1
-    outputs = 4 * (train_images + other_images) * classes * itemsize
+    # Of all images the output; of training images also one-hot classes, residuals and the targets of both signs.
+    outputs = (7 * train_images + 2 * other_images) * classes * itemsize
     heads = (config.layers + 4) * features * 2 * classes * itemsize
     # Gram, scatter and factor; a second Gram where each sign has its own images.
     gram_bytes = (2 + factors) * width**2 * itemsize + heads + outputs
@@ -122,7 +123,7 @@ def plan_memory(
         raise ValueError(
             f"memory of {show_bytes(budget)} is too little for this network, which needs "
             f"{show_bytes(held + per_image)} ({show_bytes(maps_bytes)} of maps, {show_bytes(gram_bytes)} of sums): "
-            f"allow more, or take fewer filters."
+            f"allow more, take fewer filters or images, or keep maps in half precision (precision balanced)."
         )
     chunk = min(room // per_image, train_images)
     return Plan(

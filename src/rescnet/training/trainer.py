@@ -17,7 +17,7 @@ from ..network import Layer, Network
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
-from ..stages.residual import labels_and_signs, residual, signed_one_hot
+from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
 from .devices import choose_device, choose_precision
 from .heads import no_head, solve_head
 from .history import History, LayerRecord, Stopwatch
@@ -108,6 +108,10 @@ class Trainer:
         checked_labels = as_labels(labels, checked)
         shape = (checked.shape[1], checked.shape[2], checked.shape[3])
         config.check_images(shape[0], shape[1:])
+        if config.patience and validation is None:
+            raise ValueError(
+                f"patience is {config.patience} but there are no validation images: give some, or set it to 0."
+            )
         self.precision = choose_precision(compute, self.device)
         half = self.precision != "exact"
         self.network = Network(config, shape, int(checked_labels.max()) + 1, half=half)
@@ -164,7 +168,6 @@ class Trainer:
         self.history.records.extend(history.records)
 
     @torch.inference_mode()
-    @torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
     def add_layer(self) -> LayerRecord:
         """Learn one more layer and let all images through it."""
         number = len(self.network.layers) + 1
@@ -227,8 +230,7 @@ class Trainer:
     def _targets(self, number: int) -> tuple[Tensor, float]:
         """Return what the heads are to learn, shape (n, 2C) or (n, C) for ridge, and the share of positive signs."""
         split, classes = self.training, self.network.classes
-        one_hot = torch.nn.functional.one_hot(split.labels, classes).to(self.dtype)
-        residuals = residual(one_hot, split.output, self.config.ceiling)
+        residuals = residual(one_hot(split.labels, classes, self.dtype), split.output, self.config.ceiling)
         if number == 1:  # the original classes, all positive
             labels, positive = split.labels, torch.ones_like(split.labels, dtype=torch.bool)
         else:

@@ -49,7 +49,7 @@ function cost() {
       high: Math.max(...memory) * 1.1 || 1,
       text: (value) => (value ? megabytes(value) : '0'),
       label: 'Peak memory by layer',
-      rows: 2,
+      rows: 4,
     });
     line(
       held,

@@ -16,6 +16,7 @@ from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
 from .registry import register_bank
 
 LEAST_BATCH, MOST_BATCH = 32, 4096
+MOST_EQUAL_DRAWS = 500  # draws without a single different patch, after which there is none to be found
 
 
 @register_bank("stacked-lda")
@@ -27,10 +28,11 @@ def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Genera
     varied = False
     batch = min(MOST_BATCH, max(LEAST_BATCH, ceil(1.5 * count)))
     while found < count:
+        if not varied and drawn >= min(MOST_EQUAL_DRAWS, options.most_draws):
+            # All patches are equal: no discriminant exists, and none is needed.
+            dimension = source.channels * source.size**2
+            return Filters(torch.zeros(count, dimension).double(), torch.zeros(count).double())
         if drawn >= options.most_draws:
-            if not varied:  # all patches are equal: no discriminant exists, and none is needed
-                dimension = source.channels * source.size**2
-                return Filters(torch.zeros(count, dimension).double(), torch.zeros(count).double())
             raise NotEnoughFiltersError(
                 f"only {found} of {count} stacked-LDA filters were found in {drawn} draws: raise the tolerance "
                 f"(now {options.tolerance:g}), lower negatives (now {options.negatives}), or ask for fewer."
@@ -98,14 +100,16 @@ def discriminate(patches: Tensor, options: BankOptions) -> tuple[Tensor, Tensor,
     bias = log(options.positives / options.negatives) - (weights * midpoint).sum(1)
     scores = (patches @ weights[..., None])[..., 0] + bias[:, None]
     wrong = torch.cat([scores[:, : options.positives] <= 0, scores[:, options.positives :] > 0], dim=1)
-    return weights, bias, wrong.double().mean(1)
+    solved = weights.isfinite().all(1) & bias.isfinite()
+    return weights, bias, torch.where(solved, wrong.double().mean(1), torch.inf)
 
 
 def _within_solve(centred: Tensor, difference: Tensor, ridge: float) -> Tensor:
     """Return (ZᵀZ/n + γI)⁻¹ m for each draw, in the smaller of M and n dimensions (Woodbury), shape (draws, M)."""
     _, n, dimension = centred.shape
-    gamma = ridge * centred.square().sum((1, 2)) / (n * dimension)
-    gamma = gamma.clamp_min(torch.finfo(centred.dtype).tiny ** 0.5)[:, None]
+    variance = centred.square().sum((1, 2)) / (n * dimension)
+    # Without a ridge, or without any variance, just enough for a solution to exist.
+    gamma = (max(ridge, 1e-12) * variance).clamp_min(torch.finfo(centred.dtype).tiny ** 0.5)[:, None]
     if dimension <= n:
         scatter = centred.transpose(1, 2) @ centred / n
         scatter.diagonal(dim1=1, dim2=2).add_(gamma)
