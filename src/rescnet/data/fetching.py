@@ -89,8 +89,14 @@ def _download_all(
         )
     total = sum(remote.size for remote in wanted)
     before = 0
-    for remote in wanted:
-        download(remote, root, _shifted(progress, before, total))
+    for number, remote in enumerate(wanted):
+        try:
+            download(remote, root, _shifted(progress, before, total))
+        except DataError as error:
+            others = ", ".join(Path(later.target).name for later in wanted[number + 1 :])
+            if not others:
+                raise
+            raise DataError(f"{str(error).rstrip('.')}; {others} will be wanted too.") from error
         before += remote.size
     return wanted
 
