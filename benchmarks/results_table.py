@@ -1,7 +1,7 @@
-"""Carry ``results/*.json`` into the README's table: no figure there is typed by hand.
+"""Carry ``results/*.json`` into the README and the docs: no figure there is typed by hand.
 
-python benchmarks/results_table.py          rewrite the table
-python benchmarks/results_table.py --check  exit 1 if the README differs
+python benchmarks/results_table.py          rewrite the tables
+python benchmarks/results_table.py --check  exit 1 if a table differs
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-START, END = "<!-- results -->", "<!-- /results -->"
 
 
-def rows() -> list[str]:
-    """Return the table's lines, one a result with a mean test accuracy."""
+def accuracies() -> list[str]:
+    """Return the table of results with a mean test accuracy."""
     found = [
         "| dataset | layers | test accuracy | training time | device | command, commit |",
         "|---|---|---|---|---|---|",
@@ -31,17 +30,44 @@ def rows() -> list[str]:
     return found
 
 
+def layer_times() -> list[str]:
+    """Return the table of a layer's seconds by stage."""
+    found: list[str] = []
+    for file in sorted((ROOT / "results").glob("layer-times-*.json")):
+        for run in json.loads(file.read_text()):
+            stages = run["seconds_by_stage"]
+            if not found:
+                found = [f"| preset, precision | D | **whole layer** | {' | '.join(stages)} | peak |"]
+                found.append("|---|---|---|" + "---|" * (len(stages) + 1))
+            seconds = " | ".join(f"{value:.3f}" for value in stages.values())
+            name, peak = " ".join(run["name"].split()), f"{run['peak_memory'] / 1e9:.0f} GB"
+            found.append(f"| {name} | {run['features']:,} | **{run['seconds']:.3f} s** | {seconds} | {peak} |")
+        found.append(
+            f"\n{run['device']}, torch {run['versions']['torch']}, commit {run['commit']}, `{run['command']}`."
+        )
+    return found
+
+
+def carry(file: Path, mark: str, rows: list[str]) -> str:
+    """Return a page's text with the table between its marks replaced."""
+    start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
+    before, rest = file.read_text().split(start)
+    return "\n".join([before + start, *rows, end + rest.split(end)[1]])
+
+
 def main() -> int:
-    """Rewrite or check the README."""
-    readme = ROOT / "README.md"
-    text = readme.read_text()
-    before, rest = text.split(START)
-    after = rest.split(END)[1]
-    wanted = "\n".join([before + START, *rows(), END + after])
-    if "--check" in sys.argv:
-        return int(wanted != text)
-    readme.write_text(wanted)
-    return 0
+    """Rewrite the pages, or check them."""
+    pages = [
+        (ROOT / "README.md", "results", accuracies()),
+        (ROOT / "docs/performance.md", "layer-times", layer_times()),
+    ]
+    stale = 0
+    for file, mark, rows in pages:
+        wanted = carry(file, mark, rows)
+        stale += wanted != file.read_text()
+        if "--check" not in sys.argv:
+            file.write_text(wanted)
+    return int(stale > 0 and "--check" in sys.argv)
 
 
 if __name__ == "__main__":
