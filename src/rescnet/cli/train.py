@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from ..config import ComputeOptions, NetworkConfig, make_config, preset_names
+from ..config import ComputeOptions, NetworkConfig, make_compute, make_config, preset_names
 from ..flags import given, with_flags
 
 
@@ -23,7 +23,8 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help=f"Settings to start from: {', '.join(preset_names())}; by default the set's own.", show_default=False
+            help=f"Settings to start from: {', '.join(preset_names())}; else the set's own, or what suits its images.",
+            show_default=False,
         ),
     ] = None,
     config: Annotated[
@@ -49,6 +50,10 @@ def train(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON lines on stdout: one a layer, then one of the run.")
     ] = False,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder to log every layer to for TensorBoard.", show_default=False),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the model's folder, or JSON.")] = False,
     **options: Any,
 ) -> None:
@@ -59,6 +64,7 @@ def train(
     Ctrl-C leaves a usable model of the layers finished so far.
     """
     from ..model_files import check_place
+    from ..tensorboard import TensorBoardLog
     from ..training.devices import choose_device
     from .sources import full_name, load_source, parse_size
     from .splits import check_classes, describe_held_out, hold_out_images
@@ -66,13 +72,17 @@ def train(
 
     if preset is None:
         preset = source if source in preset_names() else None
-    network_config = make_config(preset, config, **given(options, NetworkConfig))
-    compute = ComputeOptions(**given(options, ComputeOptions))
+    overrides = given(options, NetworkConfig)
+    network_config = make_config(preset, config, **overrides)
+    compute = make_compute(config, **given(options, ComputeOptions))
     device = choose_device(compute.device)
     if out is not None:
         check_place(out, overwrite)
+    log = TensorBoardLog(tensorboard) if tensorboard else None
     whole = load_source(source, root, parse_size(image_size))
     check_classes(whole)
+    if preset is None:  # nobody has chosen settings for these images
+        network_config = make_config(None, config, image_shape=whole.shape, **overrides)
     dataset = hold_out_images(whole, validation_fraction, limit, network_config.seed)
     about = {
         "dataset": dataset.name,
@@ -93,6 +103,7 @@ def train(
         about=about,
         half_heads=half_heads,
         overwrite=overwrite,
+        log=log,
     )
     run.go(Console(stderr=as_json, quiet=quiet), as_json)
     if quiet and not as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from ..model import describe_images, describe_run
 from ..model_files import ModelFolder, ModelWriter, load_model
 from ..network import Network
 from ..progress import TrainingTable, count, show_points
+from ..tensorboard import TensorBoardLog
 from ..training.history import History, LayerRecord
 from ..training.memory import show_bytes
-from ..training.trainer import train
+from ..training.trainer import Listener, train
 from .listeners import JsonLines, LayerSaver, Listeners
 
 INTERRUPTED = 130
@@ -45,6 +46,8 @@ class TrainingRun:
         What the command line knows of the run.
     half_heads, overwrite : bool
         As for :class:`rescnet.model_files.ModelWriter`.
+    log : TensorBoardLog, optional
+        Closed when the run ends, however it ends.
     """
 
     dataset: Dataset
@@ -55,11 +58,15 @@ class TrainingRun:
     about: dict[str, Any]
     half_heads: bool = False
     overwrite: bool = False
+    log: TensorBoardLog | None = None
 
     def go(self, console: Console, as_json: bool) -> None:
         """Train, save each layer as it comes, and sum up."""
         saver = LayerSaver(self._writer)
-        with TrainingTable(console, self.dataset.name, self.device) as table:
+        with self.log or nullcontext(), TrainingTable(console, self.dataset.name, self.device) as table:
+            listeners: list[Listener] = [saver, table, *([JsonLines()] if as_json else [])]
+            if self.log:
+                listeners.append(self.log)
             try:
                 network, history = train(
                     *_pair(self.dataset.train),
@@ -67,7 +74,7 @@ class TrainingRun:
                     validation=_pair(self.dataset.validation) if self.dataset.validation else None,
                     test=_pair(self.dataset.test) if self.dataset.test else None,
                     compute=self.compute,
-                    listener=Listeners([saver, table, *([JsonLines()] if as_json else [])]),
+                    listener=Listeners(listeners),
                 )
             except KeyboardInterrupt:
                 table.close()
