@@ -1,0 +1,60 @@
+"""The notebook runs from top to bottom in a fresh kernel, in under a minute, and is kept without outputs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: pip install 'rescnet[dev]'")
+nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: pip install 'rescnet[dev]'")
+for needed in ("ipykernel", "matplotlib"):
+    pytest.importorskip(needed, reason=f"{needed} is not installed: pip install 'rescnet[dev]'")
+
+NOTEBOOK = Path(__file__).parent.parent / "notebooks" / "digits.ipynb"
+MOST_SECONDS = 60
+
+
+@pytest.fixture
+def this_python(tmp_path, monkeypatch):
+    """Make a kernel of this interpreter, found before any that is installed; returns its name."""
+    kernel = tmp_path / "jupyter" / "kernels" / "rescnet-test"
+    kernel.mkdir(parents=True)
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    (kernel / "kernel.json").write_text(json.dumps({"argv": command, "display_name": "test", "language": "python"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    for variable in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR", "MPLCONFIGDIR"):
+        monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # networks this small wait for more longer than they compute
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    return kernel.name
+
+
+@pytest.fixture
+def notebook():
+    return nbformat.read(NOTEBOOK, as_version=4)
+
+
+def test_the_notebook_runs_in_under_a_minute(notebook, this_python, tmp_path):
+    client = nbclient.NotebookClient(
+        notebook, kernel_name=this_python, timeout=MOST_SECONDS, resources={"metadata": {"path": str(tmp_path)}}
+    )
+    start = time.monotonic()
+    client.execute()  # raises what a cell raises
+    assert time.monotonic() - start < MOST_SECONDS
+    for cell in notebook.cells:
+        outputs = cell.get("outputs", [])
+        assert not [output.text for output in outputs if output.output_type == "stream"]  # no warnings on stderr
+        if "plt.show()" in cell.source:
+            assert ["image/png" in output.data for output in outputs] == [True]
+
+
+def test_the_notebook_is_kept_without_outputs(notebook):
+    nbformat.validate(notebook)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == [] and cell.execution_count is None
+            assert len(cell.source.splitlines()) <= 20
