@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from .datasets import datasets
 from .evaluate import evaluate
+from .export import export
 from .info import info
 from .predict import predict
 from .report import report
@@ -35,7 +36,9 @@ class Answering(TyperGroup):
             raise typer.Exit(BAD_INPUT) from None
         except BrokenPipeError:  # the reader, as `head`, has had enough: Typer ends quietly
             raise
-        except (OSError, MemoryError) as error:
+        except (OSError, MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and "memory" not in str(error):
+                raise  # of PyTorch's errors only a full memory is the machine's
             _say_error(f"the machine failed: {error or 'it is out of memory'}")
             raise typer.Exit(FAILED) from None
         except KeyboardInterrupt:
@@ -72,7 +75,7 @@ def rescnet(
     """Deep image classifiers trained without back-propagation."""
 
 
-for command in (train, evaluate, predict, info, report, datasets):
+for command in (train, evaluate, predict, info, report, export, datasets):
     app.command()(command)
 
 

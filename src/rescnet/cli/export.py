@@ -1,0 +1,40 @@
+"""``rescnet export``: a model, or its first layers, as a file other programs run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="The model's folder.")],
+    out: Annotated[Path, typer.Argument(help="The file to write: .onnx, or .pt2 for torch.export.load.")],
+    layers: Annotated[
+        int | None, typer.Option(help="Export the first so many layers only.", show_default=False)
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Greatest difference from the model's outputs the file may show.")
+    ] = 1e-4,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a model as ONNX or as a torch.export program, and compare it with the model."""
+    from ..export import export_onnx, export_program
+    from ..model_files import load_model
+    from ..progress import count
+    from ..training.memory import show_bytes
+
+    write = {".onnx": export_onnx, ".pt2": export_program}.get(out.suffix.lower())
+    if write is None:
+        raise ValueError(f"{out} ends in neither .onnx nor .pt2: name it by the format you want.")
+    if out.exists() and not overwrite:
+        raise ValueError(f"{out} is there already: choose another name, or say --overwrite.")
+    loaded = load_model(model, layers)
+    difference = write(loaded, out, tolerance=tolerance, overwrite=overwrite)
+    depth, size = count(len(loaded.network.layers), "layer", "layers"), show_bytes(out.stat().st_size)
+    console = Console()
+    console.print(f"{escape(str(out))}: {depth}, {size}", highlight=False, soft_wrap=True)
+    console.print(f"largest difference from the model's outputs: {difference:.2g}", highlight=False)

@@ -1,0 +1,303 @@
+"""Export of the first layers: through ``torch.export`` to a ``.pt2`` file, and to ONNX.
+
+Both files take images float32 (n, channels, height, width), n being free, **in the units of the training images**: the
+scaling to [0, 1] is inside, so images of 0 to 255 go in as 0.0 to 255.0 (``model.about["preprocessing"]`` tells, and
+the file's metadata too). They return the outputs Ỹ (n, classes); the class is the greatest one's. All is exact float32,
+also for a network that computes in half precision or in float64. A file is compared with the network before it is put
+in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .model import Model
+from .network import Layer, Network
+from .stages.discriminant import LinearHead
+from .stages.images import ValueRange
+from .stages.residual import compensate
+
+Run = Callable[[Tensor], Tensor]
+"""What an exported file computes: images (n, c, h, w) → outputs (n, classes)."""
+
+ONNX_LIMIT = 2_000_000_000  # bytes of weights; protobuf holds 2 GiB in one file
+_NOISY = ("torch.onnx", "onnxscript", "onnx_ir")
+
+
+class ExportedLayer(nn.Module):
+    """One layer whose tensors are float32 buffers: nothing here is a parameter, nothing takes a gradient."""
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        layer = layer.to(torch.device("cpu"), torch.float32)
+        self.rate, self.positive_share = layer.rate, layer.positive_share
+        self.any_present = [bool(half.any()) for half in layer.head.present.chunk(2)]  # known now, so no branch later
+        for name, tensor in (
+            ("low", layer.input_range.low),
+            ("high", layer.input_range.high),
+            ("weights", layer.weights),
+            ("bias", layer.bias),
+            ("head_weights", layer.head.weights),
+            ("head_bias", layer.head.bias),
+            ("present", layer.head.present),
+        ):
+            self.register_buffer(name, tensor.detach().clone(memory_format=torch.contiguous_format))
+
+    def layer(self) -> Layer:
+        """Return the layer made of the buffers."""
+        buffers = dict(self.named_buffers())
+        head = LinearHead(buffers["head_weights"], buffers["head_bias"], buffers["present"])
+        value_range = ValueRange(buffers["low"], buffers["high"])
+        return Layer(value_range, buffers["weights"], buffers["bias"], head, self.rate, self.positive_share)
+
+
+class ExportedNetwork(nn.Module):
+    """The first layers of a network as a module that ``torch.export`` can trace.
+
+    Parameters
+    ----------
+    network : Network
+    layers : int, optional
+        How many; all, if not said.
+    """
+
+    def __init__(self, network: Network, layers: int | None = None) -> None:
+        super().__init__()
+        self.network = replace(network, layers=[], half=False)
+        self.layers = nn.ModuleList(ExportedLayer(layer) for layer in network.layers[:layers])
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return Ỹ (n, classes) of images (n, channels, height, width): the eight stages, layer after layer."""
+        exported = [module for module in self.layers if isinstance(module, ExportedLayer)]
+        network = replace(self.network, layers=[module.layer() for module in exported])
+        maps: Tensor | None = None
+        output = images.new_zeros(images.shape[0], network.classes)
+        for module, layer in zip(exported, network.layers, strict=True):
+            maps = network.maps(layer, maps, images)
+            features = network.features(maps)
+            if network.config.head != "ridge" and network.config.posterior == "softmax":
+                output = self._update_by_softmax(module, layer, output, features)
+            else:
+                output = network.update(layer, output, features)
+        return output
+
+    def _update_by_softmax(self, module: ExportedLayer, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
+        """Do what ``Network.update`` does, without asking a tensor whether any group is present."""
+        scores = layer.head.scores(features) * self.network.config.softmax_scale
+        positive, negative = (
+            torch.softmax(half.masked_fill(~present, -torch.inf), dim=1) if any_present else torch.zeros_like(half)
+            for half, present, any_present in zip(
+                scores.chunk(2, dim=1), layer.head.present.chunk(2), module.any_present, strict=True
+            )
+        )
+        return compensate(output, layer.rate, layer.positive_share, positive, 1 - layer.positive_share, negative)
+
+
+def export_program(
+    model: Model | Network,
+    path: str | Path,
+    layers: int | None = None,
+    tolerance: float = 1e-4,
+    overwrite: bool = False,
+) -> float:
+    """Write the first layers as a ``.pt2`` file, which ``torch.export.load`` reads back.
+
+    The metadata is in the file's ``rescnet.json``, one of ``torch.export.load``'s ``extra_files``.
+
+    Parameters
+    ----------
+    model : Model or Network
+    path : str or Path
+        Ends in ``.pt2``; is not there yet, unless `overwrite`.
+    layers : int, optional
+        How many layers; all, if not said.
+    tolerance : float
+        The greatest difference from the network's outputs the file may show.
+    overwrite : bool
+        Replace a file that is there.
+
+    Returns
+    -------
+    float
+        The greatest difference seen, on random images in the range of the training images.
+
+    Raises
+    ------
+    ValueError
+        If the options do not go together, or the file does not compute what the network does. Nothing is written then.
+    """
+    target, network = _checked(model, path, ".pt2", layers, overwrite)
+
+    def write(program: torch.export.ExportedProgram, partial: Path) -> Run:
+        torch.export.save(program, partial, extra_files={"rescnet.json": json.dumps(_metadata(model, network))})
+        loaded: Run = torch.export.load(partial).module()
+        return loaded
+
+    return _export(network, target, write, tolerance, overwrite)
+
+
+def export_onnx(
+    model: Model | Network,
+    path: str | Path,
+    layers: int | None = None,
+    tolerance: float = 1e-4,
+    overwrite: bool = False,
+) -> float:
+    """Write the first layers as an ``.onnx`` file and run it once in onnxruntime; needs ``rescnet[export]``.
+
+    The input is called ``images``, the output ``outputs``; class names, version and the like are its metadata.
+    Parameters, result and errors are those of :func:`export_program`.
+    """
+    target, network = _checked(model, path, ".onnx", layers, overwrite)
+    try:
+        runtime, *_ = (import_module(name) for name in ("onnxruntime", "onnx", "onnxscript"))
+    except ImportError as error:
+        raise ValueError(f"export to ONNX needs {error.name}: pip install 'rescnet[export]'") from error
+    size = sum(buffer.nbytes for buffer in ExportedNetwork(network).buffers())
+    if size > ONNX_LIMIT:
+        raise ValueError(
+            f"the {len(network.layers)} layers hold {size / 1e9:.1f} GB but an ONNX file at most 2: "
+            "export fewer layers, or to .pt2."
+        )
+
+    def write(program: torch.export.ExportedProgram, partial: Path) -> Run:
+        onnx_program = torch.onnx.export(
+            program.run_decompositions({torch.ops.aten.avg_pool2d.default: _mean_pool_only}),
+            dynamo=True,
+            verbose=False,
+            input_names=["images"],
+            output_names=["outputs"],
+            dynamic_shapes=_free_batch(),
+        )
+        assert onnx_program is not None
+        onnx_program.model.metadata_props.update(_metadata(model, network))
+        onnx_program.save(partial, external_data=False)
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3
+        session = runtime.InferenceSession(str(partial), options, providers=["CPUExecutionProvider"])
+        return lambda images: torch.as_tensor(session.run(["outputs"], {"images": images.numpy()})[0])
+
+    return _export(network, target, write, tolerance, overwrite)
+
+
+def _checked(
+    model: Model | Network, path: str | Path, suffix: str, layers: int | None, overwrite: bool
+) -> tuple[Path, Network]:
+    """Return the target and the network of so many layers, on the CPU and without halves, or refuse."""
+    network, target = model.network if isinstance(model, Model) else model, Path(path)
+    most = len(network.layers)
+    wanted = most if layers is None else layers
+    if not 1 <= wanted <= most:
+        raise ValueError(f"{wanted} layers were asked of a network of {most}: choose 1 to that.")
+    if target.suffix.lower() != suffix:
+        raise ValueError(f"{target} does not end in {suffix}: name it so.")
+    _check_place(target, overwrite)
+    on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
+    return target, replace(network, layers=on_cpu, half=False)
+
+
+def _check_place(target: Path, overwrite: bool) -> None:
+    if not target.parent.is_dir():
+        raise ValueError(f"there is no folder {target.parent}: create it, or choose another place.")
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder: choose another name.")
+    if target.exists() and not overwrite:
+        raise ValueError(f"{target} is there already: choose another name, or allow it to be overwritten.")
+
+
+def _export(
+    network: Network,
+    target: Path,
+    write: Callable[[torch.export.ExportedProgram, Path], Run],
+    tolerance: float,
+    overwrite: bool,
+) -> float:
+    """Trace, write beside the target, compare, and only then move the file to its place."""
+    with _quiet(), torch.no_grad(), TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        example = torch.zeros(2, *network.image_shape)
+        program = torch.export.export(ExportedNetwork(network), (example,), dynamic_shapes=_free_batch())
+        partial = Path(folder) / target.name
+        difference = _difference(network, write(program, partial))
+        if not difference <= tolerance:  # NaN is refused too
+            raise ValueError(
+                f"the exported outputs differ from the network's by {difference:.2g}, more than {tolerance:.2g}, "
+                f"so {target} was not written: export fewer layers, or allow a greater tolerance."
+            )
+        _check_place(target, overwrite)  # a file may have come meanwhile
+        partial.replace(target)
+    return difference
+
+
+def _free_batch() -> tuple[dict[int, Any]]:
+    return ({0: torch.export.Dim("n")},)
+
+
+def _mean_pool_only(
+    x: Tensor,
+    kernel: list[int],
+    stride: list[int] | None = None,
+    padding: list[int] | int = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Tensor:
+    """Write a sum over windows as a mean times their size: torch's ONNX converter forgets the divisor, silently."""
+    if divisor is None:
+        return NotImplemented  # type: ignore[no-any-return]  # which leaves it as it is
+    mean: Tensor = torch.ops.aten.avg_pool2d.default(x, kernel, stride or [], padding, ceil_mode, count_include_pad)
+    return mean * (kernel[0] * kernel[1] / divisor)
+
+
+def _difference(network: Network, run: Run) -> float:
+    """Return how far a file's outputs are from the network's: random images in the training range, alone and seven."""
+    value_range = network.layers[0].input_range
+    low, high = (bound.float().view(1, -1, 1, 1) for bound in (value_range.low, value_range.high))
+    images = low + (high - low) * torch.rand(8, *network.image_shape, generator=torch.Generator().manual_seed(0))
+    outputs = torch.cat([run(images[:1]), run(images[1:])])
+    return float((outputs - network.outputs(images)).abs().max())
+
+
+def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
+    from . import __version__
+
+    first = network.layers[0].input_range
+    shape = ", ".join(str(side) for side in network.image_shape)
+    facts = {
+        "rescnet_version": __version__,
+        "layers": str(len(network.layers)),
+        "images": f"float32 (n, {shape}), values as in training: {float(first.low.min()):g} to "
+        f"{float(first.high.max()):g}",
+    }
+    if isinstance(model, Model):
+        facts["class_names"] = json.dumps(model.class_names)
+        facts["preprocessing"] = json.dumps(model.about.get("preprocessing", {}))
+    return facts
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep to itself what torch and onnxscript say about their own insides."""
+    loggers = [logging.getLogger(name) for name in _NOISY]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        for category in (FutureWarning, DeprecationWarning):
+            warnings.simplefilter("ignore", category)
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
