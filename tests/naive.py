@@ -60,12 +60,12 @@ def second_order(maps, block, stride, z_score, diagonal):
                 if z_score == "channel":
                     for ch in range(d):
                         sigma = x[:, ch].std()
-                        if sigma > 1e-3 * maps[i, ch].std():
+                        if sigma > 0.01 * maps[i, ch].std():
                             z[:, ch] = (x[:, ch] - x[:, ch].mean()) / sigma
                 elif x.std() > 1e-12:
                     z = (x - x.mean()) / x.std()
                     for ch in range(d):
-                        if x[:, ch].std() <= 1e-3 * maps[i, ch].std():
+                        if x[:, ch].std() <= 0.01 * maps[i, ch].std():
                             z[:, ch] = 0
                 z = z - z.mean(0)
                 cov = z.T @ z / (r * c)

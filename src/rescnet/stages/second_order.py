@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 ZScore = Literal["channel", "block"]
-FLAT = 1e-3  # of a map's standard deviation: a block that varies less holds rounding, which a z-score would blow up
+FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding, which a z-score would blow up
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[T
     first = _block_means(x, grid)
     square = _block_means(x.square(), grid)
     variances = square - first.square()
-    # A block is flat if it varies a thousand times less than its map, or less than the rounding of sums and maps.
+    # A block is flat if it varies a hundred times less than its map, or less than the rounding of sums and maps.
     eps = torch.finfo(maps.dtype).eps
     floor = 32 * eps * square + (16 * eps * centre).square_() + x.square().mean((1, 2), keepdim=True).mul_(FLAT**2)
     variances = torch.where(variances > floor, variances, 0)
