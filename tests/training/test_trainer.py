@@ -180,7 +180,8 @@ def test_records_tell_the_layer(halves):
         "scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update"
     }  # fmt: skip
     assert all(value >= 0 for value in first.seconds.values())
-    assert first.peak_memory > 0
+    assert set(first.memory) == set(first.seconds)
+    assert first.peak_memory == max(first.memory.values()) > 0
 
 
 def test_it_stops_at_zero_training_error(halves):

@@ -33,6 +33,7 @@ def run_record(model: TrainedModel) -> dict[str, Any]:
                 "meaning": STAGES.get(name, ""),
                 "total": round(totals[name], 4),
                 "seconds": [round(record.seconds.get(name, 0.0), 4) for record in records],
+                "memory": max(record.memory.get(name, 0) for record in records),
             }
             for name in sorted(names, key=lambda name: -totals[name])
         ],

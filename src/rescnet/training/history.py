@@ -10,6 +10,8 @@ from time import perf_counter
 
 import torch
 
+from .memory import PeakMemory
+
 
 @dataclass(frozen=True)
 class LayerRecord:
@@ -31,6 +33,8 @@ class LayerRecord:
         By stage.
     peak_memory : int
         Bytes: the most the process (on a CPU) or the allocator (on a GPU) held while the layer was added.
+    memory : dict of str to int
+        The same, by stage.
     """
 
     layer: int
@@ -42,6 +46,7 @@ class LayerRecord:
     ridge: float
     seconds: dict[str, float]
     peak_memory: int
+    memory: dict[str, int] = field(default_factory=dict)
 
     @property
     def total_seconds(self) -> float:
@@ -92,20 +97,24 @@ class History:
 
 
 class Stopwatch:
-    """Seconds by stage. On a GPU the device is waited for, so that a stage is charged for its own work."""
+    """Seconds and peak memory by stage. On a GPU the device is waited for: a stage is charged for its own work."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.seconds: dict[str, float] = {}
+        self.memory: dict[str, int] = {}
+        self._peak = PeakMemory(device)
 
     @contextmanager
     def time(self, stage: str) -> Iterator[None]:
         """Charge the time spent inside to a stage."""
+        self._peak.reset()
         start = self._now()
         try:
             yield
         finally:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + self._now() - start
+            self.memory[stage] = max(self.memory.get(stage, 0), self._peak.bytes())
 
     def _now(self) -> float:
         if self.device.type == "cuda":

@@ -21,7 +21,7 @@ from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_ho
 from .devices import choose_device, choose_precision
 from .heads import no_head, solve_head
 from .history import History, LayerRecord, Stopwatch
-from .memory import PeakMemory, Plan, memory_budget, plan_memory
+from .memory import Plan, memory_budget, plan_memory
 from .patch_source import LayerPatches
 from .split import Split
 
@@ -171,8 +171,7 @@ class Trainer:
     def add_layer(self) -> LayerRecord:
         """Learn one more layer and let all images through it."""
         number = len(self.network.layers) + 1
-        watch, peak = Stopwatch(self.device), PeakMemory(self.device)
-        peak.reset()
+        watch = Stopwatch(self.device)
         with watch.time("scaling"):
             input_range = self._input_range()
         with watch.time("filters"):
@@ -198,7 +197,8 @@ class Trainer:
             rate=rate,
             ridge=ridge,
             seconds=watch.seconds,
-            peak_memory=peak.bytes(),
+            peak_memory=max(watch.memory.values()),
+            memory=watch.memory,
         )
         self.history.append(record)
         return record

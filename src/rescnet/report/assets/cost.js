@@ -65,9 +65,15 @@ function cost() {
   });
   byId('cost-table').append(
     table(
-      ['stage', 'in all', 'share', 'what is done'],
-      stages.map((stage) => [stage.name, seconds(stage.total), percent(stage.total / total, 1), stage.meaning]),
-      [1, 2],
+      ['stage', 'in all', 'share', 'most memory', 'what is done'],
+      stages.map((stage) => [
+        stage.name,
+        seconds(stage.total),
+        percent(stage.total / total, 1),
+        stage.memory ? megabytes(stage.memory) : '–',
+        stage.meaning,
+      ]),
+      [1, 2, 3],
     ),
   );
 }
