@@ -39,7 +39,7 @@ def option(default: Any, meaning: str, low: float | None = None, high: float | N
 class NetworkConfig:
     """Everything that decides which network is learnt.
 
-    The defaults are the paper's CIFAR settings where it states them, and the reading that did best where it does not.
+    The defaults are the paper's CIFAR settings where it states them; where it does not, a reading that is open.
     """
 
     layers: int = option(20, "layers to add at most (L)", 1)

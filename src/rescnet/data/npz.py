@@ -49,8 +49,12 @@ def read_npz(path: Path) -> Dataset:
             raise DataError(f"{path} has only one of {x} and {y}: store both or neither.")
         if x not in arrays:
             continue
-        if len(arrays[x]) != len(labels[split]) or not len(labels[split]):
-            raise DataError(f"{path} has {len(arrays[x])} images in {x} but {len(labels[split])} labels in {y}.")
+        if not len(arrays[x]):
+            raise DataError(f"{path} has no images in {x}: give at least one.")
+        if len(arrays[x]) != len(labels[split]):
+            raise DataError(
+                f"{path} has {len(arrays[x])} images in {x} but {len(labels[split])} labels in {y}: give one an image."
+            )
         splits[split] = ImageSet(_to_images(path, x, arrays[x]), _to_indices(path, y, labels[split], classes), names)
     return Dataset(path.stem, splits["train"], splits.get("validation"), splits.get("test"))
 

@@ -90,7 +90,7 @@ def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, we
 
     Same as ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias)``. The bias rides on two channels
     of ones, its high and its low half, so that it is added before the sum is rounded; channels in and out are padded to
-    what the convolution is fastest with (five times, for 53 and 50).
+    what the convolution is fastest with.
     """
     k = weights.shape[-1]
     before, after = (k - 1) // 2, k // 2
