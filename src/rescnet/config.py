@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .stages.discriminant import Prior, Shrinkage
-from .stages.filters import BankOptions, Bias, parse_mixture
+from .stages.filters import BankOptions, Bias, PCABias, parse_mixture
 from .stages.images import Scope
 from .stages.patches import Centring
 from .stages.pyramid import Cell, Cells, Reduction, pyramid_cells
@@ -55,10 +55,15 @@ class NetworkConfig:
     negatives: int = option(32, "stacked-LDA: patches of other classes in a draw", 1)
     tolerance: float = option(0.0, "stacked-LDA: greatest training error of an accepted draw", 0, 1)
     draw_ridge: float = option(0.01, "stacked-LDA: ridge of a draw, relative to its patches' variance", 0)
-    filter_bias: Bias = option("lda", "stacked-LDA: the discriminant's constant, the same without prior odds, or none")
+    filter_bias: Bias = option(
+        "lda", "stacked-LDA: the discriminant's constant, the same without prior odds, minus the mean response, or none"
+    )
+    pca_bias: PCABias = option("none", "PCA: nothing, or minus the mean response, as if patches were centred")
     most_draws: int = option(100_000, "stacked-LDA: draws after which the search is given up", 1)
 
-    scaling: Scope = option("global", "min-max scaling of a layer's input: one range, or one a channel")
+    scaling: Scope = option(
+        "global", "min-max scaling of a layer's input: one range, one for maps and one for image, or one a channel"
+    )
     block_size: int = option(16, "side of a second-order pooling block in pixels", 1)
     block_stride: int = option(4, "pixels from one block to the next", 1)
     z_score: ZScore = option("channel", "blocks are z-scored channel by channel, or as a whole")
@@ -114,7 +119,13 @@ class NetworkConfig:
     def bank_options(self) -> BankOptions:
         """The options the filter banks take."""
         return BankOptions(
-            self.positives, self.negatives, self.tolerance, self.draw_ridge, self.most_draws, self.filter_bias
+            self.positives,
+            self.negatives,
+            self.tolerance,
+            self.draw_ridge,
+            self.most_draws,
+            self.filter_bias,
+            self.pca_bias,
         )
 
     def grid(self, image_size: tuple[int, int]) -> BlockGrid:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .config import NetworkConfig
+from .kernels import sums_in_place
 from .stages.second_order import count_pairs
 
 LARGEST_WORKSPACE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
@@ -23,7 +24,8 @@ def workspace_per_image(
     patches = 0
     for layer, depth in ((1, channels), (2, channels + d)):
         k = config.size_of_filter(layer)
-        patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
+        if not (fused and sums_in_place(depth, (h, w), k)):
+            patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
     cells = len(config.pyramid_of((h, w)))
     if fused:  # half precision, and the block grid stays in registers: atoms, at most four a cell
         return 2 * (3 * inputs + max(patches, 6 * 2 * d * h * w) + 6 * cells * pairs)

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 from rescnet.kernels.cholesky import blocked_cholesky, blocked_solver, refine
-from rescnet.kernels.half_layer import FoldedScale, convolve_scaled, scale_covariance, scaled_patch_moments
+from rescnet.kernels.half_layer import (
+    CopiedPatchSums,
+    FoldedScale,
+    convolve_scaled,
+    raw_input,
+    scale_covariance,
+    scale_mean,
+)
 from rescnet.stages.convolution import convolve
 from rescnet.stages.half_products import PANEL, accurate_product, add_gram_, padded_size, split
 from rescnet.stages.images import ValueRange, concatenate, min_max_scale
@@ -51,8 +58,12 @@ def test_patch_covariance_without_scaling_the_maps(k, inputs):
     joined = concatenate(maps.double(), images.double())
     fitted = ValueRange.of(joined).with_scope("channel")
     exact = PatchMoments.of(extract_patches(min_max_scale(joined, fitted), k))
-    found = scaled_patch_moments(maps, images, k)
+    sums = CopiedPatchSums(8, k)
+    sums.add(raw_input(maps[:2], images[:2]))
+    sums.add(raw_input(maps[2:], images[2:]))
+    found = sums.moments()
     assert found.count == exact.count
+    assert relative_error(scale_mean(found.mean(), FoldedScale.of(fitted), k), exact.mean()) < 1e-3
     covariance = scale_covariance(found.covariance(), FoldedScale.of(fitted), k)
     assert relative_error(covariance, exact.covariance()) < 1e-4
 
@@ -91,30 +102,44 @@ def test_blocked_factor_solves_and_refinement_makes_it_exact(block, ridge, gener
     right = torch.randn(300, 4, generator=generator, dtype=torch.float64)
     exact = torch.linalg.solve(matrix, right).to(DEVICE)
     single = matrix.float().to(DEVICE)
-    factor, succeeded = blocked_cholesky(single.clone(), block)
-    assert succeeded
-    plain = torch.cholesky_solve(right.float().to(DEVICE), factor)
-    refined = refine(single.clone(), factor, right.float().to(DEVICE), steps=3)
+    factor = blocked_cholesky(single.clone(), block)
+    plain = factor.solve(right.float().to(DEVICE))
+    refined, converged = refine(single.clone(), factor, right.float().to(DEVICE), tolerance=1e-5)
+    assert converged
     assert relative_error(plain, exact) < 0.05
     assert relative_error(refined, exact) < 1e-4
+
+
+def test_the_solution_is_as_good_as_the_features(generator):
+    matrix = realistic_scatter(300, generator, 0.1)
+    right = torch.randn(300, 4, generator=generator, dtype=torch.float64)
+    found = blocked_solver(matrix.float().to(DEVICE), 64)(right.float().to(DEVICE))
+    assert relative_error(matrix.to(DEVICE) @ found.double(), right.to(DEVICE)) < 1e-3
 
 
 def test_blocked_factorisation_notices_failure(generator):
     matrix = realistic_scatter(200, generator, 0.1).float()
     matrix[150, 150] = -1.0
-    _, succeeded = blocked_cholesky(matrix.to(DEVICE), 64)
-    assert not succeeded
+    assert blocked_cholesky(matrix.to(DEVICE), 64) is None
+
+
+def test_refinement_says_when_the_factor_is_too_poor(generator):
+    matrix = realistic_scatter(200, generator, 1e-3).float().to(DEVICE)
+    other = blocked_cholesky(realistic_scatter(200, generator, 0.1).float().to(DEVICE), 64)
+    _, converged = refine(matrix.clone(), other, torch.randn(200, 2, generator=generator).to(DEVICE), 1e-6, 2)
+    assert not converged
 
 
 def test_sizes_are_padded_to_the_alignment():
     assert [padded_size(n) for n in (1, 64, 65, 17150)] == [64, 64, 128, 17152]
 
 
-def test_where_blocks_fail_the_plain_factorisation_is_tried(generator):
-    """A ridge below half precision's rounding: the blocked factor breaks down, the float32 one does not."""
-    matrix = realistic_scatter(300, generator, 2e-5, decay=2).float().to(DEVICE)
-    _, succeeded = blocked_cholesky(matrix.clone(), 64)
-    assert not succeeded
+@pytest.mark.parametrize("ridge", [1e-6, 2e-5])
+def test_where_blocks_fail_the_plain_factorisation_is_tried(ridge, generator):
+    """A ridge below half precision's rounding: the blocked factor breaks down or is poor, the float32 one is not."""
+    matrix = realistic_scatter(300, generator, ridge, decay=2).float().to(DEVICE)
     right = torch.randn(300, 2, generator=generator).to(DEVICE)
+    factor = blocked_cholesky(matrix.clone(), 64)
+    assert factor is None or not refine(matrix.clone(), factor, right)[1]
     found = blocked_solver(matrix.clone(), 64)(right)
     assert relative_error(matrix.double() @ found.double(), right.double()) < 0.05

@@ -214,3 +214,11 @@ def test_a_bank_from_outside_joins_by_one_function(source, generator):
 
     filters = learn_filters("ones + pca", source, 4, generator, BankOptions())
     assert bool((filters.weights[:2] == 1).all())
+
+
+@pytest.mark.parametrize("bank", ["pca", "stacked-lda"])
+def test_with_the_mean_bias_a_filter_answers_zero_on_average(blobs, source, bank, generator):
+    filters = find_bank(bank)(source, 5, generator, BankOptions(bias="mean", pca_bias="mean"))
+    answers = torch.from_numpy(all_patches(blobs)) @ filters.weights.T + filters.bias
+    np.testing.assert_allclose(answers.mean(0), 0, atol=1e-12)
+    assert float(filters.bias.abs().min()) > 1e-6

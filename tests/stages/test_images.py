@@ -28,6 +28,15 @@ def test_scaling_is_fitted_on_training_images_and_applied_to_new_ones(scope, gen
     assert scaled.max() == pytest.approx(1)
 
 
+def test_maps_and_image_may_each_have_a_range_of_their_own():
+    x = torch.tensor([[-4.0, 2.0], [1.0, 4.0], [0.25, 0.5], [0.0, 0.125]]).T.reshape(2, 4, 1, 1)
+    fitted = ValueRange.of(x).with_scope("source", maps=2)
+    assert fitted.low.tolist() == [-4, -4, 0, 0]
+    assert fitted.high.tolist() == [4, 4, 0.5, 0.5]
+    alone = ValueRange.of(x).with_scope("source")  # before the first layer there are no maps
+    assert alone.low.tolist() == [-4] * 4
+
+
 def test_a_constant_channel_becomes_zero():
     x = torch.stack([torch.full((3, 4, 4), 7.0), torch.rand(3, 4, 4)], dim=1)
     scaled = min_max_scale(x, ValueRange.of(x))

@@ -5,11 +5,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from ..stages.patches import PatchMoments
 from ..stages.pooling import pool_features
+from .half_layer import CopiedPatchSums
+
+LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
+
+
+class RawPatchSums(Protocol):
+    """Adds up all patches of half-precision images, chunk by chunk."""
+
+    def add(self, x: Tensor) -> None:
+        """Add images (n, h, w, c), channel ``channels`` of ones."""
+
+    def moments(self) -> PatchMoments:
+        """Return the sums over their patches."""
+        ...
+
+
+def patch_sums_for(device: torch.device, channels: int, image_size: tuple[int, int], size: int) -> RawPatchSums:
+    """Return what sums k×k patches of so many channels: shifted products on a GPU, else the patches' own."""
+    if device.type == "cuda" and sums_in_place(channels, image_size, size):
+        from .patch_sums import PatchSums
+
+        return PatchSums(channels)
+    return CopiedPatchSums(channels, size)
+
+
+def sums_in_place(channels: int, image_size: tuple[int, int], size: int) -> bool:
+    """Return whether a GPU sums such patches without writing them out: the 3×3 patches of residual layers."""
+    return size == 3 and channels >= LEAST_CHANNELS and min(image_size) >= 5 and _has_triton()
 
 
 def pooling_for(maps: Tensor) -> Callable[..., Tensor]:

@@ -52,16 +52,24 @@ class FoldedScale:
 
 
 def raw_input(
-    maps: Tensor | None, images: Tensor, low: Tensor | None = None, before: int = 0, after: int = 0, align: int = 8
+    maps: Tensor | None,
+    images: Tensor,
+    ones: int = 1,
+    low: Tensor | None = None,
+    before: int = 0,
+    after: int = 0,
+    align: int = 8,
 ) -> Tensor:
-    """Return ``[maps ; image]`` in half precision, channels last; with a border and two channels of ones, if asked.
+    """Return ``[maps ; image ; ones]`` in half precision, channels last; with a border, if asked.
 
     Parameters
     ----------
     maps : Tensor, shape (n, d_i, h, w), or None
     images : Tensor, shape (n, d, h, w)
+    ones : int
+        Channels of ones: a bias can be put on them, and products with them are sums.
     low : Tensor, shape (d_i + d,), optional
-        The border's value. With it come two channels of ones, on which a bias can be put.
+        The border's value.
     before, after : int
         Pixels of border above and to the left, below and to the right.
     align : int
@@ -73,11 +81,12 @@ def raw_input(
     """
     n, d, h, w = images.shape
     m = 0 if maps is None else maps.shape[1]
-    used = m + d if low is None else m + d + 2
+    used = m + d + ones
     channels = -(-used // align) * align
     x = torch.zeros(n, h + before + after, w + before + after, channels, dtype=torch.float16, device=images.device)
     if low is not None:
-        x[..., :used] = torch.cat([low, low.new_ones(2)]).half()
+        x[..., : m + d] = low.half()
+    x[..., m + d : used] = 1
     inside = x[:, before : before + h, before : before + w]
     if maps is not None:
         inside[..., :m] = maps.permute(0, 2, 3, 1)
@@ -94,7 +103,7 @@ def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, we
     """
     k = weights.shape[-1]
     before, after = (k - 1) // 2, k // 2
-    x = raw_input(maps, images, folded.low, before, after, align=CHANNELS_IN)
+    x = raw_input(maps, images, 2, folded.low, before, after, align=CHANNELS_IN)
     (d, used), channels = weights.shape[:2], x.shape[3]
     scaled = weights.float() * folded.scale[:, None, None]
     shifted = bias.float() - (scaled * folded.low[:, None, None]).sum((1, 2, 3))
@@ -104,30 +113,54 @@ def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, we
     return F.conv2d(x.permute(0, 3, 1, 2), filters.permute(0, 3, 1, 2))[:, :d]
 
 
-def scaled_patch_moments(maps: Tensor | None, images: Tensor, size: int) -> PatchMoments:
-    """Return the sums over all k×k patches of the raw ``[maps ; image]``, in the order of ``extract_patches``."""
-    channels = images.shape[1] + (0 if maps is None else maps.shape[1])
-    x = raw_input(maps, images)
-    n, h, w, c = x.shape
-    rows, columns = h - size + 1, w - size + 1
-    windows = x.as_strided(
-        (n, rows, columns, size, size * c), (h * w * c, w * c, c, w * c, 1)
-    )  # the columns and channels of a patch's row lie side by side
-    patches = windows.reshape(n * rows * columns, size * size * c)
-    count = len(patches)
-    groups = max(g for g in range(1, GROUPS + 1) if count % g == 0)
-    grouped = patches.view(groups, count // groups, -1)
-    if x.is_cuda:
-        outer = torch.bmm(grouped.transpose(1, 2), grouped, out_dtype=torch.float32).double().sum(0)
-    else:
-        outer = (patches.T.float() @ patches.float()).double()
-    total = patches.sum(0, dtype=torch.float32).double()
-    # (row, column, channel) → (channel, row, column), padding channels left out
-    order = torch.arange(size * size * c, device=x.device).view(size * size, c).T[:channels].flatten()
-    return PatchMoments(count, total[order], outer[order][:, order])
+class CopiedPatchSums:
+    """The sums over all k×k patches of images that come chunk by chunk; each chunk's patches are written out.
+
+    Parameters
+    ----------
+    channels : int
+        Of the patches; the images added may have more.
+    size : int
+        k.
+    """
+
+    def __init__(self, channels: int, size: int) -> None:
+        self.channels, self.size = channels, size
+        self._sums: PatchMoments | None = None
+
+    def add(self, x: Tensor) -> None:
+        """Add images ``x`` (n, h, w, c), half precision."""
+        n, h, w, c = x.shape
+        rows, columns = h - self.size + 1, w - self.size + 1
+        windows = x.as_strided(
+            (n, rows, columns, self.size, self.size * c), (h * w * c, w * c, c, w * c, 1)
+        )  # the columns and channels of a patch's row lie side by side
+        patches = windows.reshape(n * rows * columns, self.size**2 * c)
+        count = len(patches)
+        groups = max(g for g in range(1, GROUPS + 1) if count % g == 0)
+        grouped = patches.view(groups, count // groups, -1)
+        if x.is_cuda:
+            outer = torch.bmm(grouped.transpose(1, 2), grouped, out_dtype=torch.float32).double().sum(0)
+        else:
+            outer = (patches.T.float() @ patches.float()).double()
+        here = PatchMoments(count, patches.sum(0, dtype=torch.float32).double(), outer)
+        self._sums = here if self._sums is None else self._sums + here
+
+    def moments(self) -> PatchMoments:
+        """Return the sums in the order of ``extract_patches``: channel, row, column."""
+        assert self._sums is not None
+        sums, offsets = self._sums, self.size**2
+        order = torch.arange(len(sums.total), device=sums.total.device).view(offsets, -1).T[: self.channels].flatten()
+        return PatchMoments(sums.count, sums.total[order], sums.outer[order][:, order])
 
 
 def scale_covariance(covariance: Tensor, folded: FoldedScale, size: int) -> Tensor:
     """Return the covariance of scaled patches from that of raw ones, shape (M, M)."""
     scale = folded.scale.double().repeat_interleave(size * size)
     return covariance * scale * scale[:, None]
+
+
+def scale_mean(mean: Tensor, folded: FoldedScale, size: int) -> Tensor:
+    """Return the mean of scaled patches from that of raw ones, shape (M,)."""
+    low, scale = (end.double().repeat_interleave(size * size) for end in (folded.low, folded.scale))
+    return (mean - low) * scale

@@ -152,6 +152,16 @@ def block_scales(
 
 
 @triton.jit
+def normalised(products, block, CHANNELS: tl.constexpr, PIXELS: tl.constexpr):
+    """Return a block's covariance from its sums of products and its scales (2, CHANNELS): scale, mean·scale."""
+    channel = tl.arange(0, CHANNELS)
+    scale = tl.load(block + channel)
+    mean = tl.load(block + CHANNELS + channel)
+    scaled = products * (scale * (1.0 / PIXELS))[:, None] * scale[None, :]
+    return scaled - mean[:, None] * mean[None, :]
+
+
+@triton.jit
 def pool_atoms(
     x,  # (n, h, w, CHANNELS), rectified and centred
     scales,  # (n, block rows, block columns, 2, CHANNELS)
@@ -170,8 +180,9 @@ def pool_atoms(
     BLOCK_W: tl.constexpr,
     STRIDE_H: tl.constexpr,
     STRIDE_W: tl.constexpr,
-    WIDTH: tl.constexpr,
+    FILL: tl.constexpr,
     SLIDES: tl.constexpr,
+    WIDTH: tl.constexpr,
     SIDE: tl.constexpr,
     CHANNELS: tl.constexpr,
     DIAGONAL: tl.constexpr,
@@ -180,8 +191,9 @@ def pool_atoms(
 ):
     """Reduce the normalised block covariances of one image over one atom.
 
-    A step adds a strip of WIDTH columns to the sums of products, and where blocks slide takes the strip away that is
-    BLOCK_W columns behind it, both in one product: rows 0 to SIDE of the tile are the new strip, the rest the old one.
+    The first block of a row is multiplied out, FILL pixels at a time. Where blocks overlap enough (SLIDES) the next one
+    is that with the strips it gains added and those it loses taken away, both in one product: rows 0 to SIDE of the
+    tile are a new strip of WIDTH columns, the rest the old one. Where they do not, every block is multiplied out.
     """
     program = tl.program_id(0)
     image = (program // (atom_rows * atom_columns)).to(tl.int64)
@@ -193,50 +205,37 @@ def pool_atoms(
     x += image * pixels * CHANNELS
     scales += image * block_rows * block_columns * 2 * CHANNELS
     channel = tl.arange(0, CHANNELS)
+    PIXELS: tl.constexpr = BLOCK_H * BLOCK_W
 
-    TILE: tl.constexpr = 2 * SIDE if SLIDES else SIDE
-    k = tl.arange(0, TILE)
-    within = k % SIDE
-    old = k >= SIDE
+    within = tl.arange(0, 2 * SIDE) % SIDE
+    old = tl.arange(0, 2 * SIDE) >= SIDE
     used = within < BLOCK_H * WIDTH
-    offset = (within // WIDTH) * w + within % WIDTH - tl.where(old, BLOCK_W, 0)
+    offset = (within // WIDTH) * w + within % WIDTH + tl.where(old, -BLOCK_W, 0)
     sign = tl.where(old, -1.0, 1.0)
-    STRIPS: tl.constexpr = BLOCK_W // WIDTH  # strips in a block
-    JUMP: tl.constexpr = STRIDE_W // WIDTH if SLIDES else STRIPS  # strips from one block to the next
 
     best = tl.full((CHANNELS, CHANNELS), float("-inf") if MAXIMUM else 0.0, tl.float32)
-    steps = STRIPS + (right - left - 1) * JUMP
     for row in range(top, bottom):
+        filled = right if not SLIDES else left + 1  # blocks up to here are multiplied out
         products = tl.zeros((CHANNELS, CHANNELS), tl.float32)
-        start = row * STRIDE_H * w + left * STRIDE_W
-        for step in range(steps):
-            if SLIDES:
-                corner = start + step * WIDTH
-                here = used & ((step >= STRIPS) | (k < SIDE))
-            else:
-                corner = start + (step // STRIPS) * STRIDE_W + (step % STRIPS) * WIDTH
-                here = used
-            place = (corner + offset)[:, None] * CHANNELS + channel[None, :]
-            tile = tl.load(x + place, mask=here[:, None], other=0.0)
-            if SLIDES:
+        for column in range(left, filled):
+            corner = row * STRIDE_H * w + column * STRIDE_W
+            products = tl.zeros((CHANNELS, CHANNELS), tl.float32)
+            for first in range(0, PIXELS, FILL):
+                pixel = first + tl.arange(0, FILL)
+                place = (corner + (pixel // BLOCK_W) * w + pixel % BLOCK_W)[:, None] * CHANNELS + channel[None, :]
+                tile = tl.load(x + place, mask=(pixel < PIXELS)[:, None], other=0.0)
+                products = tl.dot(tl.trans(tile), tile, products, input_precision=PRECISION)
+            value = normalised(products, scales + (row * block_columns + column) * 2 * CHANNELS, CHANNELS, PIXELS)
+            best = tl.maximum(best, value) if MAXIMUM else best + value
+        for column in range(filled, right):
+            corner = row * STRIDE_H * w + (column - 1) * STRIDE_W + BLOCK_W
+            for strip in range(0, STRIDE_W, WIDTH):
+                place = (corner + strip + offset)[:, None] * CHANNELS + channel[None, :]
+                tile = tl.load(x + place, mask=used[:, None], other=0.0)
                 signed = (tile * sign[:, None]).to(tile.dtype)
                 products = tl.dot(tl.trans(signed), tile, products, input_precision=PRECISION)
-            else:
-                products = tl.dot(tl.trans(tile), tile, products, input_precision=PRECISION)
-            done = step + 1 - STRIPS
-            if (done >= 0) & (done % JUMP == 0):
-                block = scales + (row * block_columns + left + done // JUMP) * 2 * CHANNELS
-                scale_i = tl.load(block + channel)[:, None] * (1.0 / (BLOCK_H * BLOCK_W))
-                scale_j = tl.load(block + channel)[None, :]
-                mean_i = tl.load(block + CHANNELS + channel)[:, None]
-                mean_j = tl.load(block + CHANNELS + channel)[None, :]
-                value = products * scale_i * scale_j - mean_i * mean_j
-                if MAXIMUM:
-                    best = tl.maximum(best, value)
-                else:
-                    best += value
-                if not SLIDES:
-                    products = tl.zeros((CHANNELS, CHANNELS), tl.float32)
+            value = normalised(products, scales + (row * block_columns + column) * 2 * CHANNELS, CHANNELS, PIXELS)
+            best = tl.maximum(best, value) if MAXIMUM else best + value
     if not MAXIMUM:
         best *= 1.0 / ((bottom - top) * (right - left))
 

@@ -2,8 +2,9 @@
 
 "The only data preprocessing was min-max normalisation applied to the input of each convolutional layer." The paper
 does not say over what the extremes are taken. ``"global"`` takes one pair for the whole input, so channels keep their
-relative strength; ``"channel"`` takes one pair per channel. From the second layer on the image, scaled by itself as the
-first layer's input, is scaled a second time together with the maps.
+relative strength; ``"channel"`` takes one pair per channel; ``"source"`` takes one pair for the maps and one for the
+image, so that neither drowns the other. From the second layer on the image, scaled by itself as the first layer's
+input, is scaled a second time, with the maps or beside them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Scope = Literal["global", "channel"]
+Scope = Literal["global", "source", "channel"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ValueRange:
     Attributes
     ----------
     low, high : Tensor, shape (channels,)
-        With the ``global`` scope every channel holds the same pair.
+        With the ``global`` scope every channel holds the same pair, with ``source`` those of one source do.
     """
 
     low: Tensor
@@ -40,10 +41,14 @@ class ValueRange:
         """Return the range of both sets of images: ranges stream, chunk by chunk."""
         return ValueRange(torch.minimum(self.low, other.low), torch.maximum(self.high, other.high))
 
-    def with_scope(self, scope: Scope) -> ValueRange:
-        """Return the range each channel is scaled by: its own, or everyone's."""
+    def with_scope(self, scope: Scope, maps: int = 0) -> ValueRange:
+        """Return the range each channel is scaled by: its own, its source's or everyone's; maps are the first ones."""
         if scope == "channel":
             return self
+        if scope == "source" and maps:
+            parts = [ValueRange(self.low[part], self.high[part]) for part in (slice(maps), slice(maps, None))]
+            of_maps, of_image = (part.with_scope("global") for part in parts)
+            return ValueRange(torch.cat([of_maps.low, of_image.low]), torch.cat([of_maps.high, of_image.high]))
         return ValueRange(self.low.min().expand_as(self.low), self.high.max().expand_as(self.high))
 
 

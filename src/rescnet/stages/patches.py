@@ -60,7 +60,11 @@ class PatchMoments:
     def __add__(self, other: PatchMoments) -> PatchMoments:
         return PatchMoments(self.count + other.count, self.total + other.total, self.outer + other.outer)
 
+    def mean(self) -> Tensor:
+        """Return the mean patch, shape (M,)."""
+        return self.total / self.count
+
     def covariance(self) -> Tensor:
         """Return the covariance about the mean patch, P̄ P̄ᵀ / count in the paper's symbols, shape (M, M)."""
-        mean = self.total / self.count
+        mean = self.mean()
         return self.outer / self.count - mean[:, None] * mean

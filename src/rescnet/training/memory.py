@@ -20,7 +20,7 @@ from ..stages.half_products import padded_size
 from ..workspace import LARGEST_WORKSPACE, workspace_per_image
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-LIBRARIES = {"cpu": 48 * 2**20, "cuda": 256 * 2**20}  # what BLAS, the convolution and the allocator take for themselves
+LIBRARIES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20}  # what BLAS, the convolution and the allocator take for themselves
 AUTO_SHARE = 0.6
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
-from ..kernels.half_layer import scale_covariance, scaled_patch_moments
+from ..kernels import patch_sums_for
+from ..kernels.half_layer import raw_input, scale_covariance, scale_mean
 from ..network import Network
 from ..stages.images import ValueRange
 from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
@@ -46,7 +49,7 @@ class LayerPatches:
     ) -> None:
         self._network, self._input_range, self._maps, self._image_tensor = network, input_range, maps, images
         self._chunk, self._generator = chunk, generator
-        self._covariance: Tensor | None = None
+        self._mean_and_covariance: tuple[Tensor, Tensor] | None = None
         self._folds = network.half and network.config.centring == "mean-patch"
         self.labels = labels.cpu()
         self.images, self.size = len(images), size
@@ -54,16 +57,24 @@ class LayerPatches:
         self.rows, self.columns = images.shape[2] - size + 1, images.shape[3] - size + 1
 
     def covariance(self) -> Tensor:
-        """Return the patch covariance, float64, shape (M, M): exact over all patches, or of a sample; computed once."""
-        if self._covariance is None:
+        """Return the patch covariance, float64, shape (M, M): exact over all patches, or of a sample."""
+        return self._moments()[1]
+
+    def mean(self) -> Tensor:
+        """Return the mean patch, float64, shape (M,), of the same patches."""
+        return self._moments()[0]
+
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        """Return mean and covariance, computed once."""
+        if self._mean_and_covariance is None:
             samples = self._network.config.patch_samples
             moments = self._sampled_moments(samples) if samples else self._exact_moments()
-            covariance = moments.covariance()
+            mean, covariance = moments.mean(), moments.covariance()
             if self._folds and not samples:
                 folded = self._network.folded_scale(self._input_range, self._maps)
-                covariance = scale_covariance(covariance, folded, self.size)
-            self._covariance = covariance
-        return self._covariance
+                mean, covariance = scale_mean(mean, folded, self.size), scale_covariance(covariance, folded, self.size)
+            self._mean_and_covariance = mean, covariance
+        return self._mean_and_covariance
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return the named patches, float64, shape (samples, M)."""
@@ -75,19 +86,28 @@ class LayerPatches:
         return self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
 
     def _exact_moments(self) -> PatchMoments:
+        if self._folds:
+            return self._raw_moments()
         total: PatchMoments | None = None
-        for start in range(0, self.images, self._chunk):
-            part = slice(start, start + self._chunk)
-            maps = None if self._maps is None else self._maps[part]
-            if self._folds:
-                images = self._network.scaled_images(self._input_range, self._image_tensor[part]).half()
-                moments = scaled_patch_moments(maps, images, self.size)
-            else:
-                inputs = self._network.layer_input(self._input_range, maps, self._image_tensor[part])
-                moments = PatchMoments.of(self._centred(extract_patches(inputs, self.size)))
+        for maps, images in self._chunks():
+            inputs = self._network.layer_input(self._input_range, maps, images)
+            moments = PatchMoments.of(self._centred(extract_patches(inputs, self.size)))
             total = moments if total is None else total + moments
         assert total is not None
         return total
+
+    def _raw_moments(self) -> PatchMoments:
+        """Return the sums over patches that are not scaled yet, in half precision."""
+        images = self._image_tensor
+        sums = patch_sums_for(images.device, self.channels, (images.shape[2], images.shape[3]), self.size)
+        for maps, images in self._chunks():
+            sums.add(raw_input(maps, self._network.scaled_images(self._input_range, images).half()))
+        return sums.moments()
+
+    def _chunks(self) -> Iterator[tuple[Tensor | None, Tensor]]:
+        for start in range(0, self.images, self._chunk):
+            part = slice(start, start + self._chunk)
+            yield None if self._maps is None else self._maps[part], self._image_tensor[part]
 
     def _sampled_moments(self, samples: int) -> PatchMoments:
         total: PatchMoments | None = None

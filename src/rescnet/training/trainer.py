@@ -212,7 +212,7 @@ class Trainer:
         maps_range = self._range_of(split.maps)
         low, high = (min_max_scale(end[None], layers[0].input_range)[0] for end in (image_range.low, image_range.high))
         joined = ValueRange(torch.cat([maps_range.low, low]), torch.cat([maps_range.high, high]))
-        return joined.with_scope(self.config.scaling)
+        return joined.with_scope(self.config.scaling, maps=len(maps_range.low))
 
     def _learn_filters(self, number: int, input_range: ValueRange) -> tuple[Tensor, Tensor]:
         """Learn the filters of a layer from its input's patches (stages 2 and 3)."""

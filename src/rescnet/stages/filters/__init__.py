@@ -1,6 +1,6 @@
 """Stage 3: filter banks, each one file and one registered function (section 2.3.1, appendix A.3)."""
 
-from .interface import BankOptions, Bias, FilterBank, Filters, NotEnoughFiltersError, PatchSource
+from .interface import BankOptions, Bias, FilterBank, Filters, NotEnoughFiltersError, PatchSource, PCABias
 from .mixed import learn_filters, parse_mixture
 from .registry import bank_names, find_bank, register_bank
 
@@ -10,6 +10,7 @@ __all__ = [
     "FilterBank",
     "Filters",
     "NotEnoughFiltersError",
+    "PCABias",
     "PatchSource",
     "bank_names",
     "find_bank",

@@ -9,7 +9,8 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
-Bias = Literal["lda", "midpoint", "none"]
+Bias = Literal["lda", "midpoint", "mean", "none"]
+PCABias = Literal["none", "mean"]
 
 
 class NotEnoughFiltersError(ValueError):
@@ -31,10 +32,13 @@ class BankOptions:
         than a draw has patches (34): there it decides the filter.
     most_draws : int
         Draws after which the search is given up.
-    bias : {"lda", "midpoint", "none"}
+    bias : {"lda", "midpoint", "mean", "none"}
         What a stacked-LDA filter adds: the discriminant's constant, as appendix A.3 has it; the same without the log
-        prior odds of 2 against 32; or nothing. With the whole constant most patches fall below zero and ReLU leaves a
-        sparse map; without it about half do.
+        prior odds of 2 against 32; minus its response to the mean patch; or nothing. With the whole constant most
+        patches fall below zero and ReLU leaves a sparse map; without the prior odds, or with the mean, about half do.
+    pca_bias : {"none", "mean"}
+        What a PCA filter adds: nothing, or minus its response to the mean patch, so that patches are centred when they
+        are filtered as they are when the filters are learnt.
     """
 
     positives: int = 2
@@ -43,6 +47,7 @@ class BankOptions:
     draw_ridge: float = 0.01
     most_draws: int = 100_000
     bias: Bias = "lda"
+    pca_bias: PCABias = "none"
 
 
 class PatchSource(Protocol):
@@ -67,6 +72,10 @@ class PatchSource(Protocol):
 
     def covariance(self) -> Tensor:
         """Return the patch covariance, float64, shape (M, M)."""
+        ...
+
+    def mean(self) -> Tensor:
+        """Return the mean patch, float64, shape (M,)."""
         ...
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:

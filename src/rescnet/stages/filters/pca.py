@@ -11,7 +11,7 @@ from .registry import register_bank
 
 @register_bank("pca")
 def pca_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
-    """Return the ``count`` principal components of the patches; no bias."""
+    """Return the ``count`` principal components of the patches."""
     covariance = source.covariance()
     if count > len(covariance):
         raise NotEnoughFiltersError(
@@ -19,7 +19,9 @@ def pca_filters(source: PatchSource, count: int, generator: torch.Generator, opt
             f"{len(covariance)}, or take larger filters."
         )
     vectors = torch.linalg.eigh(covariance).eigenvectors  # ascending order, as columns
-    return Filters(_fix_signs(vectors.flip(1)[:, :count].T.contiguous()), covariance.new_zeros(count))
+    filters = _fix_signs(vectors.flip(1)[:, :count].T.contiguous())
+    bias = -filters @ source.mean() if options.pca_bias == "mean" else covariance.new_zeros(count)
+    return Filters(filters, bias)
 
 
 def _fix_signs(filters: Tensor) -> Tensor:

@@ -51,6 +51,8 @@ def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Genera
         constants = torch.zeros_like(constants)
     elif options.bias == "midpoint":
         constants = constants - log(options.positives / options.negatives)
+    elif options.bias == "mean":
+        constants = -chosen @ source.mean().to(chosen.device)
     return Filters(chosen, constants).unit_norm()
 
 

@@ -1,0 +1,96 @@
+"""Sums over all 3×3 patches without writing a patch: the patch covariance from shifted products (stage 2).
+
+The product of offsets a and b of a patch, summed over all patches, is a sum over pixels of x(q) x(q + δ)ᵀ with
+δ = b - a. Offsets with the same δ share it but for the border: patches lie inside the image, so offset a sees all rows
+but the first a and the last 2 - a. So the image is divided into 5×5 zones (two rows, the middle, two rows; columns
+likewise), the products are summed zone by zone for the 15 shifts δ of which the others are transposes, and the sum for
+a pair of offsets is that over the 3×3 zones its pixels lie in. A channel of ones gives the sums of x besides.
+
+Counted for CIFAR-10's residual layers (56 channels, padded to 64 in registers, 50,000 images): 6.3 TFLOP on tensor
+cores, where the patches' own product has 23 and writes 45 GB of patches first.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from ..stages.patches import PatchMoments
+from .patch_sums_triton import zone_products
+
+SIZE = 3  # of a patch, in pixels
+REACH = SIZE - 1
+ZONES = 2 * REACH + 1  # along an axis
+TILE = 64  # channels a program multiplies
+LAUNCH = {"STEP": 64, "num_warps": 8, "num_stages": 2}
+ITEMS = 256  # programs the pixels are shared out to, about
+
+
+class PatchSums:
+    """The sums over all 3×3 patches of images that come chunk by chunk.
+
+    Parameters
+    ----------
+    channels : int
+        Of the patches; channel ``channels`` of the images added must hold ones.
+    """
+
+    def __init__(self, channels: int) -> None:
+        self.channels = channels
+        self.count = 0
+        self._zones: Tensor | None = None  # (5, 5, 3, 5, padded, padded): zone, shift, channel, channel
+
+    def add(self, x: Tensor) -> None:
+        """Add images ``x`` (n, h, w, c), half precision; c is a multiple of 8 and greater than ``channels``."""
+        n, h, w, c = x.shape
+        work, zone = (table.to(x.device, non_blocking=True) for table in _share_out(n, h, w))
+        padded = -(-c // TILE) * TILE
+        partial = torch.empty(len(work), REACH + 1, ZONES, padded, padded, device=x.device)
+        grid = len(work), REACH + 1, (padded // TILE) ** 2
+        zone_products[grid](x, work, partial, h, w, CHANNELS=c, TILE=TILE, PADDED=padded, **LAUNCH)
+        if self._zones is None:
+            self._zones = partial.new_zeros(ZONES**2, *partial.shape[1:], dtype=torch.float64)
+        self._zones.index_add_(0, zone, partial.double())
+        self.count += n * (h - REACH) * (w - REACH)
+
+    def moments(self) -> PatchMoments:
+        """Return the sums in the order of ``extract_patches``: channel, row, column."""
+        assert self._zones is not None
+        ones, used = self.channels, self.channels + 1
+        zones = self._zones.view(ZONES, ZONES, *self._zones.shape[1:])[..., :used, :used]
+        # Offset a sees the zones a to a + 2 of each axis: (3, 3, 3, 5, c, c), offset and shift.
+        seen = zones.unfold(0, SIZE, 1).unfold(1, SIZE, 1).sum((-2, -1))
+        offset = torch.arange(SIZE**2, device=zones.device)
+        row, column = offset // SIZE, offset % SIZE
+        down, right = row - row[:, None], column - column[:, None]  # (9, 9), δ from the first offset to the second
+        back = (down < 0) | ((down == 0) & (right < 0))  # the transpose of the pair the other way round
+        first = torch.where(back, offset, offset[:, None])
+        products = seen[first // SIZE, first % SIZE, down.abs(), torch.where(back, -right, right) + REACH]
+        products = torch.where(back[..., None, None], products.mT, products)  # (9, 9, c, c)
+        size = SIZE**2 * self.channels
+        outer = products[..., :ones, :ones].permute(2, 0, 3, 1).reshape(size, size)
+        # The sum at an offset is its product with the ones at the same offset.
+        total = products.diagonal(dim1=0, dim2=1)[:ones, ones].flatten()
+        return PatchMoments(self.count, total, outer)
+
+
+@cache
+def _share_out(n: int, h: int, w: int) -> tuple[Tensor, Tensor]:
+    """Divide the pixels of each zone among programs: the kernel's ``work`` (items, 6), and each item's zone."""
+    work, zones = [], []
+    share = max(LAUNCH["STEP"], -(-n * h * w // ITEMS))
+    for index, (top, rows) in enumerate(_zones(h)):
+        for further, (left, columns) in enumerate(_zones(w)):
+            pixels = n * rows * columns
+            for first in range(0, pixels, share):
+                work.append((top, rows, left, columns, first, min(first + share, pixels)))
+                zones.append(index * ZONES + further)
+    return torch.tensor(work, dtype=torch.int32), torch.tensor(zones)
+
+
+def _zones(length: int) -> list[tuple[int, int]]:
+    """Return start and length of the zones along an axis: single border lines, and the middle."""
+    ends = [(line, 1) for line in range(REACH)]
+    return [*ends, (REACH, length - 2 * REACH), *((length - REACH + line, 1) for line in range(REACH))]

@@ -1,0 +1,56 @@
+"""Sums over patches from shifted products against the patches themselves, in float64 on fresh random input."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+pytest.importorskip("triton", reason="Triton is not installed: pip install triton")
+
+from rescnet.kernels import patch_sums_for, sums_in_place
+from rescnet.kernels.half_layer import CopiedPatchSums, raw_input
+from rescnet.kernels.patch_sums import PatchSums
+from rescnet.stages.patches import PatchMoments, extract_patches
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+BATCH = 300 if DEVICE == "cuda" else 1
+
+
+def random_inputs(channels, size):
+    generator = torch.Generator().manual_seed(torch.seed() % 2**31)
+    x = torch.randn(2 * BATCH + 1, channels, *size, generator=generator) + torch.randn(1, channels, 1, 1)
+    return (x * torch.rand(1, channels, 1, 1, generator=generator)).half().to(DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size"),
+    [(53, (32, 32)), (61, (28, 28)), (43, (64, 64)), (20, (5, 9)), (70, (5, 5))],
+    ids=["cifar", "mnist", "tiny-imagenet", "smallest", "more channels than a tile"],
+)
+def test_shifted_products_equal_the_sums_over_patches(channels, size):
+    x = random_inputs(channels, size if DEVICE == "cuda" else (min(size[0], 7), min(size[1], 6)))
+    exact = PatchMoments.of(extract_patches(x.double(), 3))
+    sums = PatchSums(channels)
+    for part in (x[:BATCH], x[BATCH:]):  # chunks of different length
+        sums.add(raw_input(part[:, :-3], part[:, -3:]))
+    found = sums.moments()
+    assert found.count == exact.count
+    for name in ("total", "outer"):
+        a, b = getattr(found, name), getattr(exact, name)
+        assert float((a - b).norm() / b.norm()) < 1e-5, name
+        worst = (a - b).abs().max() / b.abs().max()
+        assert float(worst) < 1e-5, f"{name}: one entry is off, the others hide it"
+
+
+def test_what_the_kernel_cannot_take_is_copied():
+    assert sums_in_place(16, (5, 5), 3)
+    assert not sums_in_place(53, (4, 9), 3)  # zones would overlap
+    assert not sums_in_place(53, (32, 32), 5)
+    assert not sums_in_place(3, (32, 32), 3)
+    assert isinstance(patch_sums_for(torch.device("cpu"), 53, (32, 32), 3), CopiedPatchSums)
+    assert isinstance(patch_sums_for(torch.device("cuda"), 1, (28, 28), 13), CopiedPatchSums)
+    assert isinstance(patch_sums_for(torch.device("cuda"), 53, (32, 32), 3), PatchSums)
