@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .stages.discriminant import Prior, Shrinkage
 from .stages.filters import BankOptions, Bias, PCABias, parse_mixture
+from .stages.half_products import GramProducts
 from .stages.images import Scope
 from .stages.patches import Centring
 from .stages.pyramid import Cell, Cells, Reduction, pyramid_cells
@@ -168,6 +169,9 @@ class ComputeOptions:
         "auto",
         "exact: all in dtype; balanced: maps and features in float16, sums in float32; fast: the factorisation's "
         "products too; auto: exact on a CPU, balanced on a GPU",
+    )
+    gram: GramProducts = option(
+        "auto", "what features are multiplied in, summed in float32; auto: half where they are, else dtype"
     )
     memory: str = option("auto", "bytes training may use, as 500MB or 16GB; auto: 60 % of the device's memory")
 

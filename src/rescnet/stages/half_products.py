@@ -6,9 +6,12 @@ four times slower. Weights and targets that must not lose digits are split into 
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor
 
+GramProducts = Literal["auto", "half", "tf32", "float32"]
 ALIGNMENT = 64
 PANEL = 4096  # columns of the Gram matrix at a time: panels skip most of the upper triangle
 
@@ -42,6 +45,16 @@ def add_gram_(gram: Tensor, x: Tensor) -> None:
     for start in range(0, x.shape[1], PANEL):
         panel = slice(start, min(start + PANEL, x.shape[1]))
         add_product_(gram[start:, panel], x[:, start:].T, x[:, panel])
+
+
+def add_single_gram_(gram: Tensor, x: Tensor, tf32: bool) -> None:
+    """Add ``xᵀx`` to ``gram`` (D, D); ``x`` is (n, D), of the same type. A GPU may round factors of float32 to TF32."""
+    setting = torch.backends.cuda.matmul
+    before, setting.allow_tf32 = setting.allow_tf32, tf32
+    try:
+        gram.addmm_(x.T, x)
+    finally:
+        setting.allow_tf32 = before
 
 
 def split(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .half_products import accurate_product, add_gram_
+from .half_products import GramProducts, accurate_product, add_gram_, add_single_gram_
 
 
 @dataclass
@@ -35,6 +35,8 @@ class Moments:
         Σ z.
     cross : Tensor, shape (K, D)
         Σ z (f - shift)ᵀ.
+    products : {"auto", "half", "tf32", "float32"}
+        What the Gram matrix is multiplied in; auto: the features' own type.
     """
 
     shift: Tensor
@@ -43,9 +45,10 @@ class Moments:
     gram: Tensor
     target_total: Tensor
     cross: Tensor
+    products: GramProducts = "auto"
 
     @staticmethod
-    def zeros(shift: Tensor, targets: int) -> Moments:
+    def zeros(shift: Tensor, targets: int, products: GramProducts = "auto") -> Moments:
         """Return empty sums for features like ``shift`` (D,) and ``targets`` target columns."""
         size = len(shift)
         return Moments(
@@ -55,6 +58,7 @@ class Moments:
             gram=shift.new_zeros(size, size),
             target_total=shift.new_zeros(targets),
             cross=shift.new_zeros(targets, size),
+            products=products,
         )
 
     def add(self, features: Tensor, targets: Tensor) -> None:
@@ -63,12 +67,14 @@ class Moments:
         self.count += len(features)
         self.total += shifted.sum(0, dtype=self.total.dtype)
         self.target_total += targets.sum(0)
-        if features.dtype == self.gram.dtype:
-            self.gram.addmm_(shifted.T, shifted)
+        if features.dtype == self.cross.dtype:
             self.cross.addmm_(targets.T, shifted)
         else:
-            add_gram_(self.gram, shifted)
             self.cross += accurate_product(shifted.T, targets).T
+        if self.products == "half" or (self.products == "auto" and features.dtype == torch.float16):
+            add_gram_(self.gram, shifted.half())
+        else:
+            add_single_gram_(self.gram, shifted.to(self.gram.dtype), tf32=self.products == "tf32")
 
     @property
     def mean_offset(self) -> Tensor:

@@ -14,6 +14,8 @@ def choose_precision(compute: ComputeOptions, device: torch.device) -> str:
             raise ValueError(
                 f"precision {compute.precision!r} keeps features in float16: choose dtype float32 with it."
             )
+        if compute.gram != "auto":
+            raise ValueError(f"gram {compute.gram!r} is less than dtype float64: choose gram auto, or dtype float32.")
         return "exact"
     if compute.precision == "auto":
         return "balanced" if device.type == "cuda" else "exact"

@@ -101,7 +101,7 @@ class Trainer:
         test: LabelledImages | None,
         compute: ComputeOptions,
     ) -> None:
-        self.config = config
+        self.config, self.compute = config, compute
         self.device = choose_device(compute.device)
         self.dtype = {"float32": torch.float32, "float64": torch.float64}[compute.dtype]
         checked = as_images(images)
@@ -248,7 +248,7 @@ class Trainer:
         def add(features: Tensor, targets: Tensor) -> None:
             if not sums:
                 shift = features.mean(0, dtype=self.dtype).to(features.dtype).to(self.dtype)
-                sums.extend(Moments.zeros(shift, targets.shape[1]) for _ in range(2 if own else 1))
+                sums.extend(Moments.zeros(shift, targets.shape[1], self.compute.gram) for _ in range(2 if own else 1))
             if own:
                 positive = targets[:, : self.network.classes].any(1)
                 sums[0].add(features[positive], targets[positive])
