@@ -2,8 +2,10 @@
 
     python benchmarks/explore.py cifar10 variants.json --out results/explore-NAME.json --seconds 500
 
-``variants.json`` is a list of objects: NetworkConfig options, with "name", and "start" if not the dataset's own preset.
-5,000 training images are held out; the test set is followed too, and no choice may be made by it.
+``variants.json`` is a list of rounds, each a list of objects: NetworkConfig options, with "name", and "start" if not
+the dataset's own preset. From the second round on variants change the best one so far: that of the highest held-out
+accuracy, averaged over its last five layers. 5,000 training images are held out; the test set is followed too, and
+decides nothing.
 """
 
 from __future__ import annotations
@@ -16,13 +18,17 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import torch
 
-from rescnet import ComputeOptions, make_config
+from rescnet import ComputeOptions, History, make_config
 from rescnet.data import load
 from rescnet.holdout import hold_out
 from rescnet.training.trainer import Trainer
+
+DEPTHS = 1, 5, 10, 20, 40, 60, 100, 150, 200, 300
 
 
 def commit() -> str:
@@ -35,6 +41,80 @@ def commit() -> str:
         return "unknown"
 
 
+def settled(history: History) -> float:
+    """Return the held-out accuracy a run came to: the mean of its last five layers."""
+    return fmean(record.validation_accuracy or 0.0 for record in history.records[-5:])
+
+
+class Explorer:
+    """Trains variants on the same images and writes down how each went."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.arguments = arguments
+        self.started = time.time()
+        data = load(arguments.dataset)
+        images, labels = data.train.images[: arguments.limit], data.train.labels[: arguments.limit]
+        kept, held = hold_out(labels, min(0.5, arguments.held_out / len(labels)), seed=0)
+        self.training = images[kept], labels[kept]
+        self.held_out = images[held], labels[held]
+        self.test = data.test.images[: arguments.limit], data.test.labels[: arguments.limit]
+        self.runs: list[dict[str, Any]] = []
+        self.table: list[str] = []
+
+    def seconds(self) -> float:
+        """Return the seconds since the start."""
+        return time.time() - self.started
+
+    def in_time(self) -> bool:
+        """Return whether there is time left."""
+        return self.seconds() < self.arguments.seconds
+
+    def run(self, name: str, start: str, options: dict[str, Any]) -> float:
+        """Train one variant and return the accuracy it came to."""
+        config = make_config(start, **options)
+        compute = ComputeOptions(precision=self.arguments.precision)
+        trainer = Trainer(*self.training, config, self.held_out, self.test, compute)
+        try:
+            while not trainer.finished() and self.in_time():
+                record = trainer.add_layer()
+                if record.layer % 20 == 0 or record.layer == 1:
+                    print(
+                        f"{self.seconds():6.1f}s {name:40s} layer {record.layer:4d} "
+                        f"train {100 * record.train_accuracy:.2f} held out {100 * record.validation_accuracy:.2f} "
+                        f"positive {record.positive_share:.2f} {record.total_seconds:.3f} s ridge {record.ridge:g}",
+                        flush=True,
+                    )
+        except (ArithmeticError, RuntimeError) as error:
+            print(name, "FAILED", error, flush=True)
+        history = trainer.history
+        if not len(history):
+            return 0.0
+        reached = settled(history)
+        at = " ".join(f"{n}:{100 * history[n - 1].validation_accuracy:.2f}" for n in DEPTHS if n <= len(history))
+        self.table.append(
+            f"{name:40s} {len(history):4d} layers, held out {100 * reached:.2f} at the end ({at}), "
+            f"train {100 * history[-1].train_accuracy:.2f}, {sum(r.total_seconds for r in history):.0f} s"
+        )
+        self.runs.append(
+            {
+                "name": name,
+                "dataset": self.arguments.dataset,
+                "config": config.to_dict(),
+                "precision": trainer.precision,
+                "commit": self.arguments.commit or commit(),
+                "command": "python " + " ".join(sys.argv),
+                "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor(),
+                "versions": {"python": platform.python_version(), "torch": torch.__version__},
+                "seed": config.seed,
+                "training_images": len(self.training[0]),
+                "stopped": history.stopped or "time was up",
+                "history": [asdict(record) for record in history],
+            }
+        )
+        self.arguments.out.write_text(json.dumps(self.runs))
+        return reached
+
+
 def main() -> None:
     """Run the variants within the time allowed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -43,68 +123,28 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=500)
     parser.add_argument("--limit", type=int, default=None, help="training images used, for a trial")
+    parser.add_argument("--layers", type=int, default=None, help="layers of every variant, for a trial")
     parser.add_argument("--held-out", type=int, default=5000)
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--commit", default=None)
     arguments = parser.parse_args()
-    started = time.time()
-    data = load(arguments.dataset)
-    images, labels = data.train.images[: arguments.limit], data.train.labels[: arguments.limit]
-    kept, held = hold_out(labels, min(0.5, arguments.held_out / len(labels)), seed=0)
-    test = (data.test.images[: arguments.limit], data.test.labels[: arguments.limit])
-    runs, table = [], []
-    for variant in json.loads(arguments.variants.read_text()):
-        options = dict(variant)
-        name, start = options.pop("name"), options.pop("start", arguments.dataset)
-        config = make_config(start, **options)
-        device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor()
-        compute = ComputeOptions(precision=arguments.precision)
-        try:
-            trainer = Trainer(images[kept], labels[kept], config, (images[held], labels[held]), test, compute)
-            while not trainer.finished() and time.time() - started < arguments.seconds:
-                record = trainer.add_layer()
-                if record.layer % 20 == 0 or record.layer == 1:
-                    print(
-                        f"{time.time() - started:6.1f}s {name:40s} layer {record.layer:4d} "
-                        f"train {100 * record.train_accuracy:.2f} val {100 * record.validation_accuracy:.2f} "
-                        f"test {100 * record.test_accuracy:.2f} positive {record.positive_share:.2f} "
-                        f"{record.total_seconds:.3f} s ridge {record.ridge:g}",
-                        flush=True,
-                    )
-        except (ArithmeticError, RuntimeError) as error:
-            print(name, "FAILED", error, flush=True)
-            if not trainer.history.records:
-                continue
-        history = trainer.history
-        best = history[history.best_layer() - 1]
-        table.append(
-            f"{name:40s} {len(history):4d} layers  best val {100 * best.validation_accuracy:.2f} at {best.layer:4d} "
-            f"test there {100 * best.test_accuracy:.2f}  last val {100 * history[-1].validation_accuracy:.2f} "
-            f"test {100 * history[-1].test_accuracy:.2f} train {100 * history[-1].train_accuracy:.2f}  "
-            f"{sum(r.total_seconds for r in history):.0f} s"
-        )
-        runs.append(
-            {
-                "name": name,
-                "dataset": arguments.dataset,
-                "config": config.to_dict(),
-                "precision": trainer.precision,
-                "commit": arguments.commit or commit(),
-                "command": " ".join(sys.argv),
-                "device": device,
-                "versions": {"python": platform.python_version(), "torch": torch.__version__},
-                "seed": config.seed,
-                "stopped": history.stopped,
-                "history": [asdict(record) for record in history],
-            }
-        )
-        arguments.out.write_text(json.dumps(runs))
-        del trainer
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        if time.time() - started > arguments.seconds:
-            break
-    print("\n".join(table), flush=True)
+    explorer = Explorer(arguments)
+    chosen: dict[str, Any] = {}
+    for variants in json.loads(arguments.variants.read_text()):
+        best, winner = 0.0, chosen
+        for variant in variants:
+            options = chosen | variant | ({"layers": arguments.layers} if arguments.layers else {})
+            name, start = options.pop("name"), options.pop("start", arguments.dataset)
+            if not explorer.in_time():
+                break
+            reached = explorer.run(name, start, options)
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            if reached > best:
+                best, winner = reached, {key: value for key, value in (chosen | variant).items() if key != "name"}
+        chosen = winner
+        explorer.table.append(f"chosen: {chosen}")
+    print("\n".join(explorer.table), flush=True)
 
 
 if __name__ == "__main__":
