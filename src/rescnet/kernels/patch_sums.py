@@ -24,7 +24,7 @@ SIZE = 3  # of a patch, in pixels
 REACH = SIZE - 1
 ZONES = 2 * REACH + 1  # along an axis
 TILE = 64  # channels a program multiplies
-LAUNCH = {"STEP": 64, "num_warps": 8, "num_stages": 2}
+LAUNCH = {"STEP": 32, "num_warps": 4, "num_stages": 3}
 ITEMS = 256  # programs the pixels are shared out to, about
 
 

@@ -24,8 +24,8 @@ from ..stages.pyramid import Cell, Reduction
 from ..stages.second_order import FLAT, BlockGrid, ZScore, count_pairs
 from .pooling_triton import block_scales, centre_maps, pool_atoms, row_sums
 
-LAUNCH = {"num_warps": 4, "num_stages": 3}
-MOST_PIXELS = 64  # multiplied at a time
+LAUNCH = {"num_warps": 4, "num_stages": 2}
+MOST_PIXELS = 32  # multiplied at a time
 MOST_CHANNELS = 128  # d×d sums of products must fit the registers of one program
 
 
