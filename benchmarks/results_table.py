@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-from tables import bench  # its charts are in the package, which need not be installed
+from tables import bench, side_by_side  # its charts are in the package, which need not be installed
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,9 +65,10 @@ def main() -> int:
         (ROOT / "docs/performance.md", "layer-times", layer_times()),
         (ROOT / "docs/performance.md", "bench", bench.stages()),
         (ROOT / "docs/performance.md", "heads", bench.heads()),
+        (ROOT / "docs/performance.md", "side-by-side", side_by_side.table()),
     ]
     stale = 0
-    for file, text in bench.pictures().items():
+    for file, text in (bench.pictures() | side_by_side.pictures()).items():
         stale += not file.exists() or file.read_text() != text
         if "--check" not in sys.argv:
             file.write_text(text)
