@@ -11,7 +11,12 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-from tables import bench, side_by_side  # its charts are in the package, which need not be installed
+from tables import (  # its charts are in the package, which need not be installed
+    ablations,
+    bench,
+    reproduction,
+    side_by_side,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -66,9 +71,12 @@ def main() -> int:
         (ROOT / "docs/performance.md", "bench", bench.stages()),
         (ROOT / "docs/performance.md", "heads", bench.heads()),
         (ROOT / "docs/performance.md", "side-by-side", side_by_side.table()),
+        (ROOT / "docs/reproduction.md", "table2-others", reproduction.both_halves()),
+        (ROOT / "docs/ablations.md", "ablations", ablations.tables()),
+        *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.plan_names()),
     ]
     stale = 0
-    for file, text in (bench.pictures() | side_by_side.pictures()).items():
+    for file, text in (bench.pictures() | side_by_side.pictures() | reproduction.pictures()).items():
         stale += not file.exists() or file.read_text() != text
         if "--check" not in sys.argv:
             file.write_text(text)

@@ -16,6 +16,7 @@ from .export import export
 from .info import info
 from .predict import predict
 from .report import report
+from .reproduce import reproduce
 from .train import train
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -76,7 +77,7 @@ def rescnet(
     """Deep image classifiers trained without back-propagation."""
 
 
-for command in (train, evaluate, predict, info, report, export, datasets, bench):
+for command in (train, evaluate, predict, info, report, export, datasets, bench, reproduce):
     app.command()(command)
 
 
