@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,6 +107,19 @@ def train_neighbour(
     heard : callable, optional
         Hears of every epoch.
     """
+    with _chosen_convolutions():
+        return _train(make, training, others, classes, recipe, deadline, heard)
+
+
+def _train(
+    make: Callable[[tuple[int, int, int], int], nn.Module],
+    training: DeviceImages,
+    others: dict[str, DeviceImages],
+    classes: int,
+    recipe: Recipe,
+    deadline: float | None,
+    heard: Callable[[dict[str, Any]], None] | None,
+) -> list[dict[str, Any]]:
     device = training.images.device
     torch.manual_seed(recipe.seed)
     shape = (training.images.shape[1], training.images.shape[2], training.images.shape[3])
@@ -190,6 +204,17 @@ def _warm_up(network: nn.Module, training: DeviceImages, recipe: Recipe, device:
     for _ in range(WARM_UP_STEPS if device.type == "cuda" else 1):
         which = torch.randint(len(training), (min(recipe.batch, len(training)),), device=device)
         _step(network, optimiser, *training.batch(which, recipe.flips))
+
+
+@contextmanager
+def _chosen_convolutions() -> Iterator[None]:
+    """Let cuDNN try its convolutions and take the fastest, for the neighbour only."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def _half(device: torch.device) -> torch.autocast:

@@ -66,7 +66,8 @@ def measure_case(
         raise NothingMeasuredError(
             f"the time was over before a layer of {case.name} was measured: allow more seconds, or give fewer images."
         )
-    seconds = {stage: median(record.seconds[stage] for record in records) for stage in records[0].seconds}
+    names = dict.fromkeys(stage for record in records for stage in record.seconds)
+    seconds = {stage: median(record.seconds.get(stage, 0.0) for record in records) for stage in names}
     costs = layer_costs(
         config,
         case.shape,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from .style import COLOURS, FAINT, GRID, INK, document, text
 
-WIDTH, LEFT, RIGHT, TOP, ROW, BAR = 760, 190, 80, 74, 34, 22
+WIDTH, RIGHT, TOP, ROW, BAR = 760, 80, 74, 34, 22
+LETTER = 7.3  # pixels a letter of the text takes, at most
 
 
 def stacked_bars(title: str, rows: Mapping[str, Mapping[str, float]], unit: str = "s") -> str:
@@ -22,19 +23,20 @@ def stacked_bars(title: str, rows: Mapping[str, Mapping[str, float]], unit: str 
     """
     names = list(dict.fromkeys(name for parts in rows.values() for name in parts))
     longest = max((sum(parts.values()) for parts in rows.values()), default=0) or 1
-    room = WIDTH - LEFT - RIGHT
+    left = round(26 + LETTER * max((len(name) for name in rows), default=0))
+    room = WIDTH - left - RIGHT
     height = TOP + ROW * len(rows) + 12
     drawn = [text(16, 26, title, 15, **{"font-weight": "600"})]
     x = 16.0
     for number, name in enumerate(names):
         drawn.append(f"<rect x='{x:.1f}' y='42' width='11' height='11' fill='{COLOURS[number % len(COLOURS)]}'/>")
         drawn.append(text(x + 15, 52, name, 11.5, colour=FAINT))
-        x += 26 + 6.6 * len(name)
+        x += 28 + LETTER * len(name)
     for number, (row, parts) in enumerate(rows.items()):
         top = TOP + ROW * number
-        drawn.append(text(LEFT - 10, top + 15.5, row, 12, "end", INK))
-        drawn.append(f"<rect x='{LEFT}' y='{top}' width='{room}' height='{BAR}' fill='{GRID}' opacity='.35'/>")
-        x = float(LEFT)
+        drawn.append(text(left - 10, top + 15.5, row, 12, "end", INK))
+        drawn.append(f"<rect x='{left}' y='{top}' width='{room}' height='{BAR}' fill='{GRID}' opacity='.35'/>")
+        x = float(left)
         for colour, name in enumerate(names):
             part = parts.get(name, 0.0)
             wide = room * part / longest

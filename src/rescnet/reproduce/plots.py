@@ -8,8 +8,6 @@ from typing import Any
 from ..charts import Line, Mark, line_chart
 from .plans import Plan
 
-LEAST_ROOM = 8.0  # percent shown below the best accuracy, at least
-
 
 def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None = None) -> str:
     """Draw the experiments of a plan, or those on one data set: tables hold sets whose accuracies lie far apart."""
@@ -31,10 +29,9 @@ def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None
     if not seen:
         return line_chart(title, "layers", "accuracy, %", [])
     best, typical = max(seen), sorted(seen)[len(seen) // 10]
-    low = max(0.0, min(typical - 1, best - LEAST_ROOM))
-    return line_chart(
-        title, "layers", "accuracy, %", lines, marks, y_range=(low, min(100.5, best + 0.25 * (100 - best) + 1))
-    )
+    left = 100 - best  # what is still wrong sets the scale
+    within = max(0.0, min(typical, best - left)) - 0.1 * left, 100 + 0.05 * left
+    return line_chart(title, "layers", "accuracy, %", lines, marks, y_range=within)
 
 
 def datasets(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[str]:
