@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-from neighbours import NETWORKS
+from neighbours import LABELS, NETWORKS
 from neighbours.train import add_options, recipe_of, run_neighbour, show, split_images
 
 from rescnet import ComputeOptions, make_config
@@ -86,7 +86,12 @@ def main() -> None:
         "changes": changes,
         **origin(device, shlex.join(["python", "benchmarks/side_by_side.py", *sys.argv[1:]])),
         "seed": config.seed,
-        "neighbour": {"name": arguments.network, "recipe": asdict(recipe), "history": []},
+        "neighbour": {
+            "name": f"{LABELS[arguments.network]}, SGD",
+            "network": arguments.network,
+            "recipe": asdict(recipe),
+            "history": [],
+        },
         "ours": {"name": f"ResCNet, preset {arguments.preset or arguments.dataset}", "history": []},
     }
 

@@ -26,4 +26,20 @@ NETWORKS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
 LEARNING_RATES = {"resnet18": 0.2, "network-in-network": 0.05, "maxout": 0.02, "stochastic-pooling": 0.05}
 """The greatest learning rate each is trained with at 512 images a batch, unless another is given."""
 
-__all__ = ["LEARNING_RATES", "NETWORKS", "MaxoutNetwork", "NetworkInNetwork", "ResNet18", "StochasticPoolingNetwork"]
+LABELS = {
+    "resnet18": "ResNet-18",
+    "network-in-network": "Network in Network",
+    "maxout": "Maxout network",
+    "stochastic-pooling": "stochastic pooling",
+}
+"""What people call them."""
+
+__all__ = [
+    "LABELS",
+    "LEARNING_RATES",
+    "NETWORKS",
+    "MaxoutNetwork",
+    "NetworkInNetwork",
+    "ResNet18",
+    "StochasticPoolingNetwork",
+]

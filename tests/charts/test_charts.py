@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 
+import numpy as np
 import pytest
 
 from rescnet.charts import Line, Mark, line_chart, stacked_bars
@@ -51,3 +52,10 @@ def test_marks_and_odd_ranges():
     assert all(0 < y < HEIGHT for _, y in cut)
     assert "nothing measured" in line_chart("t", "x", "y", [])
     assert _ticks(0, 1, 5) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+
+
+def test_names_of_marks_do_not_lie_on_each_other():
+    marks = [Mark(f"m{n}", 50 + n / 10, 5) for n in range(4)]
+    chart = line_chart("t", "x", "y", [Line("l", [(0, 0), (100, 10)])], marks)
+    heights = [float(t.get("y")) for t in ElementTree.fromstring(chart).iter(f"{SVG}text") if t.text.startswith("m")]
+    assert len(heights) == 4 and min(np.diff(sorted(heights))) >= 13

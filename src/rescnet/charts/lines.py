@@ -80,12 +80,16 @@ def line_chart(
         path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in kept)
         dash = " stroke-dasharray='5 4'" if line.dashed else ""
         drawn.append(f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'{dash}/>")
+    labels: list[tuple[float, float]] = []
     for mark in marks:
         colour = COLOURS[mark.colour % len(COLOURS)] if mark.colour is not None else INK
         x, y = across(mark.x), down(mark.y)
         drawn.append(f"<path d='M{x:.1f} {y - 6:.1f}l6 6l-6 6l-6 -6z' fill='{colour}' stroke='#fff'/>")
-        left = x > WIDTH - RIGHT - 150
-        drawn.append(text(x - 10 if left else x + 10, y - 6, mark.name, 11.5, "end" if left else "start", INK))
+        left, height = x > WIDTH - RIGHT - 150, y - 6
+        while any(abs(x - other) < 110 and abs(height - taken) < 13 for other, taken in labels):
+            height += 14 if height >= y else 26  # from above the mark to below it, then further down
+        labels.append((x, height))
+        drawn.append(text(x - 10 if left else x + 10, height, mark.name, 11.5, "end" if left else "start", INK))
     return document(WIDTH, HEIGHT, drawn + _legend(lines), title)
 
 

@@ -25,7 +25,8 @@ def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None
         for figure in experiment.paper:
             marks.append(Mark(f"paper {figure.accuracy:g}", figure.layers, figure.accuracy, colour=number))
             seen.append(figure.accuracy)
-    title = plan.title if dataset is None else f"{plan.title}: {dataset}"
+    several = len({experiment.dataset for experiment in plan.experiments}) > 1
+    title = f"{plan.title}: {dataset}" if several and dataset else plan.title
     if not seen:
         return line_chart(title, "layers", "accuracy, %", [])
     best, typical = max(seen), sorted(seen)[len(seen) // 10]
