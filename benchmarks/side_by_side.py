@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import shlex
 import sys
 import time
 from dataclasses import asdict
@@ -27,7 +26,7 @@ from neighbours import LABELS, NETWORKS
 from neighbours.train import add_options, recipe_of, run_neighbour, show, split_images
 
 from rescnet import ComputeOptions, make_config
-from rescnet.provenance import origin
+from rescnet.provenance import origin, shown_command
 from rescnet.training.trainer import Trainer
 
 WARM_UP_IMAGES = 2_000
@@ -84,7 +83,7 @@ def main() -> None:
         "images": {name: len(labels) for name, (_, labels) in splits.items()},
         "config": config.to_dict(),
         "changes": changes,
-        **origin(device, shlex.join(["python", "benchmarks/side_by_side.py", *sys.argv[1:]])),
+        **origin(device, shown_command("python", "benchmarks/side_by_side.py")),
         "seed": config.seed,
         "neighbour": {
             "name": f"{LABELS[arguments.network]}, SGD",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shlex
 import sys
 import time
 from dataclasses import asdict
@@ -23,7 +22,7 @@ from neighbours import LEARNING_RATES, NETWORKS  # noqa: E402
 from neighbours.training import DeviceImages, Recipe, train_neighbour  # noqa: E402
 from rescnet.data import load  # noqa: E402
 from rescnet.holdout import hold_out  # noqa: E402
-from rescnet.provenance import origin  # noqa: E402
+from rescnet.provenance import origin, shown_command  # noqa: E402
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +96,7 @@ def main() -> None:
         "name": arguments.network,
         "dataset": arguments.dataset,
         "config": asdict(recipe),
-        **origin(device, shlex.join(["python", "benchmarks/neighbours/train.py", *sys.argv[1:]])),
+        **origin(device, shown_command("python", "benchmarks/neighbours/train.py")),
         "seed": recipe.seed,
         "images": {name: len(labels) for name, (_, labels) in splits.items()},
         "history": [],

@@ -32,11 +32,16 @@ def origin(device: torch.device | str = "cpu", command: str | None = None) -> di
         versions["cuda"] = str(torch.version.cuda)
     return {
         "commit": commit(),
-        "command": command or shlex.join(["rescnet", *sys.argv[1:]]),
+        "command": command or shown_command("rescnet"),
         "device": device_name(device),
         "versions": versions,
         "date": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
+
+
+def shown_command(*program: str) -> str:
+    """Return the command line of this process, absolute paths by their last name: they mean nothing elsewhere."""
+    return shlex.join([*program, *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])
 
 
 def device_name(device: torch.device) -> str:

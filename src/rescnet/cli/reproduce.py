@@ -102,6 +102,7 @@ def _run(
 ) -> None:
     import torch
 
+    from ..progress import count
     from ..reproduce import ExperimentRun, plan_names
     from ..reproduce.running import experiment_key
     from .sources import load_source
@@ -126,7 +127,10 @@ def _run(
         f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, up to {config.layers} layers, {run.images}",
     )
     entry = run.go()
-    _say(console, f"  {entry['layers']} layers in {entry['seconds']:.0f} s; stopped because {entry['stopped']}")
+    _say(
+        console,
+        f"  {count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s; stopped because {entry['stopped']}",
+    )
     del run, dataset
     gc.collect()
     if torch.cuda.is_available():
