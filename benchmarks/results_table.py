@@ -1,7 +1,7 @@
 """Carry ``results/*.json`` into the README and the docs: no figure there is typed by hand.
 
-python benchmarks/results_table.py          rewrite the tables
-python benchmarks/results_table.py --check  exit 1 if a table differs
+python benchmarks/results_table.py          rewrite the tables and the pictures
+python benchmarks/results_table.py --check  exit 1 if a table or a picture differs
 """
 
 from __future__ import annotations
@@ -9,6 +9,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+from tables import (  # its charts are in the package, which need not be installed
+    ablations,
+    bench,
+    reproduction,
+    side_by_side,
+)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -60,8 +68,18 @@ def main() -> int:
     pages = [
         (ROOT / "README.md", "results", accuracies()),
         (ROOT / "docs/performance.md", "layer-times", layer_times()),
+        (ROOT / "docs/performance.md", "bench", bench.stages()),
+        (ROOT / "docs/performance.md", "heads", bench.heads()),
+        (ROOT / "docs/performance.md", "side-by-side", side_by_side.table()),
+        (ROOT / "docs/reproduction.md", "table2-others", reproduction.both_halves()),
+        (ROOT / "docs/ablations.md", "ablations", ablations.tables()),
+        *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.plan_names()),
     ]
     stale = 0
+    for file, text in (bench.pictures() | side_by_side.pictures() | reproduction.pictures()).items():
+        stale += not file.exists() or file.read_text() != text
+        if "--check" not in sys.argv:
+            file.write_text(text)
     for file, mark, rows in pages:
         wanted = carry(file, mark, rows)
         stale += wanted != file.read_text()

@@ -9,12 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from .bench import bench
 from .datasets import datasets
 from .evaluate import evaluate
 from .export import export
 from .info import info
 from .predict import predict
 from .report import report
+from .reproduce import reproduce
 from .train import train
 
 FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
@@ -75,7 +77,7 @@ def rescnet(
     """Deep image classifiers trained without back-propagation."""
 
 
-for command in (train, evaluate, predict, info, report, export, datasets):
+for command in (train, evaluate, predict, info, report, export, datasets, bench, reproduce):
     app.command()(command)
 
 

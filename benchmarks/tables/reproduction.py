@@ -1,0 +1,81 @@
+"""The paper's tables beside what ``rescnet reproduce`` measured, and Table 2's other half beside ``neighbours``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rescnet.reproduce.plans import load_plan, plan_names
+from rescnet.reproduce.plots import curves, datasets
+from rescnet.reproduce.tables import markdown
+
+from .common import RESULTS, not_run_yet, percent, read
+
+DATASETS = ("cifar10", "cifar100", "mnist", "tiny-imagenet")
+
+
+def entries(name: str) -> list[dict[str, Any]]:
+    """Return what was run of a table, as far as it is there."""
+    file = RESULTS / f"{name}.json"
+    return read(file) if file.exists() else []
+
+
+def table(name: str) -> list[str]:
+    """Return a table and its plots, or what to run for it."""
+    plan, found = load_plan(name), entries(name)
+    if not found:
+        return not_run_yet(f"rescnet reproduce {name}")
+    plots = [f"![{plan.title}: {d}](../results/{name}-{d}.svg)" for d in datasets(plan, found)]
+    return [*markdown(plan, found), *[line for plot in plots for line in ("", plot)]]
+
+
+def pictures() -> dict[Path, str]:
+    """Return the plots, beside the results they are drawn from."""
+    found = {}
+    for name in plan_names():
+        plan, run = load_plan(name), entries(name)
+        for dataset in datasets(plan, run):
+            found[RESULTS / f"{name}-{dataset}.svg"] = curves(plan, run, dataset)
+    return found
+
+
+def both_halves() -> list[str]:
+    """Return Table 2 whole: every network as published, and beside it, in bold, what was measured here."""
+    ours = {entry["dataset"]: entry["summary"] for entry in entries("table2")}
+    rows = [
+        "| network | trained with | CIFAR-10 | CIFAR-100 | MNIST | TinyImageNet |",
+        "|---|---|---|---|---|---|",
+        f"| ResCNet | closed form | {' | '.join(_ours(ours.get(d), d) for d in DATASETS)} |",
+    ]
+    for network in load_plan("table2").published:
+        cells = []
+        for dataset in DATASETS:
+            published, measured = network["accuracy"].get(dataset), _measured(network.get("neighbour"), dataset)
+            cells.append(f"{published if published is not None else '–'}{f' · **{measured}**' if measured else ''}")
+        rows.append(f"| {network['name']} | {network['kind']} | {' | '.join(cells)} |")
+    rows += [
+        "",
+        "As published; after the dot, in bold, as measured here, depth or epoch chosen on held-out images.",
+    ]
+    return rows
+
+
+def _ours(summary: dict[str, Any] | None, dataset: str) -> str:
+    plan = next(e for e in load_plan("table2").experiments if e.dataset == dataset)
+    published = f"{max(figure.accuracy for figure in plan.paper):g}"
+    at = summary and (summary.get("chosen") or summary["last"])
+    return f"{published} · **{percent(at['test'])}**" if at and at["test"] is not None else published
+
+
+def _measured(neighbour: str | None, dataset: str) -> str | None:
+    """Return a neighbour's test accuracy at the epoch with the best held-out accuracy, or at its last."""
+    if neighbour is None:
+        return None
+    for file in sorted(RESULTS.glob("neighbour-*.json")):
+        result = read(file)
+        if (result["name"], result["dataset"]) == (neighbour, dataset) and result["history"]:
+            if result["config"].get("flips"):
+                continue
+            best = max(result["history"], key=lambda r: (r.get("validation_accuracy", 0.0), r["epoch"]))
+            return percent(best["test_accuracy"])
+    return None

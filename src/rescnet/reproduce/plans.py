@@ -1,0 +1,96 @@
+"""Which experiments a table or figure of the paper is made of, and what the paper reports: read from ``paper.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..config import NetworkConfig, make_config
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """An accuracy in the paper: in percent, at a depth, and what it is (``best``: read off the test curve)."""
+
+    layers: int
+    accuracy: float
+    what: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One network of a table.
+
+    Attributes
+    ----------
+    name, label : str
+        For the command line, and for people.
+    dataset : str
+        A public set; its preset has the settings.
+    changes : dict
+        What the table varies.
+    flips : bool
+        Whether mirrored copies of the training images are learnt from, and predictions averaged over both.
+    paper : tuple of PaperFigure
+    """
+
+    name: str
+    label: str
+    dataset: str
+    changes: dict[str, Any] = field(default_factory=dict)
+    flips: bool = False
+    paper: tuple[PaperFigure, ...] = ()
+
+    def config(self, file: Path | None = None, **overrides: Any) -> NetworkConfig:
+        """Return the preset's settings, then those of a file, then what the table varies, then what is asked for."""
+        base = make_config(self.dataset, file).to_dict()
+        return NetworkConfig(**(base | self.changes | overrides))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A table or figure: its experiments, and for Table 2 the other networks as published there."""
+
+    name: str
+    title: str
+    experiments: tuple[Experiment, ...]
+    published: tuple[dict[str, Any], ...] = ()
+
+    def only(self, names: list[str]) -> tuple[Experiment, ...]:
+        """Return the experiments of those names, all if there are none."""
+        known = [experiment.name for experiment in self.experiments]
+        for name in names:
+            if name not in known:
+                near = get_close_matches(name, known, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}."
+                raise ValueError(f"{self.name} has no experiment {name!r}: {hint}")
+        return tuple(experiment for experiment in self.experiments if not names or experiment.name in names)
+
+
+@cache
+def _paper() -> dict[str, Any]:
+    return tomllib.loads(resources.files(__package__).joinpath("paper.toml").read_text("utf-8"))
+
+
+def plan_names() -> list[str]:
+    """Return the tables and figures that can be reproduced."""
+    return list(_paper())
+
+
+def load_plan(name: str) -> Plan:
+    """Return the plan of a table or figure; an unknown name is an error that tells the nearest one."""
+    if name not in plan_names():
+        near = get_close_matches(name, plan_names(), 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(plan_names())}."
+        raise ValueError(f"the paper has nothing called {name!r} to reproduce: {hint}")
+    content = _paper()[name]
+    experiments = tuple(
+        Experiment(**(entry | {"paper": tuple(PaperFigure(**figure) for figure in entry["paper"])}))
+        for entry in content["experiment"]
+    )
+    return Plan(name, content["title"], experiments, tuple(content.get("published", ())))

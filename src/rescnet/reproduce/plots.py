@@ -1,0 +1,41 @@
+"""A table's curves: training and test accuracy over layers, the paper's figures as diamonds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..charts import Line, Mark, line_chart
+from .plans import Plan
+
+
+def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None = None) -> str:
+    """Draw the experiments of a plan, or those on one data set: tables hold sets whose accuracies lie far apart."""
+    found = {entry["name"]: entry for entry in entries}
+    lines, marks, seen = [], [], []
+    for number, experiment in enumerate(plan.experiments):
+        entry = found.get(experiment.name)
+        if entry is None or dataset not in (None, experiment.dataset):
+            continue
+        for share, name, dashed in (("test_accuracy", "test", False), ("train_accuracy", "training", True)):
+            points = [(r["layer"], 100 * r[share]) for r in entry["history"] if r[share] is not None]
+            if points:
+                lines.append(Line(f"{experiment.label}, {name}", points, dashed, colour=number))
+        seen += [100 * r["test_accuracy"] for r in entry["history"] if r["test_accuracy"] is not None]
+        for figure in experiment.paper:
+            marks.append(Mark(f"paper {figure.accuracy:g}", figure.layers, figure.accuracy, colour=number))
+            seen.append(figure.accuracy)
+    several = len({experiment.dataset for experiment in plan.experiments}) > 1
+    title = f"{plan.title}: {dataset}" if several and dataset else plan.title
+    if not seen:
+        return line_chart(title, "layers", "accuracy, %", [])
+    best, typical = max(seen), sorted(seen)[len(seen) // 10]
+    left = 100 - best  # what is still wrong sets the scale
+    within = max(0.0, min(typical, best - left)) - 0.1 * left, 100 + 0.05 * left
+    return line_chart(title, "layers", "accuracy, %", lines, marks, y_range=within)
+
+
+def datasets(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the data sets of a plan that something was run on."""
+    run = {entry["name"] for entry in entries}
+    return list(dict.fromkeys(e.dataset for e in plan.experiments if e.name in run))

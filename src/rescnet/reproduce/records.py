@@ -1,0 +1,99 @@
+"""What an experiment leaves in ``results/``: an entry of a JSON list, found again by what was run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..training.history import LayerRecord
+
+
+def identity(**facts: Any) -> str:
+    """Return a short name for what is run: the same facts, the same name."""
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def summarise(history: Iterable[LayerRecord]) -> dict[str, Any]:
+    """Return the test accuracy in three ways, each with its layer.
+
+    ``chosen``: at the depth with the best accuracy on held-out training images, the earliest of equals; ``last``: at
+    the last layer; ``paper_rule``: the best on the test curve, which no honest choice can promise.
+    """
+    records = list(history)
+
+    def at(record: LayerRecord) -> dict[str, Any]:
+        return {
+            "layer": record.layer,
+            "train": record.train_accuracy,
+            "held_out": record.validation_accuracy,
+            "test": record.test_accuracy,
+        }
+
+    found: dict[str, Any] = {"last": at(records[-1])}
+    if records[-1].validation_accuracy is not None:
+        found["chosen"] = at(max(records, key=lambda r: (r.validation_accuracy or 0, -r.layer)))
+    if records[-1].test_accuracy is not None:
+        found["paper_rule"] = at(max(records, key=lambda r: (r.test_accuracy or 0, -r.layer)))
+    return found
+
+
+def compact(record: LayerRecord) -> dict[str, Any]:
+    """Return a layer's record for a file: seconds to a tenth of a millisecond, no memory by stage."""
+    content = asdict(record)
+    del content["memory"]
+    content["seconds"] = {stage: round(seconds, 4) for stage, seconds in record.seconds.items()}
+    return content
+
+
+class Results:
+    """The file of one table: a list of experiments, each replaced when it is run on or again.
+
+    Parameters
+    ----------
+    file : Path
+        As ``results/table2.json``; other tables' files beside it may hold the same experiment.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return what the file holds."""
+        return _read(self.file)
+
+    def put(self, entry: dict[str, Any]) -> None:
+        """Add an experiment, in place of an earlier one of its name."""
+        kept = [other for other in self.entries() if other["name"] != entry["name"]]
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.file.with_name(self.file.name + ".part")
+        lines = ",\n".join(json.dumps(content, allow_nan=False) for content in [*kept, entry])
+        beside.write_text(f"[\n{lines}\n]\n")
+        beside.replace(self.file)
+
+    def finished(self, key: str, layers: int, siblings: Iterable[str] = ()) -> dict[str, Any] | None:
+        """Return the experiment with that identity if nothing is left to do, from this file or another table's.
+
+        That is so if it stopped by its own rules before the layers it was asked for, or has the layers asked for now.
+        """
+        for file in (self.file, *(self.file.with_name(f"{name}.json") for name in siblings)):
+            for entry in _read(file):
+                stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
+                if entry.get("key") == key and (stopped_early or entry["layers"] >= layers):
+                    return entry
+        return None
+
+
+def _read(file: Path) -> list[dict[str, Any]]:
+    if not file.exists():
+        return []
+    try:
+        content = json.loads(file.read_text())
+    except ValueError:
+        content = None
+    if not isinstance(content, list):
+        raise ValueError(f"{file} is not a file of results: move it away, or choose another folder.")
+    return content

@@ -1,0 +1,232 @@
+"""Run one experiment: layer by layer within a time limit, saved now and then, gone on with where it was left."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..config import ComputeOptions, NetworkConfig
+from ..data import Dataset, ImageSet
+from ..holdout import hold_out
+from ..model import Model
+from ..model_files import ModelFileError, load_model, save_model
+from ..provenance import origin
+from ..training.devices import choose_device, choose_precision
+from ..training.history import LayerRecord
+from ..training.trainer import Trainer
+from .flips import average_record, with_mirrored
+from .plans import Experiment
+from .records import Results, compact, identity, summarise
+
+SAVE_EVERY, WRITE_EVERY = 300.0, 30.0  # seconds between two savings of the layers, of the result
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How experiments are run.
+
+    Attributes
+    ----------
+    held_out : int
+        Training images the depth is chosen on; 0: none.
+    limit : int, optional
+        Training images used, and at most as many test images: for a trial.
+    state : Path or None
+        Where unfinished layers are kept; None: nowhere.
+    deadline : float, optional
+        Of ``time.monotonic()``: no layer is begun after it.
+    """
+
+    held_out: int = 5000
+    limit: int | None = None
+    state: Path | None = None
+    deadline: float | None = None
+    compute: ComputeOptions = ComputeOptions()
+    command: str | None = None
+
+
+class ExperimentRun:
+    """An experiment on its images, and its entry in the results.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    config : NetworkConfig
+    dataset : Dataset
+        As loaded: held-out images are taken off here.
+    results : Results
+    options : RunOptions
+    heard : callable, optional
+        Hears of every layer added.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        config: NetworkConfig,
+        dataset: Dataset,
+        results: Results,
+        options: RunOptions,
+        heard: Callable[[LayerRecord], None] | None = None,
+    ) -> None:
+        self.experiment, self.config, self.options, self.results = experiment, config, options, results
+        self.heard = heard or (lambda record: None)
+        self.class_names = dataset.class_names
+        splits = split_images(dataset, options.held_out, options.limit, config.seed)
+        self.images = {name: len(images) for name, images in splits.items()}
+        self.splits = {name: with_mirrored(i) if experiment.flips else i for name, i in splits.items()}
+        self.key = experiment_key(experiment, config, options)
+        self._saved = self._written = time.monotonic()
+        self._kept = 0  # layers in the state's folder
+
+    def go(self) -> dict[str, Any]:
+        """Train until done or out of time; return the entry, which is in the results file too.
+
+        Ctrl-C, or an error, leaves the layers so far in the state's folder and the results.
+        """
+        pairs = {name: (images.images, images.labels) for name, images in self.splits.items()}
+        trainer = Trainer(
+            *pairs["train"], self.config, pairs.get("validation"), pairs.get("test"), self.options.compute
+        )
+        del pairs
+        self._go_on(trainer)
+        stopped = "of an error"
+        try:
+            stopped = self._add_layers(trainer)
+        except KeyboardInterrupt:
+            stopped = "it was interrupted"
+            raise
+        except FloatingPointError as error:  # what was learnt before it counts
+            stopped = f"of an error: {error}"
+            if not trainer.history.records:
+                raise
+        finally:
+            trainer.history.stopped = stopped
+            if trainer.history.records:
+                entry = self._write(trainer)
+                self._keep(trainer)
+        return entry
+
+    def forget(self) -> None:
+        """Throw away the layers an earlier run has left."""
+        if self._place is not None and self._place.exists():
+            shutil.rmtree(self._place)
+            self._kept = 0
+
+    def _add_layers(self, trainer: Trainer) -> str:
+        while not trainer.finished():
+            if self.options.deadline is not None and time.monotonic() > self.options.deadline:
+                return "its time was over"
+            record = trainer.add_layer()
+            if self.experiment.flips:
+                record = average_record(trainer, record)
+            self.heard(record)
+            now = time.monotonic()
+            if now - self._written > WRITE_EVERY:
+                self._write(trainer)
+                self._written = time.monotonic()
+            if now - self._saved > SAVE_EVERY:
+                self._keep(trainer)
+                self._saved = time.monotonic()
+        return trainer.history.stopped
+
+    def _write(self, trainer: Trainer) -> dict[str, Any]:
+        history = trainer.history
+        entry: dict[str, Any] = {
+            "name": self.experiment.name,
+            "label": self.experiment.label,
+            "key": self.key,
+            "dataset": self.experiment.dataset,
+            "config": self.config.to_dict(),
+            "changes": self.experiment.changes,
+            "flips": self.experiment.flips,
+            "images": self.images,
+            "precision": trainer.precision,
+            "compute": asdict(self.options.compute),
+            **origin(trainer.device, self.options.command),
+            "seed": self.config.seed,
+            "paper": [asdict(figure) for figure in self.experiment.paper],
+            "finished": is_finished(history.stopped),
+            "stopped": history.stopped,
+            "layers": len(history),
+            "seconds": round(sum(record.total_seconds for record in history), 2),
+            "summary": summarise(history),
+            "history": [compact(record) for record in history],
+        }
+        self.results.put(entry)
+        return entry
+
+    @property
+    def _place(self) -> Path | None:
+        return self.options.state and self.options.state / f"{self.experiment.name}-{self.key}"
+
+    def _go_on(self, trainer: Trainer) -> None:
+        """Take up the layers an earlier run has left, if they can be read."""
+        if self._place is None or not self._place.exists():
+            return
+        try:
+            model = load_model(self._place, device=trainer.device)
+        except ModelFileError:  # cut short while it was written: begin anew
+            return
+        self._kept = len(model.network.layers)
+        layers = min(self._kept, self.config.layers)
+        network = replace(model.network, layers=model.network.layers[:layers])
+        trainer.go_on_from(network, replace(model.history, records=model.history.records[:layers]))
+
+    def _keep(self, trainer: Trainer) -> None:
+        """Save the layers so far: those that are in the history, should Ctrl-C have come between the two."""
+        if self._place is None:
+            return
+        network, history = trainer.network, trainer.history
+        if len(history) <= self._kept:
+            return  # what is there is as deep, or deeper
+        whole = replace(network, layers=network.layers[: len(history)])
+        self._place.parent.mkdir(parents=True, exist_ok=True)
+        model = Model(whole, history, self.class_names[: network.classes], {"dataset": self.experiment.dataset})
+        save_model(self._place, model, overwrite=self._place.exists())
+        self._kept = len(history)
+
+
+def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOptions) -> str:
+    """Return the identity of a run: all that decides which layers are learnt, so not how many."""
+    settings = {name: value for name, value in config.to_dict().items() if name != "layers"}
+    precision = choose_precision(options.compute, choose_device(options.compute.device))
+    return identity(
+        dataset=experiment.dataset,
+        flips=experiment.flips,
+        held_out=options.held_out,
+        limit=options.limit,
+        config=settings,
+        dtype=options.compute.dtype,
+        precision=precision,
+    )
+
+
+def is_finished(stopped: str) -> bool:
+    """Return whether a run stopped by its own rules."""
+    return bool(stopped) and stopped not in ("its time was over", "it was interrupted", "of an error")
+
+
+def split_images(dataset: Dataset, held_out: int, limit: int | None, seed: int) -> dict[str, ImageSet]:
+    """Return the training images, those held out of them, and the test images, where there are any."""
+    train = _some(dataset.train, limit, seed)
+    found = {}
+    if held_out:
+        kept, held = hold_out(train.labels, min(0.5, held_out / len(dataset.train)), seed)
+        found["validation"] = replace(train, images=train.images[held], labels=train.labels[held])
+        train = replace(train, images=train.images[kept], labels=train.labels[kept])
+    if dataset.test is not None:
+        found["test"] = _some(dataset.test, limit, seed)
+    return {"train": train, **found}
+
+
+def _some(images: ImageSet, limit: int | None, seed: int) -> ImageSet:
+    """Return about ``limit`` images, each class in proportion."""
+    if limit is None or limit >= len(images):
+        return images
+    _, taken = hold_out(images.labels, limit / len(images), seed)
+    return replace(images, images=images.images[taken], labels=images.labels[taken])

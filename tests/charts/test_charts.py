@@ -1,0 +1,61 @@
+"""Charts are valid SVG whose shapes stand where the numbers say."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from rescnet.charts import Line, Mark, line_chart, stacked_bars
+from rescnet.charts.lines import HEIGHT, LEFT, RIGHT, WIDTH, _log_ticks, _ticks
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def points(chart):
+    return [
+        [tuple(map(float, pair.split(","))) for pair in line.get("points").split()]
+        for line in ElementTree.fromstring(chart).iter(f"{SVG}polyline")
+    ]
+
+
+def test_bars_are_as_long_as_their_parts():
+    drawn = ElementTree.fromstring(stacked_bars("a < b", {"x": {"one": 1.0, "two": 3.0}, "y": {"two": 2.0}}))
+    bars = [r for r in drawn.iter(f"{SVG}rect") if r.find(f"{SVG}title") is not None]
+    one, two, none, other = (float(bar.get("width")) for bar in bars)
+    assert two == pytest.approx(3 * one, abs=0.02) and other == pytest.approx(2 * one, abs=0.02) and none == 0
+    assert float(bars[1].get("x")) == pytest.approx(float(bars[0].get("x")) + one, abs=0.02)
+
+
+def test_lines_run_from_edge_to_edge_and_upwards():
+    ((first, middle, last),) = points(line_chart("t", "x", "y", [Line("l", [(0, 0), (5, 5), (10, 10)])]))
+    assert first[0] == LEFT and last[0] == WIDTH - RIGHT and first[1] > middle[1] > last[1]
+    assert middle == pytest.approx(((first[0] + last[0]) / 2, (first[1] + last[1]) / 2), abs=0.11)
+
+
+def test_a_logarithmic_axis_gives_every_decade_the_same_room():
+    ((a, b, c),) = points(line_chart("t", "x", "y", [Line("l", [(1, 0), (10, 1), (100, 2)])], log_x=True))
+    assert b[0] - a[0] == pytest.approx(c[0] - b[0], abs=0.11)
+    assert _log_ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100]
+
+
+def test_long_lines_are_thinned_but_keep_their_end():
+    ((*_, last),) = points(line_chart("t", "x", "y", [Line("l", [(float(i), 1.0 * i) for i in range(5001)])]))
+    assert last[0] == WIDTH - RIGHT
+
+
+def test_marks_and_odd_ranges():
+    chart = line_chart("t", "x", "y", [Line("flat", [(3, 7)])], [Mark("paper", 3, 7)])
+    assert "paper" in chart and len(points(chart)[0]) == 1
+    cut = points(line_chart("t", "x", "y", [Line("l", [(0, 0), (1, 100)])], y_range=(50, 90)))[0]
+    assert all(0 < y < HEIGHT for _, y in cut)
+    assert "nothing measured" in line_chart("t", "x", "y", [])
+    assert _ticks(0, 1, 5) == [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+
+
+def test_names_of_marks_do_not_lie_on_each_other():
+    marks = [Mark(f"m{n}", 50 + n / 10, 5) for n in range(4)]
+    chart = line_chart("t", "x", "y", [Line("l", [(0, 0), (100, 10)])], marks)
+    heights = [float(t.get("y")) for t in ElementTree.fromstring(chart).iter(f"{SVG}text") if t.text.startswith("m")]
+    assert len(heights) == 4 and min(np.diff(sorted(heights))) >= 13

@@ -1,0 +1,257 @@
+"""The paper's tables: what they are made of; runs that are cut short, gone on with, and written beside the paper."""
+
+from __future__ import annotations
+
+import json
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from rescnet import ComputeOptions, make_config, train
+from rescnet.cli import app
+from rescnet.data import Dataset, ImageSet
+from rescnet.reproduce import (
+    Experiment,
+    ExperimentRun,
+    PaperFigure,
+    Results,
+    RunOptions,
+    load_plan,
+    plan_names,
+    summarise,
+)
+from rescnet.reproduce.flips import averaged_accuracy, with_mirrored
+from rescnet.reproduce.forecast import seconds_per_layer
+from rescnet.reproduce.plots import curves
+from rescnet.reproduce.running import experiment_key, split_images
+from rescnet.reproduce.tables import markdown
+from rescnet.training.history import LayerRecord
+from rescnet.training.split import Split
+
+NAMES = tuple("abcdef")
+
+
+@pytest.fixture(scope="module")
+def dataset(blobs):
+    images, labels = blobs
+    labels = labels.astype(np.int64)
+    return Dataset(
+        "blobs", ImageSet(images[:180], labels[:180], NAMES), None, ImageSet(images[180:], labels[180:], NAMES)
+    )
+
+
+@pytest.fixture(scope="module")
+def config():
+    return make_config(
+        filters=6, block_size=4, block_stride=2, pyramid=(2, 1), bank="pca", layers=5, stop_at_zero_error=False
+    )
+
+
+EXPERIMENT = Experiment("blobs", "Blobs", "cifar10", {"filters": 6}, paper=(PaperFigure(4, 90.0, "best"),))
+
+
+def run(config, dataset, folder, experiment=EXPERIMENT, **options):
+    options = RunOptions(
+        **({"held_out": 30, "state": folder / "state", "compute": ComputeOptions(device="cpu")} | options)
+    )
+    results = Results(folder / "table2.json")
+    return ExperimentRun(experiment, config, dataset, results, options), results
+
+
+def accuracies(entry):
+    return [(r["layer"], r["train_accuracy"], r["validation_accuracy"], r["test_accuracy"]) for r in entry["history"]]
+
+
+def test_every_plan_can_be_configured_and_holds_the_papers_figures():
+    assert plan_names() == ["table2", "figure2", "table3", "table4"]
+    for name in plan_names():
+        for experiment in load_plan(name).experiments:
+            config = experiment.config()
+            assert all(getattr(config, key) == value for key, value in experiment.changes.items())
+            assert config.layers >= max(figure.layers for figure in experiment.paper)
+    best = {e.name: max(f.accuracy for f in e.paper) for e in load_plan("table2").experiments}
+    assert best == {"cifar10": 87.54, "cifar100": 64.9, "mnist": 99.52, "tiny-imagenet": 44.37}
+    flips = {e.name: e.paper[0].accuracy for e in load_plan("table4").experiments if e.flips}
+    assert flips == {"cifar10-flips": 88.35, "cifar100-flips": 67.8, "tiny-imagenet-flips": 45.91}
+    with pytest.raises(ValueError, match="did you mean 'table2'"):
+        load_plan("tabel2")
+    with pytest.raises(ValueError, match="no experiment 'cifar'"):
+        load_plan("table2").only(["cifar"])
+
+
+def test_a_run_is_that_of_train_and_says_where_it_comes_from(config, dataset, tmp_path):
+    experiment, results = run(config, dataset, tmp_path)
+    entry = experiment.go()
+    splits = split_images(dataset, 30, None, 0)
+    assert {name: len(images) for name, images in splits.items()} == {"train": 150, "validation": 30, "test": 60}
+    pairs = [(splits[name].images, splits[name].labels) for name in ("train", "validation", "test")]
+    _, history = train(*pairs[0], config, validation=pairs[1], test=pairs[2])
+    assert accuracies(entry) == [(r.layer, r.train_accuracy, r.validation_accuracy, r.test_accuracy) for r in history]
+    assert results.entries() == [json.loads(json.dumps(entry))]
+    assert {"dataset", "config", "commit", "command", "device", "versions", "seed", "seconds"} <= set(entry)
+    assert entry["finished"] and entry["stopped"] == "5 layers were asked for"
+
+
+@pytest.mark.parametrize("flips", [False, True])
+def test_a_run_that_is_cut_short_goes_on_where_it_was_left(config, dataset, tmp_path, flips):
+    what = replace(EXPERIMENT, flips=flips)
+    whole = run(config, dataset, tmp_path / "whole", what)[0].go()
+    cut, results = run(config, dataset, tmp_path / "cut", what)
+    heard = []
+
+    def interrupt(record):
+        heard.append(record.layer)
+        if record.layer == 3:
+            raise KeyboardInterrupt
+
+    cut.heard = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        cut.go()
+    (left,) = results.entries()
+    assert heard == [1, 2, 3] and left["layers"] == 3 and not left["finished"]
+    assert left["stopped"] == "it was interrupted"
+    again = run(config, dataset, tmp_path / "cut", what)[0]
+    again.heard = lambda record: heard.append(record.layer)
+    entry = again.go()
+    assert heard == [1, 2, 3, 4, 5] and entry["finished"]
+    assert accuracies(entry) == accuracies(whole)
+
+
+def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path):
+    cut, results = run(config, dataset, tmp_path, deadline=time.monotonic() + 1e9)
+    options = cut.options
+
+    def late(record):
+        if record.layer == 2:
+            cut.options = replace(options, deadline=time.monotonic() - 1)
+
+    cut.heard = late
+    entry = cut.go()
+    assert entry["layers"] == 2 and entry["stopped"] == "its time was over" and not entry["finished"]
+    assert results.finished(entry["key"], 5) is None
+    assert results.finished(entry["key"], 2)["layers"] == 2
+    assert run(replace(config, layers=7), dataset, tmp_path)[0].go()["layers"] == 7
+    shallow = run(replace(config, layers=4), dataset, tmp_path)[0].go()
+    assert shallow["layers"] == 4
+    deeper = run(replace(config, layers=8), dataset, tmp_path)[0]
+    heard = []
+    deeper.heard = lambda record: heard.append(record.layer)
+    assert deeper.go()["layers"] == 8 and heard == [8]  # the seven layers were not lost to the shallower run
+
+
+def test_identity_is_all_that_decides_what_is_learnt(config):
+    options = RunOptions()
+    key = experiment_key(EXPERIMENT, config, options)
+    assert key == experiment_key(replace(EXPERIMENT, name="other"), replace(config, layers=99), options)
+    for other in (
+        experiment_key(EXPERIMENT, replace(config, ridge=0.3), options),
+        experiment_key(replace(EXPERIMENT, flips=True), config, options),
+        experiment_key(EXPERIMENT, config, replace(options, held_out=10)),
+        experiment_key(EXPERIMENT, config, replace(options, limit=10)),
+    ):
+        assert other != key
+
+
+def test_mirrored_copies_double_the_images_and_outputs_are_averaged(dataset):
+    both = with_mirrored(dataset.test)
+    assert len(both) == 120 and np.array_equal(both.labels[60:], dataset.test.labels)
+    assert np.array_equal(both.images[60 + 7, 2, 3, 0], dataset.test.images[7, 2, 3, -1])
+    output = torch.tensor([[0.9, 0.0], [0.4, 0.5], [0.0, 0.8], [0.0, 0.5]])  # image 0: 0.9 + 0.0 against 0.0 + 0.8
+    split = Split(torch.zeros(4, 1, 1, 1), torch.tensor([0, 1, 0, 1]), output)
+    assert averaged_accuracy(split) == 1 and split.accuracy() == 0.75
+
+
+def record(layer, train, held, test):
+    return LayerRecord(layer, train, held, test, 0.5, 0.1, 0.1, {"heads": 1.0}, 0)
+
+
+def test_three_ways_to_tell_an_accuracy():
+    found = summarise(
+        [record(1, 0.5, 0.6, 0.7), record(2, 0.6, 0.9, 0.71), record(3, 0.7, 0.9, 0.8), record(4, 1, 0.8, 0.75)]
+    )
+    assert (found["chosen"]["layer"], found["chosen"]["test"]) == (2, 0.71)
+    assert (found["last"]["layer"], found["last"]["test"]) == (4, 0.75)
+    assert (found["paper_rule"]["layer"], found["paper_rule"]["test"]) == (3, 0.8)
+    assert "chosen" not in summarise([record(1, 0.5, None, 0.7)])
+
+
+def test_table_and_plot_show_ours_beside_the_papers(config, dataset, tmp_path):
+    plan = load_plan("table2")
+    entry = run(config, dataset, tmp_path, plan.experiments[0])[0].go()
+    rows = markdown(plan, [entry])
+    ours = next(row for row in rows if row.startswith("| CIFAR-10 |"))
+    last = entry["summary"]["last"]
+    assert "87.54 (937, best)" in ours and f"**{100 * last['test']:.2f}** (5)" in ours
+    assert sum("not run yet" in row for row in rows) == 3
+    chart = ElementTree.fromstring(curves(plan, [entry], "cifar10"))
+    drawn = [text.text for text in chart.iter("{http://www.w3.org/2000/svg}text")]
+    assert "paper 87.54" in drawn and "CIFAR-10, test" in drawn
+
+
+def test_a_forecast_scales_what_was_measured_by_operations(tmp_path, config):
+    from rescnet.bench import layer_costs
+
+    costs = layer_costs(config, (3, 12, 12), 6, 100, 20)
+    stages = {stage: {"seconds": 0.5, "operations": cost.operations} for stage, cost in costs.items()}
+    measured = [{"device": "here", "precision": "exact", "stages": stages}]
+    (tmp_path / "bench-here.json").write_text(json.dumps(measured))
+    same = seconds_per_layer(tmp_path, "here", config, (3, 12, 12), 6, 100, 20)
+    assert same == pytest.approx(0.5 * len(stages))
+    more = seconds_per_layer(tmp_path, "here", config, (3, 12, 12), 6, 200, 40)
+    assert same < more < 2 * same  # heads and eigenvectors do not grow with the images
+    assert seconds_per_layer(tmp_path, "elsewhere", config, (3, 12, 12), 6, 100, 20) is None
+
+
+@pytest.fixture
+def small_cifar(blobs, monkeypatch, tmp_path):
+    """Blobs enlarged to 32×32 in place of CIFAR-10, and settings that train in a moment."""
+    images, labels = blobs
+    large = np.kron(images, np.ones((1, 1, 3, 3), np.uint8))[..., :32, :32]
+    data = Dataset(
+        "cifar10",
+        ImageSet(large[:60], labels[:60].astype(np.int64), NAMES),
+        None,
+        ImageSet(large[60:90], labels[60:90].astype(np.int64), NAMES),
+    )
+    monkeypatch.setattr("rescnet.cli.sources.load_source", lambda source, root, size=None: data)
+    monkeypatch.setattr("rescnet.cli.reproduce._is_here", lambda source, root: source == "cifar10")
+    file = tmp_path / "small.toml"
+    file.write_text('filters = 4\nblock_stride = 4\nbank = "pca"\nstop_at_zero_error = false\n')
+    return ["--config", str(file), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state"), "--layers", "2"]
+
+
+def test_the_command_runs_resumes_and_reuses_other_tables(small_cifar, tmp_path):
+    first = CliRunner().invoke(app, ["reproduce", "table2", *small_cifar, "--held-out", "20"])
+    assert first.exit_code == 0, first.output
+    assert "cifar100 is not here, skipped" in first.output and "2 layers in" in first.output
+    (entry,) = json.loads((tmp_path / "out" / "table2.json").read_text())
+    assert entry["name"] == "cifar10" and entry["layers"] == 2 and entry["images"]["validation"] == 18
+    assert (tmp_path / "out" / "table2-cifar10.svg").exists()
+    assert "| CIFAR-10 | 87.54 (937, best) | **" in (tmp_path / "out" / "table2.md").read_text()
+    second = CliRunner().invoke(app, ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "20"])
+    assert "finished before, 2 layers" in second.output
+    other = CliRunner().invoke(app, ["reproduce", "table4", "--only", "cifar10", *small_cifar, "--held-out", "20"])
+    assert "finished before, 2 layers" in other.output  # the same network, of another table
+    (same,) = json.loads((tmp_path / "out" / "table4.json").read_text())
+    assert same["label"] == "CIFAR-10, stride 4" and same["history"] == entry["history"]
+
+
+def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
+    result = CliRunner().invoke(app, ["reproduce", "table4", "--dry-run", *small_cifar])
+    assert result.exit_code == 0 and "88.35" in result.output and "times are unknown" in result.output
+    assert not (tmp_path / "out").exists()
+
+
+def test_bad_input_is_refused(small_cifar):
+    for words in (
+        ["table5"],
+        ["table2", "--only", "cifar"],
+        ["table2", "--only", "mnist"],
+        ["table2", "--memory", "x"],
+    ):
+        assert CliRunner().invoke(app, ["reproduce", *words, *small_cifar]).exit_code == 2, words

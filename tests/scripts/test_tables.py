@@ -1,0 +1,104 @@
+"""Tables and plots of the docs are made from results, and say so where there are none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tables import ablations, bench, common, reproduction, side_by_side
+
+ORIGIN = {"device": "a GPU", "versions": {"torch": "2"}, "commit": "abc", "command": "do it"}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    for module in (ablations, bench, common, reproduction, side_by_side):
+        for name, folder in (("RESULTS", tmp_path), ("DOCS", tmp_path)):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, folder)
+    return tmp_path
+
+
+def test_without_results_the_docs_say_so(results):
+    for rows in (bench.stages(), bench.heads(), side_by_side.table(), ablations.tables(), reproduction.table("table3")):
+        assert len(rows) == 1 and rows[0].startswith("*Not run yet")
+    assert bench.pictures() == side_by_side.pictures() == reproduction.pictures() == {}
+    assert not any("·" in row for row in reproduction.both_halves())
+
+
+def test_side_by_side_looks_at_moments_and_at_held_out_images(results):
+    epochs = [(4.0, 0.5, 0.50), (14.0, 0.7, 0.69), (30.0, 0.6, 0.72)]
+    history = [
+        {"epoch": n + 1, "seconds": s, "validation_accuracy": v, "test_accuracy": t}
+        for n, (s, v, t) in enumerate(epochs)
+    ]
+    layers = [{"layer": 1, "seconds": 0.5, "test_accuracy": 0.4}, {"layer": 2, "seconds": 70, "test_accuracy": 0.6}]
+    result = {
+        "dataset": "cifar10",
+        "images": {"train": 45_000},
+        **ORIGIN,
+        "neighbour": {"name": "resnet18", "recipe": {"flips": False}, "history": history},
+        "ours": {"name": "ResCNet", "history": layers},
+    }
+    (results / "side-by-side-cifar10.json").write_text(json.dumps(result))
+    rows = side_by_side.table()
+    (theirs,) = [row for row in rows if row.startswith("| resnet18")]
+    assert theirs == "| resnet18 | 50.00 | 69.00 | – | – | – | **69.00** (epoch 2, 14 s) | **72.00** (epoch 3, 30 s) |"
+    (ours,) = [row for row in rows if row.startswith("| ResCNet")]
+    assert ours == "| ResCNet | 40.00 | 40.00 | 40.00 | – | – | – | **60.00** (layer 2, 70 s) |"
+    ((file, chart),) = side_by_side.pictures().items()
+    assert file.name == "side-by-side.svg" and chart.count("<polyline") == 2
+
+
+def test_a_stage_shows_its_seconds_and_how_near_the_ceiling_it_is(results):
+    stage = {"seconds": 0.2, "least_seconds": 0.05}
+    run = {
+        "name": "cifar10 balanced",
+        "features": 17150,
+        "seconds": 0.21,
+        "seconds_by_stage": {"pooling": 0.2, "new": 0.01},
+        "stages": {"pooling": stage},
+        "peak_memory": 12e9,
+        "ceilings": {"float16": 7e14, "copy": 4e12},
+        "protocol": "median",
+        **ORIGIN,
+    }
+    (results / "bench-x.json").write_text(json.dumps([run]))
+    rows = bench.stages()
+    assert "| cifar10 balanced | 17,150 | **0.210 s** | 0.050 s | 0.200 (25 %) | 0.010 | 12.0 GB |" in rows
+    assert any("float16 700 TFLOP/s" in row for row in rows)
+    assert [file.name for file in bench.pictures()] == ["bench-x.svg"]
+
+
+def explored(name, accuracies, seed=0, **config):
+    history = [{"layer": n + 1, "validation_accuracy": v, "test_accuracy": t} for n, (v, t) in enumerate(accuracies)]
+    config = {"ridge": 0.1, "head": "lda", "layers": 9, "seed": seed} | config
+    return {"name": name, "dataset": "cifar10", "config": config, **ORIGIN, "history": history}
+
+
+def test_readings_are_compared_at_equal_depth_and_seeds_averaged(results):
+    runs = [
+        explored("first", [(0.5, 0.4), (0.6, 0.5), (0.7, 0.6)]),
+        explored("more ridge", [(0.5, 0.5), (0.8, 0.7), (0.2, 0.1), (0.9, 0.9)], ridge=1.0),
+        explored("more ridge, seed 1", [(0.5, 0.5), (0.8, 0.7), (0.4, 0.3)], seed=1, ridge=1.0, layers=3),
+        explored("failed", [(0.1, 0.1)], head="ridge"),
+    ]
+    (results / "explore-x.json").write_text(json.dumps(runs))
+    rows = [row for row in ablations.tables() if row.startswith("| ")]
+    assert "held-out % at layer 3" in rows[0]
+    assert rows[1] == "| first | the base: head lda, ridge 0.1 | 3 | 70.00 | 60.00 | 60.00 (3) | 1 |"
+    assert rows[2] == "| more ridge | ridge 1.0 | 4 | 30.00 ± 14.14 | 20.00 ± 14.14 | 80.00 ± 14.14 (4, 2) | 2 |"
+    assert rows[3] == "| failed | head ridge | 1 | – | – | 10.00 (1) | 1 |"
+
+
+def test_both_halves_of_table_2_show_what_was_measured(results):
+    at = {"layer": 5, "test": 0.86, "train": 1.0, "held_out": 0.86}
+    ours = {"name": "cifar10", "dataset": "cifar10", "summary": {"last": at | {"test": 0.5}, "chosen": at}}
+    history = [{"epoch": 1, "validation_accuracy": 0.9, "test_accuracy": 0.88}]
+    history.append({"epoch": 2, "validation_accuracy": 0.8, "test_accuracy": 0.99})
+    theirs = {"name": "resnet18", "dataset": "cifar10", "config": {"flips": False}, "history": history}
+    (results / "table2.json").write_text(json.dumps([ours]))
+    (results / "neighbour-resnet18-cifar10.json").write_text(json.dumps(theirs))
+    rows = reproduction.both_halves()
+    assert "| ResCNet | closed form | 87.54 · **86.00** | 64.9 | 99.52 | 44.37 |" in rows
+    assert "| ResNet-18 | gradients | 86.29 · **88.00** | 59.15 | – | 43.02 |" in rows
