@@ -8,7 +8,9 @@ from torch import Tensor
 from ..kernels.half_layer import scale_covariance, scaled_patch_moments
 from ..network import Network
 from ..stages.images import ValueRange
-from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
+from ..stages.patches import PatchMoments, extract_patches, remove_patch_means
+from .map_store import MapStore
+from .streaming import store_images, stream
 
 SAMPLES_AT_A_TIME = 65_536
 
@@ -22,8 +24,8 @@ class LayerPatches:
         The layers before.
     input_range : ValueRange
         The range the new layer's input is scaled by.
-    maps : Tensor, shape (n, d_i, h, w), or None before the first layer
-    images : Tensor, shape (n, d, h, w)
+    maps : MapStore, shape (n, d_i, h, w), or None before the first layer
+    images : MapStore or Tensor, shape (n, d, h, w)
     labels : Tensor of int64, shape (n,)
     size : int
         k.
@@ -37,14 +39,15 @@ class LayerPatches:
         self,
         network: Network,
         input_range: ValueRange,
-        maps: Tensor | None,
-        images: Tensor,
+        maps: MapStore | None,
+        images: MapStore | Tensor,
         labels: Tensor,
         size: int,
         chunk: int,
         generator: torch.Generator,
     ) -> None:
-        self._network, self._input_range, self._maps, self._image_tensor = network, input_range, maps, images
+        self._network, self._input_range, self._maps = network, input_range, maps
+        self._image_store = store_images(images, input_range.low.device, "device")
         self._chunk, self._generator = chunk, generator
         self._covariance: Tensor | None = None
         self._folds = network.half and network.config.centring == "mean-patch"
@@ -67,23 +70,20 @@ class LayerPatches:
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return the named patches, float64, shape (samples, M)."""
-        device = self._image_tensor.device
-        where = image.to(device), row.to(device), column.to(device)
-        maps = None if self._maps is None else gather_patches(self._maps, self.size, *where)
-        patches = gather_patches(self._image_tensor, self.size, *where)
+        where = image, row, column
+        maps = None if self._maps is None else self._maps.patches(self.size, *where)
+        patches = self._image_store.patches(self.size, *where)
         # Scaling works pixel by pixel, so a patch is scaled like a small image.
         return self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
 
     def _exact_moments(self) -> PatchMoments:
         total: PatchMoments | None = None
-        for start in range(0, self.images, self._chunk):
-            part = slice(start, start + self._chunk)
-            maps = None if self._maps is None else self._maps[part]
+        for _, maps, images in stream(self._chunk, self._maps, self._image_store):
             if self._folds:
-                images = self._network.scaled_images(self._input_range, self._image_tensor[part]).half()
-                moments = scaled_patch_moments(maps, images, self.size)
+                scaled = self._network.scaled_images(self._input_range, images).half()
+                moments = scaled_patch_moments(maps, scaled, self.size)
             else:
-                inputs = self._network.layer_input(self._input_range, maps, self._image_tensor[part])
+                inputs = self._network.layer_input(self._input_range, maps, images)
                 moments = PatchMoments.of(self._centred(extract_patches(inputs, self.size)))
             total = moments if total is None else total + moments
         assert total is not None
