@@ -103,7 +103,7 @@ class TrainingTable:
         self.close()
         best, last = history[history.best_layer() - 1], history[-1]
         layers = count(len(history), "layer", "layers")
-        total = show_seconds(sum(self._seconds))
+        total = show_seconds(sum(record.total_seconds for record in history))
         self.console.print(f"\n{layers} in {total}; stopped because {history.stopped}.", highlight=False)
         for name, at_best, at_last, how in (
             ("validation", best.validation_accuracy, last.validation_accuracy, "the best"),

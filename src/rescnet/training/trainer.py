@@ -166,10 +166,11 @@ class Trainer:
         watch = Stopwatch(self.device)
         for given in network.layers:
             layer = given.to(self.device, self.dtype)
+            for part, maps in self._new_maps(layer, self.training, watch):
+                if self._kept is not None:
+                    self._kept[part, : self.plan.features] = self.network.features(maps)
+            self._update_outputs(layer, watch)
             self.network.layers.append(layer)
-            for split in (self.training, *self.others.values()):
-                for part, features in self._features(layer, split, watch):
-                    self._update(layer, split, part, features, watch)
         self.history.records.extend(history.records)
 
     @torch.inference_mode()
@@ -270,7 +271,9 @@ class Trainer:
             else:
                 sums[0].add(features, targets)
 
-        for part, features in self._features(layer, self.training, watch):
+        for part, maps in self._new_maps(layer, self.training, watch):
+            with watch.time("pooling"):
+                features = self.network.features(maps)
             if self._kept is not None:
                 self._kept[part, : features.shape[1]] = features
             else:
@@ -295,7 +298,9 @@ class Trainer:
                     features = self.network.features(maps)
                 self._update(layer, self.training, part, features, watch)
         for split in self.others.values():
-            for part, features in self._features(layer, split, watch):
+            for part, maps in self._new_maps(layer, split, watch):
+                with watch.time("pooling"):
+                    features = self.network.features(maps)
                 self._update(layer, split, part, features, watch)
 
     def _update(self, layer: Layer, split: Split, part: slice, features: Tensor, watch: Stopwatch) -> None:
@@ -307,8 +312,8 @@ class Trainer:
                 )
             split.output[part] = output
 
-    def _features(self, layer: Layer, split: Split, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
-        """Let images through a layer: their maps are overwritten, their features yielded chunk by chunk."""
+    def _new_maps(self, layer: Layer, split: Split, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
+        """Let images through a layer: their maps are overwritten by those yielded, chunk by chunk."""
         before = split.maps
         after = self._empty_maps(split) if before is None else before
         found: ValueRange | None = None
@@ -319,9 +324,7 @@ class Trainer:
             with watch.time("scaling"):
                 here = ValueRange.of(maps)
                 found = here if found is None else found.merge(here)
-            with watch.time("pooling"):
-                features = self.network.features(maps)
-            yield part, features
+            yield part, maps
         split.maps, split.maps_range = after, found
 
     def _empty_maps(self, split: Split) -> MapStore:
