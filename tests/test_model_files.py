@@ -125,7 +125,7 @@ def test_an_existing_model_is_replaced_only_when_told_and_only_whole(model, save
     with pytest.raises(ModelFileError) as error:
         save_model(saved, other)
     one_sentence(
-        error, "holds a model already: choose another place, or allow it to be replaced (overwrite=True, --overwrite)"
+        error, "holds a model already: choose another place, allow it to be replaced (overwrite=True, --overwrite)"
     )
     writer = ModelWriter(saved, other.network.config, (1, 8, 8), NAMES, {}, overwrite=True)
     writer.add_layer(other.network.layers[0], other.history[0])

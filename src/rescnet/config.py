@@ -174,6 +174,10 @@ class ComputeOptions:
         "auto", "what features are multiplied in, summed in float32; auto: half where they are, else dtype"
     )
     memory: str = option("auto", "bytes training may use, as 500MB or 16GB; auto: 60 % of the device's memory")
+    maps: Literal["auto", "device", "host", "file"] = option(
+        "auto", "where the maps of all images live between layers; auto: on the device if memory allows"
+    )
+    scratch: str = option("", "folder of the file maps live in; none: the system's for temporary files")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 LARGEST_PIXEL = 1e15
+AT_A_TIME = 4096  # images that are looked at together
 
 
 def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str = "images") -> Tensor:
@@ -34,13 +37,13 @@ def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str 
             f"(channels, height, width): convert or resize them."
         )
     if tensor.is_floating_point():
-        if not bool(torch.isfinite(tensor).all()):
-            bad = int((~torch.isfinite(tensor)).flatten(1).any(1).sum())
+        parts = torch.split(tensor, AT_A_TIME)
+        if bad := sum(int((~torch.isfinite(part)).flatten(1).any(1).sum()) for part in parts):
             raise ValueError(f"{name} hold NaN or infinite pixels, in {bad} of {len(tensor)}: remove or repair them.")
-        if float(tensor.abs().max()) > LARGEST_PIXEL:
+        if (largest := max(float(part.abs().max()) for part in parts)) > LARGEST_PIXEL:
             raise ValueError(
-                f"{name} have pixels as large as {float(tensor.abs().max()):.3g}, too large to square: scale them, for "
-                f"instance to 0 … 255."
+                f"{name} have pixels as large as {largest:.3g}, too large to square: scale them, for instance to "
+                f"0 … 255."
             )
     elif tensor.dtype != torch.uint8:
         tensor = tensor.to(torch.float32)
@@ -80,9 +83,19 @@ def _as_tensor(values: Any, name: str) -> Tensor:
             array = array.astype(np.int64)
         if array.dtype == np.longdouble or array.dtype.byteorder == ">":
             array = array.astype(array.dtype.newbyteorder("=") if array.dtype.itemsize <= 8 else np.float64)
-        tensor = torch.from_numpy(np.ascontiguousarray(array)) if array.flags.writeable else torch.tensor(array)
+        tensor = _from_numpy(array, mapped=isinstance(values, np.memmap))
     if tensor.is_complex():
         raise ValueError(f"{name} are complex numbers: give whole or floating numbers.")
     if tensor.dtype == torch.bool:
         tensor = tensor.to(torch.uint8)
     return tensor
+
+
+def _from_numpy(array: NDArray[Any], mapped: bool) -> Tensor:
+    """Return an array as a tensor, without a copy if it may be written to, or is a file mapped into memory."""
+    if array.flags.writeable:
+        return torch.from_numpy(np.ascontiguousarray(array))
+    if not mapped:
+        return torch.tensor(array)
+    with warnings.catch_warnings(action="ignore"):  # that it must not be written to; nobody does
+        return torch.from_numpy(np.ascontiguousarray(array))

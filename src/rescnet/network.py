@@ -114,7 +114,7 @@ class Network:
         first = self.layers[0].input_range if self.layers else input_range
         return min_max_scale(images.to(first.low.dtype), first)
 
-    def folded_scale(self, input_range: ValueRange, maps: Tensor | None) -> FoldedScale:
+    def folded_scale(self, input_range: ValueRange, maps: object | None) -> FoldedScale:
         """Return what half-precision filters are multiplied by instead of the maps."""
         if maps is None:
             return FoldedScale.none(self.image_shape[0], input_range.low.device)

@@ -13,6 +13,7 @@ from .training.memory import Plan, show_bytes
 COLUMNS = (
     f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"
 )
+PLACES = {"device": "", "host": " on the host, streamed", "file": " in a file, streamed"}
 RECENT = 10  # layers over whose mean the time left is told
 
 
@@ -65,7 +66,8 @@ class TrainingTable:
             f"{count(plan.chunk, 'image', 'images')} at a time:"
         )
         say(
-            f"    {show_bytes(plan.maps_bytes)} maps, {show_bytes(plan.gram_bytes)} sums and heads, "
+            f"    {show_bytes(plan.maps_bytes)} maps{PLACES[plan.maps_place]}, "
+            f"{show_bytes(plan.gram_bytes)} sums and heads, "
             + (f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice")
             + f", {show_bytes(plan.workspace_bytes)} workspace"
         )
@@ -101,7 +103,7 @@ class TrainingTable:
         self.close()
         best, last = history[history.best_layer() - 1], history[-1]
         layers = count(len(history), "layer", "layers")
-        total = show_seconds(sum(self._seconds))
+        total = show_seconds(sum(record.total_seconds for record in history))
         self.console.print(f"\n{layers} in {total}; stopped because {history.stopped}.", highlight=False)
         for name, at_best, at_last, how in (
             ("validation", best.validation_accuracy, last.validation_accuracy, "the best"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet import ComputeOptions, NetworkConfig, train
+from rescnet import ComputeOptions, NetworkConfig, make_config, train
 from rescnet.training.memory import PeakMemory, memory_budget, parse_bytes, plan_memory, show_bytes
 from rescnet.workspace import LARGEST_WORKSPACE
 
@@ -36,30 +36,51 @@ def test_show_bytes():
     assert [show_bytes(n) for n in (12, 1500, 2_870_000_000)] == ["12 B", "1.5 kB", "2.87 GB"]
 
 
-def plan(budget, n=20_000, **options):
+def plan(budget, n=20_000, maps="auto", **options):
     config = NetworkConfig(filters=20, block_size=8, block_stride=4, **options)
-    return plan_memory(config, (3, 32, 32), 10, n, 1000, 4, False, parse_bytes(budget), CPU)
+    return plan_memory(config, (3, 32, 32), 10, n, 1000, 4, False, parse_bytes(budget), CPU, maps)
 
 
 def test_features_are_kept_only_where_they_fit():
-    roomy, tight = plan("8GB"), plan("2.1GB")
+    roomy, tight = plan("8GB"), plan("2.1GB", maps="device")
     assert roomy.keep_features
     assert not tight.keep_features
     assert tight.features_bytes == 0
     for found, budget in ((roomy, 8e9), (tight, 2.1e9)):
+        assert found.maps_place == "device"
         assert found.total_bytes <= budget
         assert found.chunk >= 1
 
 
-def test_a_smaller_budget_means_smaller_chunks():
-    sizes = [plan(budget).chunk for budget in ("8GB", "2GB", "1.98GB")]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] < sizes[0]
+def test_maps_go_to_a_file_before_chunks_become_smaller():
+    roomy, tight, tighter = plan("8GB"), plan("1GB"), plan("330MB")
+    assert [found.maps_place for found in (roomy, tight, tighter)] == ["device", "file", "file"]
+    assert roomy.chunk == tight.chunk > tighter.chunk
+    assert tight.keep_features and not tighter.keep_features
+    assert tight.total_bytes <= 1e9 and tighter.total_bytes <= 330e6
+
+
+def test_sixteen_gigabytes_are_enough_for_cifar10_on_a_gpu(monkeypatch):
+    """Maps go to the host, features stay; chunks and rows are those of a larger card, and so is the network."""
+    monkeypatch.setattr("rescnet.training.memory.host_memory", lambda: 64 * 10**9)
+    config, cuda = make_config("cifar10"), torch.device("cuda")
+    small, large = (
+        plan_memory(config, (3, 32, 32), 10, 50_000, 10_000, 4, True, budget, cuda)
+        for budget in (16 * 10**9, 80 * 10**9)
+    )
+    assert (small.maps_place, large.maps_place) == ("host", "device")
+    assert small.keep_features and small.total_bytes < 16e9
+    assert small.chunk == large.chunk
+    assert min(small.rows, 50_000) == min(large.rows, 50_000)
+    monkeypatch.setattr("rescnet.training.memory.host_memory", lambda: 8 * 10**9)
+    assert plan_memory(config, (3, 32, 32), 10, 50_000, 10_000, 4, True, 16 * 10**9, cuda).maps_place == "file"
 
 
 def test_a_budget_too_small_says_what_is_needed():
-    with pytest.raises(ValueError, match=r"memory of 1 GB is too little .* needs 1\.9\d GB"):
-        plan("1GB")
+    with pytest.raises(
+        ValueError, match=r"memory of 200 MB is too little .* needs 25\d MB \(200 MB of sums and heads\)"
+    ):
+        plan("200MB")
 
 
 def test_a_chunked_run_equals_the_whole_run(blobs, monkeypatch):
@@ -105,7 +126,7 @@ def test_peak_memory_stays_within_the_budget(budget, classes):
 import numpy as np, torch
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.training.memory import PeakMemory
-torch.set_num_threads(2)
+torch.set_num_threads(1)
 rng = np.random.default_rng(0)
 small = rng.integers(0, 256, (60, 3, 24, 24)).astype(np.uint8)
 config = NetworkConfig(filters=12, layers=2, block_size=12, block_stride=1, pyramid=(4, 2, 1), stop_at_zero_error=False)
@@ -119,3 +140,29 @@ print(max(record.peak_memory for record in history) - before)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     assert int(done.stdout) <= parse_bytes(budget)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell a process's peak")
+def test_peak_memory_does_not_grow_with_the_images(tmp_path):
+    """Ten times the images, whose maps take 130 MB, peak within a tenth; both read images from a file."""
+    script = """
+import sys
+import numpy as np, torch
+from rescnet import ComputeOptions, NetworkConfig, train
+torch.set_num_threads(1)
+images = np.load(sys.argv[1], mmap_mode="r")
+config = NetworkConfig(
+    filters=16, layers=2, block_size=8, block_stride=4, pyramid=(2, 1), tolerance=0.2, stop_at_zero_error=False
+)
+compute = ComputeOptions(memory="110MB", maps="file", scratch=sys.argv[2])
+_, history = train(images, np.arange(len(images)) % 5, config, compute=compute)
+print(max(record.peak_memory for record in history))
+"""
+    peaks = []
+    for count in (800, 8000):
+        np.save(tmp_path / "images.npy", np.random.default_rng(0).integers(0, 256, (count, 1, 16, 16)).astype(np.uint8))
+        command = [sys.executable, "-c", script, tmp_path / "images.npy", tmp_path]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        peaks.append(int(done.stdout))
+    assert peaks[1] < 1.1 * peaks[0]
+    assert [file.name for file in tmp_path.iterdir()] == ["images.npy"]

@@ -152,7 +152,7 @@ def test_own_sign_samples_use_only_their_own_images(blobs):
     trainer.add_layer()
     layer = trainer.network.layers[1]
     targets, signs = naive.residual_step(labels, output, config.ceiling)
-    features = trainer.network.features(trainer.training.maps).numpy()
+    features = trainer.network.features(trainer.training.maps.whole()).numpy()
     assert 10 < (signs == 1).sum() < 90
     for sign, offset in ((1, 0), (-1, 6)):
         mine = signs == sign

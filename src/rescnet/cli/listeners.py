@@ -38,14 +38,14 @@ class LayerSaver:
     Attributes
     ----------
     records : list of LayerRecord
-        Of the layers written.
+        Of the layers written, those of an earlier session first.
     """
 
-    def __init__(self, make_writer: Callable[[Network], ModelWriter]) -> None:
+    def __init__(self, make_writer: Callable[[Network], ModelWriter], before: Sequence[LayerRecord] = ()) -> None:
         self._make_writer = make_writer
         self._writer: ModelWriter | None = None
         self._network: Network | None = None
-        self.records: list[LayerRecord] = []
+        self.records = list(before)
 
     def planned(self, network: Network, plan: Plan) -> None:
         """Prepare the folder; nothing is written yet."""

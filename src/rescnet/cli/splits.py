@@ -59,6 +59,12 @@ def fingerprint(images: ImageSet | None) -> str | None:
     return digest.hexdigest()
 
 
+def fingerprints(dataset: Dataset) -> dict[str, str]:
+    """Return the SHA-256 of each split there is: a run goes on with the images it began with, or not at all."""
+    splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+    return {name: digest for name, images in splits.items() if (digest := fingerprint(images))}
+
+
 def _take(labels: NDArray[np.int64], limit: int, seed: int) -> NDArray[np.intp]:
     """Return the indices, ascending, of about ``limit`` images, each class in proportion and at least two of it."""
     if limit < 1:

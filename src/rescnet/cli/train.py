@@ -18,8 +18,12 @@ from ..flags import given, with_flags
 @with_flags(NetworkConfig, ComputeOptions)
 def train(
     source: Annotated[
-        str, typer.Argument(help="A public set (digits, mnist, cifar10, …), an image folder or an .npz file.")
-    ] = "digits",
+        str | None,
+        typer.Argument(
+            help="A public set (mnist, cifar10, …), an image folder or an .npz file; by default digits.",
+            show_default=False,
+        ),
+    ] = None,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -34,6 +38,10 @@ def train(
         Path | None,
         typer.Option(help="Folder of the model; by default runs/<set>-<date>-<time>.", show_default=False),
     ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Go on with the run in this folder, as it began.", show_default=False),
+    ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
     half_heads: Annotated[
         bool, typer.Option("--half-heads", help="Save heads in half precision, and tell the accuracy it costs.")
@@ -44,8 +52,12 @@ def train(
         typer.Option(metavar="H,W", help="Resize the images of a folder; they are not otherwise.", show_default=False),
     ] = None,
     validation_fraction: Annotated[
-        float, typer.Option(help="Share of training images held out, unless the set has validation images; 0: none.")
-    ] = 0.2,
+        float | None,
+        typer.Option(
+            help="Share of training images held out, unless the set has validation images; 0: none (default 0.2).",
+            show_default=False,
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Use about so many training images.", show_default=False)] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON lines on stdout: one a layer, then one of the run.")
@@ -61,15 +73,39 @@ def train(
 
     Without an argument: the digits inside scikit-learn, a fifth of them held out.
 
-    Ctrl-C leaves a usable model of the layers finished so far.
+    Ctrl-C leaves a usable model of the layers finished so far; --resume goes on with it, also after a kill.
     """
     from ..model_files import check_place
     from ..tensorboard import TensorBoardLog
     from ..training.devices import choose_device
+    from .resume import say_taken_up, take_up
     from .sources import full_name, load_source, parse_size
     from .splits import check_classes, describe_held_out, hold_out_images
     from .training_run import TrainingRun
 
+    if resume is not None:
+        _refuse_with_resume(
+            preset=preset,
+            config=config,
+            out=out,
+            overwrite=overwrite,
+            half_heads=half_heads,
+            image_size=image_size,
+            validation_fraction=validation_fraction,
+            limit=limit,
+        )
+        log = TensorBoardLog(tensorboard) if tensorboard else None
+        machine = given(options, ComputeOptions)
+        rest = take_up(resume, source, root, given(options, NetworkConfig), machine, log)
+        console = Console(stderr=as_json, quiet=quiet)
+        assert rest.resumed is not None
+        say_taken_up(rest.resumed, console)
+        rest.go(console, as_json)
+        if quiet and not as_json:
+            typer.echo(rest.place)
+        return
+    source = source or "digits"
+    validation_fraction = 0.2 if validation_fraction is None else validation_fraction
     if preset is None:
         preset = source if source in preset_names() else None
     overrides = given(options, NetworkConfig)
@@ -108,6 +144,15 @@ def train(
     run.go(Console(stderr=as_json, quiet=quiet), as_json)
     if quiet and not as_json:
         typer.echo(run.place)
+
+
+def _refuse_with_resume(**values: Any) -> None:
+    """Refuse options that a run cannot change once it has begun."""
+    for name, value in values.items():
+        if value is not None and value is not False:
+            raise ValueError(
+                f"--{name.replace('_', '-')} cannot be given with --resume, which goes on as the run began."
+            )
 
 
 def _new_place(name: str) -> Path:

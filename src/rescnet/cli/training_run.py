@@ -16,7 +16,7 @@ from rich.markup import escape
 from ..config import ComputeOptions, NetworkConfig
 from ..data import Dataset, ImageSet
 from ..model import describe_images, describe_run
-from ..model_files import ModelFolder, ModelWriter, load_model
+from ..model_files import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes, load_model
 from ..network import Network
 from ..progress import TrainingTable, count, show_points
 from ..tensorboard import TensorBoardLog
@@ -24,6 +24,7 @@ from ..training.history import History, LayerRecord
 from ..training.memory import show_bytes
 from ..training.trainer import Listener, train
 from .listeners import JsonLines, LayerSaver, Listeners
+from .splits import fingerprints
 
 INTERRUPTED = 130
 
@@ -48,6 +49,8 @@ class TrainingRun:
         As for :class:`rescnet.model_files.ModelWriter`.
     log : TensorBoardLog, optional
         Closed when the run ends, however it ends.
+    resumed : InterruptedRun, optional
+        What is there of the run already.
     """
 
     dataset: Dataset
@@ -59,10 +62,12 @@ class TrainingRun:
     half_heads: bool = False
     overwrite: bool = False
     log: TensorBoardLog | None = None
+    resumed: InterruptedRun | None = None
 
     def go(self, console: Console, as_json: bool) -> None:
         """Train, save each layer as it comes, and sum up."""
-        saver = LayerSaver(self._writer)
+        before = self._layers_before()
+        saver = LayerSaver(self._writer, before[1].records if before else ())
         with self.log or nullcontext(), TrainingTable(console, self.dataset.name, self.device) as table:
             listeners: list[Listener] = [saver, table, *([JsonLines()] if as_json else [])]
             if self.log:
@@ -75,6 +80,7 @@ class TrainingRun:
                     test=_pair(self.dataset.test) if self.dataset.test else None,
                     compute=self.compute,
                     listener=Listeners(listeners),
+                    start=before,
                 )
             except KeyboardInterrupt:
                 table.close()
@@ -100,7 +106,18 @@ class TrainingRun:
         if as_json:
             self._print_json(history.records, history.stopped, **facts)
 
+    def _layers_before(self) -> tuple[Network, History] | None:
+        if self.resumed is None:
+            return None
+        folder = self.resumed.folder
+        network = Network(self.config, folder.image_shape, len(folder.class_names), list(self.resumed.layers))
+        return network, folder.history()
+
     def _writer(self, network: Network) -> ModelWriter:
+        done = len(self.resumed.layers) if self.resumed else 0
+        itemsize = {"float32": 4, "float64": 8}[self.compute.dtype]
+        one = layer_bytes(self.config, network.image_shape, network.classes, itemsize)
+        check_space(self.place, one * (self.config.layers - done))
         splits = {"train": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
         about = {
             **self.about,
@@ -108,6 +125,7 @@ class TrainingRun:
             "compute": asdict(self.compute),
             "images": {name: len(images) for name, images in splits.items() if images},
             "preprocessing": describe_images(self.dataset.train.images),
+            "fingerprints": fingerprints(self.dataset),
         }
         return ModelWriter(
             self.place,
@@ -118,6 +136,7 @@ class TrainingRun:
             half=network.half,
             half_heads=self.half_heads,
             overwrite=self.overwrite,
+            resumed=self.resumed,
         )
 
     def _halving(self, network: Network, history: History, console: Console) -> dict[str, Any]:

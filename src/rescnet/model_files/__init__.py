@@ -11,11 +11,24 @@
 Everything read is verified. ``model.json`` holds the checksum of its own content and, once the run is over, the number
 of layers and the checksum of the last line of the history; each line's checksum covers the line before it, and the
 SHA-256 of its layer's file. A file is written beside its place and moved there; a run that is killed leaves a model of
-the layers finished so far.
+the layers finished so far, and can be taken up again (``resuming.py``). One process writes at a time (``locking.py``).
 """
 
 from .errors import ModelFileError
+from .layer_file import layer_bytes
 from .reading import ModelFolder, load_model
-from .writing import ModelWriter, check_place, save_model
+from .resuming import InterruptedRun, read_run
+from .writing import ModelWriter, check_place, check_space, save_model
 
-__all__ = ["ModelFileError", "ModelFolder", "ModelWriter", "check_place", "load_model", "save_model"]
+__all__ = [
+    "InterruptedRun",
+    "ModelFileError",
+    "ModelFolder",
+    "ModelWriter",
+    "check_place",
+    "check_space",
+    "layer_bytes",
+    "load_model",
+    "read_run",
+    "save_model",
+]

@@ -7,6 +7,8 @@ is the rounding alone: a relative 2⁻¹¹ for all but weights a hundred million
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -83,6 +85,11 @@ def layer_from_bytes(
         float(tensors["rate"]),
         float(tensors["positive_share"]),
     )
+
+
+def layer_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, itemsize: int = 4) -> int:
+    """Return about how many bytes the file of a layer takes."""
+    return itemsize * sum(prod(shape) for shape in _expected_shapes(config, image_shape, classes, 2).values()) + 1024
 
 
 def _expected_shapes(

@@ -101,9 +101,14 @@ class ModelFolder:
     def open(path: str | Path) -> ModelFolder:
         """Read and verify a model's ``model.json`` and ``history.jsonl``."""
         folder = Path(path)
-        content = _read_model_json(folder)
+        content = read_model_json(folder)
         lines = whole_lines(_read(folder / HISTORY))
         _check_end(folder, content["sealed"], lines)
+        return ModelFolder.of(folder, content, lines)
+
+    @staticmethod
+    def of(folder: Path, content: dict[str, Any], lines: list[dict[str, Any]]) -> ModelFolder:
+        """Return the folder that has this ``model.json`` and these lines of history, both verified."""
         records = tuple(_record(folder / HISTORY, number, line) for number, line in enumerate(lines, 1))
         config, image_shape, class_names = _network_facts(folder / MODEL, content)
         return ModelFolder(
@@ -154,7 +159,8 @@ def whole_lines(text: bytes) -> list[dict[str, Any]]:
     return lines
 
 
-def _read_model_json(folder: Path) -> dict[str, Any]:
+def read_model_json(folder: Path) -> dict[str, Any]:
+    """Return the content of ``model.json``, verified."""
     file = folder / MODEL
     if not folder.exists():
         raise ModelFileError(f"there is no model {folder}: check the path.")
@@ -191,6 +197,11 @@ def _check_end(folder: Path, sealed: dict[str, Any] | None, lines: list[dict[str
             )
     if not lines:
         raise ModelFileError(f"{file} names no whole layer: the run was stopped before its first was done.")
+    check_names(file, lines)
+
+
+def check_names(file: Path, lines: list[dict[str, Any]]) -> None:
+    """Refuse a history whose lines name other files than those of their layers."""
     for number, line in enumerate(lines, 1):
         if line.get("file") != layer_name(number) or not isinstance(line.get("bytes"), int) or "sha256" not in line:
             raise ModelFileError(f"{file} does not name the file of layer {number} on its line: {COPY_AGAIN}.")

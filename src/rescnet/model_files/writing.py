@@ -20,9 +20,12 @@ from ..training.history import LayerRecord
 from .errors import ModelFileError
 from .layer_file import layer_to_bytes
 from .layout import CHECKSUM, FORMAT, HISTORY, LAYERS, MODEL, VERSION, layer_name, sign
+from .locking import FolderLock
 from .reading import whole_lines
+from .resuming import InterruptedRun
 
 _OWN_FILES = {MODEL, HISTORY, LAYERS, "report.html"}
+_LEFT_BY_A_KILL = {LAYERS, HISTORY, f".{MODEL}.part"}  # before its first layer was done
 
 
 def save_model(path: str | Path, model: Model, half_heads: bool = False, overwrite: bool = False) -> None:
@@ -71,7 +74,7 @@ def check_place(path: str | Path, overwrite: bool = False) -> None:
     if not folder.is_dir():
         raise ModelFileError(f"{folder} is a file where a model's folder was to be made: choose another place.")
     inside = {entry.name for entry in folder.iterdir()}
-    if not inside:
+    if inside <= _LEFT_BY_A_KILL and not any(file.suffix == ".safetensors" for file in folder.glob(f"{LAYERS}/*")):
         return
     if MODEL not in inside:
         raise ModelFileError(f"{folder} is there already and is no model of rescnet: choose another place.")
@@ -82,8 +85,21 @@ def check_place(path: str | Path, overwrite: bool = False) -> None:
         )
     if not overwrite:
         raise ModelFileError(
-            f"{folder} holds a model already: choose another place, or allow it to be replaced (overwrite=True, "
-            "--overwrite)."
+            f"{folder} holds a model already: choose another place, allow it to be replaced (overwrite=True, "
+            "--overwrite), or go on with it (--resume)."
+        )
+    if HISTORY in inside:
+        FolderLock(folder).release()
+
+
+def check_space(path: str | Path, needed: int) -> None:
+    """Refuse a place whose disk has less than so many bytes left."""
+    there = next(parent for parent in (Path(path).absolute(), *Path(path).absolute().parents) if parent.exists())
+    free = shutil.disk_usage(there).free
+    if free < needed:
+        raise ModelFileError(
+            f"the layers will take up to {needed / 1e9:.3g} GB and {there} has {free / 1e9:.3g} GB left: make room, "
+            "choose another place, or ask for fewer layers."
         )
 
 
@@ -109,6 +125,8 @@ class ModelWriter:
         Store the heads' weights as float16.
     overwrite : bool, default False
         Replace a model that is there: the new one is written beside it and takes its place when it is sealed.
+    resumed : InterruptedRun, optional
+        Go on with the run in `path` instead of starting one; `about` is added to what is told of it.
     """
 
     def __init__(
@@ -122,10 +140,14 @@ class ModelWriter:
         half: bool = False,
         half_heads: bool = False,
         overwrite: bool = False,
+        resumed: InterruptedRun | None = None,
     ) -> None:
-        check_place(path, overwrite)
+        if resumed is None:
+            check_place(path, overwrite)
         self.path = Path(path)
         self.half_heads = half_heads
+        self._overwrite = overwrite
+        self._lock: FolderLock | None = None
         self._content: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -140,6 +162,21 @@ class ModelWriter:
         self._folder: Path | None = None
         self._layers = 0
         self._checksum = ""
+        if resumed is not None:
+            self._go_on(resumed)
+
+    def _go_on(self, run: InterruptedRun) -> None:
+        """Take up a run: no longer sealed, and without what is to be redone."""
+        self._lock = run.lock
+        told = {key: value for key, value in run.content["about"].items() if key not in ("stopped", "halving")}
+        self._content["about"] = told | self._content["about"]
+        self._write_model_json(self.path)
+        (self.path / LAYERS).mkdir(exist_ok=True)
+        with (self.path / HISTORY).open("ab") as stream:
+            stream.truncate(run.history_bytes)
+            os.fsync(stream.fileno())
+        self._folder = self.path
+        self._layers, self._checksum = len(run.layers), run.checksum
 
     @property
     def layers(self) -> int:
@@ -159,6 +196,13 @@ class ModelWriter:
 
     def finish(self, stopped: str, **facts: Any) -> None:
         """Seal the model: note why the run stopped, more facts about it, and how many layers there are."""
+        try:
+            self._seal(stopped, facts)
+        finally:
+            if self._lock:
+                self._lock.release()
+
+    def _seal(self, stopped: str, facts: Mapping[str, Any]) -> None:
         if self._folder is None:
             return
         # From the disk, not from memory: an interrupt may have come between writing a line and counting it.
@@ -185,12 +229,14 @@ class ModelWriter:
     def _start(self) -> Path:
         """Make the folder: in its place, or beside the model it is to replace."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        if self.path.exists() and any(self.path.iterdir()):
+        check_place(self.path, self._overwrite)  # once more: another run may have been quicker
+        if (self.path / MODEL).exists():
             folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.new-", dir=self.path.parent))
             folder.chmod(self.path.stat().st_mode & 0o777)
         else:
             folder = self.path
-        (folder / LAYERS).mkdir(parents=True)
+        (folder / LAYERS).mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(folder)
         self._write_model_json(folder)
         self._folder = folder
         return folder
@@ -213,10 +259,14 @@ class ModelWriter:
 def _write_whole(file: Path, data: bytes) -> None:
     """Write a file so that a reader sees all of it or nothing: beside its place, to the disk, then moved there."""
     beside = file.with_name(f".{file.name}.part")
-    with beside.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with beside.open("wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError:  # as of a full disk, which half a file would keep full
+        beside.unlink(missing_ok=True)
+        raise
     beside.replace(file)
     _sync_folder(file.parent)
 

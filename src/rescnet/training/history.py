@@ -97,7 +97,10 @@ class History:
 
 
 class Stopwatch:
-    """Seconds and peak memory by stage. On a GPU the device is waited for: a stage is charged for its own work."""
+    """Seconds and peak memory by stage. On a GPU the computing is waited for: a stage is charged for its own work.
+
+    Copies that go on beside the computing, on streams of their own, are not waited for.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -118,5 +121,5 @@ class Stopwatch:
 
     def _now(self) -> float:
         if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+            torch.cuda.current_stream(self.device).synchronize()
         return perf_counter()

@@ -1,8 +1,9 @@
 """Chunk sizes from a byte budget, and the peak that was really used.
 
-What a layer holds: the maps of all images (they are the next layer's input), the Gram matrix with its scatter and
-factor, and the heads. The block grid is never held whole; the feature matrix only where it fits. What is left of the
-budget is workspace, and the workspace of one image says how many images a chunk may have.
+What a layer holds: the Gram matrix with its scatter and factor, the heads, and the outputs of all images. Then, where
+they fit, the features of all training images and the maps of all images (they are the next layer's input); maps that do
+not fit live on the host or in a file and stream through (``map_store.py``). The block grid is never held whole. What is
+left of the budget is workspace, and the workspace of one image says how many images a chunk may have.
 """
 
 from __future__ import annotations
@@ -12,16 +13,23 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
 from ..config import NetworkConfig
 from ..stages.half_products import padded_size
 from ..workspace import LARGEST_WORKSPACE, workspace_per_image
+from .host_store import WRITES_UNDER_WAY
+from .map_store import Place
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 LIBRARIES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20}  # what BLAS, the convolution and the allocator take for themselves
 AUTO_SHARE = 0.6
+STAGED_CHUNKS = 2 + WRITES_UNDER_WAY + 1  # of maps that stream: here, on their way, going back, and being put in order
+TARGET_COPIES = (
+    7  # of a row of targets: one-hot classes, residuals, the targets of both signs, and what they pass through
+)
 
 
 def parse_bytes(text: str) -> int:
@@ -47,11 +55,16 @@ def memory_budget(text: str, device: torch.device) -> int:
         return parse_bytes(text)
     if device.type == "cuda":
         return int(AUTO_SHARE * torch.cuda.get_device_properties(device).total_memory)
+    return int(AUTO_SHARE * host_memory())
+
+
+def host_memory() -> int:
+    """Return the bytes of memory this machine, or the group of processes this one is in, has."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     if limit.exists() and limit.read_text().strip().isdigit():
         total = min(total, int(limit.read_text()))
-    return int(AUTO_SHARE * total)
+    return total
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,10 @@ class Plan:
         Kept features that are summed at a time.
     keep_features : bool
         Whether the features of all training images are held between the two passes over them, or computed twice.
+    maps_place : {"device", "host", "file"}
+        Where the maps of all images live between layers.
     maps_bytes, gram_bytes, features_bytes, workspace_bytes, budget : int
+        ``gram_bytes`` are all sums, heads and outputs.
     """
 
     features: int
@@ -78,6 +94,7 @@ class Plan:
     chunk: int
     rows: int
     keep_features: bool
+    maps_place: Place
     maps_bytes: int
     gram_bytes: int
     features_bytes: int
@@ -86,8 +103,9 @@ class Plan:
 
     @property
     def total_bytes(self) -> int:
-        """What the run is expected to take beside the images themselves."""
-        return self.maps_bytes + self.gram_bytes + self.features_bytes + self.workspace_bytes
+        """What the run is expected to take of the budget, beside the images themselves."""
+        held_maps = self.maps_bytes if self.maps_place == "device" else 0
+        return held_maps + self.gram_bytes + self.features_bytes + self.workspace_bytes
 
 
 def plan_memory(
@@ -100,44 +118,74 @@ def plan_memory(
     half: bool,
     budget: int,
     device: torch.device,
+    place: Literal["auto"] | Place = "auto",
 ) -> Plan:
-    """Fit a run into the budget, or say what it would need."""
-    _, h, w = image_shape
+    """Fit a run into the budget, or say what it would need.
+
+    Of the ways to hold maps and features the first is taken that leaves room for chunks of full size: smaller chunks
+    are slower, and add up in another order. On a GPU features are held rather than maps, since maps can be copied while
+    others are computed with; on a CPU maps are, since a file is slower than memory.
+    """
+    channels, h, w = image_shape
     features = config.features((h, w))
     width, stored = (padded_size(features), 2) if half else (features, itemsize)
-    maps_bytes = (train_images + other_images) * config.filters * h * w * stored
+    map_bytes = config.filters * h * w * stored
+    maps_bytes = (train_images + other_images) * map_bytes
     factors = 2 if config.sign_samples == "own" else 1
-    # Of all images the output; of training images also one-hot classes, residuals and the targets of both signs.
-    outputs = (7 * train_images + 2 * other_images) * classes * itemsize
+    # Of all images output and label; of training images also the new label and its sign.
+    outputs = (train_images + other_images) * (classes * itemsize + 8) + train_images * 16
     heads = (config.layers + 4) * features * 2 * classes * itemsize
     # Gram, scatter and factor; a second Gram where each sign has its own images.
     gram_bytes = (2 + factors) * width**2 * itemsize + heads + outputs
+    targets = TARGET_COPIES * classes * itemsize
     per_image = workspace_per_image(config, image_shape, itemsize, fused=half and device.type == "cuda")
-    held = maps_bytes + gram_bytes + LIBRARIES[device.type]
-    features_bytes = train_images * width * stored
-    keep = held + features_bytes + LARGEST_WORKSPACE[device.type] + per_image <= budget
-    if not keep:
-        features_bytes = 0
-    room = min(budget - held - features_bytes, LARGEST_WORKSPACE[device.type])
-    if room < per_image:
+    per_image = max(per_image, 2 * width * stored + targets)
+    staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * itemsize
+    all_features, libraries = train_images * width * stored, LIBRARIES[device.type]
+    full = max(1, min(LARGEST_WORKSPACE[device.type] // per_image, train_images))
+
+    def room(where: Place, keep: bool) -> int:
+        """Return what is left for chunks and what goes with them."""
+        held = (maps_bytes if where == "device" else 0) + (all_features if keep else 0)
+        return budget - gram_bytes - libraries - held
+
+    def chunk_of(where: Place, keep: bool) -> int:
+        return min(full, room(where, keep) // (per_image + (0 if where == "device" else staged)))
+
+    choices = _ways(device, maps_bytes, place)
+    best = next((way for way in choices if chunk_of(*way) >= full), max(choices, key=lambda way: chunk_of(*way)))
+    where, keep = best
+    chunk, left = chunk_of(where, keep), min(room(where, keep), LARGEST_WORKSPACE[device.type])
+    if chunk < 1:
+        held = gram_bytes + libraries + per_image + (maps_bytes if where == "device" else staged)
         raise ValueError(
-            f"memory of {show_bytes(budget)} is too little for this network, which needs "
-            f"{show_bytes(held + per_image)} ({show_bytes(maps_bytes)} of maps, {show_bytes(gram_bytes)} of sums): "
-            f"allow more, take fewer filters or images, or keep maps in half precision (precision balanced)."
+            f"memory of {show_bytes(budget)} is too little for this network, which needs {show_bytes(held)} "
+            f"({show_bytes(gram_bytes)} of sums and heads): allow more, or take fewer filters or layers."
         )
-    chunk = min(room // per_image, train_images)
     return Plan(
         features=features,
         width=width,
         chunk=chunk,
-        rows=max(1, room // (2 * width * stored)),
+        rows=max(1, left // (2 * width * stored + targets)),
         keep_features=keep,
+        maps_place=where,
         maps_bytes=maps_bytes,
         gram_bytes=gram_bytes,
-        features_bytes=features_bytes,
-        workspace_bytes=chunk * per_image + LIBRARIES[device.type],
+        features_bytes=all_features if keep else 0,
+        workspace_bytes=chunk * (per_image + (0 if where == "device" else staged)) + libraries,
         budget=budget,
     )
+
+
+def _ways(device: torch.device, maps_bytes: int, place: Literal["auto"] | Place) -> list[tuple[Place, bool]]:
+    """Return where maps may live and whether features are held, the best way first."""
+    if place != "auto":
+        return [(place, True), (place, False)]
+    if device.type == "cpu":
+        return [("device", True), ("device", False), ("file", True), ("file", False)]
+    # Pinned memory is handed out in powers of two.
+    outside: Place = "host" if 2 * maps_bytes <= AUTO_SHARE * host_memory() else "file"
+    return [("device", True), (outside, True), ("device", False), (outside, False)]
 
 
 class PeakMemory:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
@@ -11,7 +9,9 @@ from ..kernels import patch_sums_for
 from ..kernels.half_layer import raw_input, scale_covariance, scale_mean
 from ..network import Network
 from ..stages.images import ValueRange
-from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
+from ..stages.patches import PatchMoments, extract_patches, remove_patch_means
+from .map_store import MapStore
+from .streaming import store_images, stream
 
 SAMPLES_AT_A_TIME = 65_536
 
@@ -25,8 +25,8 @@ class LayerPatches:
         The layers before.
     input_range : ValueRange
         The range the new layer's input is scaled by.
-    maps : Tensor, shape (n, d_i, h, w), or None before the first layer
-    images : Tensor, shape (n, d, h, w)
+    maps : MapStore, shape (n, d_i, h, w), or None before the first layer
+    images : MapStore or Tensor, shape (n, d, h, w)
     labels : Tensor of int64, shape (n,)
     size : int
         k.
@@ -40,14 +40,15 @@ class LayerPatches:
         self,
         network: Network,
         input_range: ValueRange,
-        maps: Tensor | None,
-        images: Tensor,
+        maps: MapStore | None,
+        images: MapStore | Tensor,
         labels: Tensor,
         size: int,
         chunk: int,
         generator: torch.Generator,
     ) -> None:
-        self._network, self._input_range, self._maps, self._image_tensor = network, input_range, maps, images
+        self._network, self._input_range, self._maps = network, input_range, maps
+        self._image_store = store_images(images, input_range.low.device, "device")
         self._chunk, self._generator = chunk, generator
         self._mean_and_covariance: tuple[Tensor, Tensor] | None = None
         self._folds = network.half and network.config.centring == "mean-patch"
@@ -78,10 +79,9 @@ class LayerPatches:
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return the named patches, float64, shape (samples, M)."""
-        device = self._image_tensor.device
-        where = image.to(device), row.to(device), column.to(device)
-        maps = None if self._maps is None else gather_patches(self._maps, self.size, *where)
-        patches = gather_patches(self._image_tensor, self.size, *where)
+        where = image, row, column
+        maps = None if self._maps is None else self._maps.patches(self.size, *where)
+        patches = self._image_store.patches(self.size, *where)
         # Scaling works pixel by pixel, so a patch is scaled like a small image.
         return self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
 
@@ -89,7 +89,7 @@ class LayerPatches:
         if self._folds:
             return self._raw_moments()
         total: PatchMoments | None = None
-        for maps, images in self._chunks():
+        for _, maps, images in stream(self._chunk, self._maps, self._image_store):
             inputs = self._network.layer_input(self._input_range, maps, images)
             moments = PatchMoments.of(self._centred(extract_patches(inputs, self.size)))
             total = moments if total is None else total + moments
@@ -98,16 +98,11 @@ class LayerPatches:
 
     def _raw_moments(self) -> PatchMoments:
         """Return the sums over patches that are not scaled yet, in half precision."""
-        images = self._image_tensor
-        sums = patch_sums_for(images.device, self.channels, (images.shape[2], images.shape[3]), self.size)
-        for maps, images in self._chunks():
+        device, (height, width) = self._image_store.device, self._image_store.shape[2:]
+        sums = patch_sums_for(device, self.channels, (height, width), self.size)
+        for _, maps, images in stream(self._chunk, self._maps, self._image_store):
             sums.add(raw_input(maps, self._network.scaled_images(self._input_range, images).half()))
         return sums.moments()
-
-    def _chunks(self) -> Iterator[tuple[Tensor | None, Tensor]]:
-        for start in range(0, self.images, self._chunk):
-            part = slice(start, start + self._chunk)
-            yield None if self._maps is None else self._maps[part], self._image_tensor[part]
 
     def _sampled_moments(self, samples: int) -> PatchMoments:
         total: PatchMoments | None = None

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ..stages.images import ValueRange
+from .map_store import MapStore
+
 
 @dataclass
 class Split:
@@ -13,18 +16,21 @@ class Split:
 
     Attributes
     ----------
-    images : Tensor, shape (n, d, h, w)
+    images : MapStore, shape (n, d, h, w)
     labels : Tensor of int64, shape (n,)
     output : Tensor, shape (n, classes)
         Ỹ after the newest layer.
-    maps : Tensor, shape (n, d_i, h, w)
+    maps : MapStore, shape (n, d_i, h, w)
         O of the newest layer; each chunk is overwritten by its successor.
+    maps_range : ValueRange, shape (d_i,)
+        Of these maps.
     """
 
-    images: Tensor
+    images: MapStore
     labels: Tensor
     output: Tensor
-    maps: Tensor | None = None
+    maps: MapStore | None = None
+    maps_range: ValueRange | None = None
 
     def accuracy(self) -> float:
         """Return the share of images whose greatest output is their class."""

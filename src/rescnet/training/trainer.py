@@ -21,9 +21,11 @@ from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_ho
 from .devices import choose_device, choose_precision
 from .heads import no_head, solve_head
 from .history import History, LayerRecord, Stopwatch
+from .map_store import MapStore
 from .memory import Plan, memory_budget, plan_memory
 from .patch_source import LayerPatches
 from .split import Split
+from .streaming import make_store, store_images, stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -130,7 +132,10 @@ class Trainer:
             half,
             memory_budget(compute.memory, self.device),
             self.device,
+            compute.maps,
         )
+        self._scratch = compute.scratch
+        self._image_range: ValueRange | None = None
         self.training = self._split(checked, checked_labels)
         self.others = {name: self._split(*given) for name, given in others.items()}
         self.history = History()
@@ -161,10 +166,11 @@ class Trainer:
         watch = Stopwatch(self.device)
         for given in network.layers:
             layer = given.to(self.device, self.dtype)
+            for part, maps in self._new_maps(layer, self.training, watch):
+                if self._kept is not None:
+                    self._kept[part, : self.plan.features] = self.network.features(maps)
+            self._update_outputs(layer, watch)
             self.network.layers.append(layer)
-            for split in (self.training, *self.others.values()):
-                for part, features in self._features(layer, split, watch):
-                    self._update(layer, split, part, features, watch)
         self.history.records.extend(history.records)
 
     @torch.inference_mode()
@@ -177,10 +183,11 @@ class Trainer:
         with watch.time("filters"):
             weights, bias = self._learn_filters(number, input_range)
         with watch.time("residual"):
-            targets, positive_share = self._targets(number)
+            labels, positive = self._labels_and_signs(number)
+            positive_share = float(positive.double().mean())
         rate = self.config.rate_of(number)
         headless = Layer(input_range, weights, bias, no_head(weights), rate, positive_share)
-        moments = self._sum_features(headless, targets, watch)
+        moments = self._sum_features(headless, labels, positive, watch)
         with watch.time("heads"):
             head, ridge = solve_head(moments, self.config, blocked=self.precision == "fast")
             head = head.cut_to(self.plan.features)
@@ -206,12 +213,15 @@ class Trainer:
     def _input_range(self) -> ValueRange:
         """Fit the min-max scaling of the new layer's input on the training images (stage 1)."""
         split, layers = self.training, self.network.layers
-        image_range = self._range_of(split.images)
-        if split.maps is None:
+        if self._image_range is None:
+            self._image_range = self._range_of(split.images)
+        image_range, maps_range = self._image_range, split.maps_range
+        if maps_range is None:
             return image_range.with_scope(self.config.scaling)
-        maps_range = self._range_of(split.maps)
         low, high = (min_max_scale(end[None], layers[0].input_range)[0] for end in (image_range.low, image_range.high))
-        joined = ValueRange(torch.cat([maps_range.low, low]), torch.cat([maps_range.high, high]))
+        joined = ValueRange(
+            torch.cat([maps_range.low.to(self.dtype), low]), torch.cat([maps_range.high.to(self.dtype), high])
+        )
         return joined.with_scope(self.config.scaling, maps=len(maps_range.low))
 
     def _learn_filters(self, number: int, input_range: ValueRange) -> tuple[Tensor, Tensor]:
@@ -227,60 +237,70 @@ class Trainer:
         weights = filters.weights.view(config.filters, patches.channels, size, size)
         return weights.to(self.device, self.dtype), filters.bias.to(self.device, self.dtype)
 
-    def _targets(self, number: int) -> tuple[Tensor, float]:
-        """Return what the heads are to learn, shape (n, 2C) or (n, C) for ridge, and the share of positive signs."""
-        split, classes = self.training, self.network.classes
-        residuals = residual(one_hot(split.labels, classes, self.dtype), split.output, self.config.ceiling)
+    def _labels_and_signs(self, number: int) -> tuple[Tensor, Tensor]:
+        """Return the new label and sign of each training image, both (n,) (equations 6 and 7)."""
+        split = self.training
         if number == 1:  # the original classes, all positive
-            labels, positive = split.labels, torch.ones_like(split.labels, dtype=torch.bool)
-        else:
-            labels, positive = labels_and_signs(residuals)
-        share = float(positive.double().mean())
-        if self.config.head == "ridge":
-            return residuals, share
-        return signed_one_hot(labels, positive, classes, self.dtype), share
+            return split.labels, torch.ones_like(split.labels, dtype=torch.bool)
+        found = [labels_and_signs(self._residuals(part)) for part in self._parts(split)]
+        return torch.cat([labels for labels, _ in found]), torch.cat([positive for _, positive in found])
 
-    def _sum_features(self, layer: Layer, targets: Tensor, watch: Stopwatch) -> list[Moments]:
+    def _residuals(self, part: slice) -> Tensor:
+        """Return R of some training images, shape (n, C) (equation 5)."""
+        split = self.training
+        wanted = one_hot(split.labels[part], self.network.classes, self.dtype)
+        return residual(wanted, split.output[part], self.config.ceiling)
+
+    def _sum_features(self, layer: Layer, labels: Tensor, positive: Tensor, watch: Stopwatch) -> list[Moments]:
         """Let the training images through the layer, chunk by chunk, and add their features up (stages 4 to 7)."""
         own = self.config.sign_samples == "own" and self.config.head != "ridge"
         sums: list[Moments] = []
 
-        def add(features: Tensor, targets: Tensor) -> None:
+        def add(features: Tensor, part: slice) -> None:
+            if self.config.head == "ridge":
+                targets = self._residuals(part)
+            else:
+                targets = signed_one_hot(labels[part], positive[part], self.network.classes, self.dtype)
             if not sums:
                 shift = features.mean(0, dtype=self.dtype).to(features.dtype).to(self.dtype)
                 sums.extend(Moments.zeros(shift, targets.shape[1], self.compute.gram) for _ in range(2 if own else 1))
             if own:
-                positive = targets[:, : self.network.classes].any(1)
-                sums[0].add(features[positive], targets[positive])
-                sums[1].add(features[~positive], targets[~positive])
+                here = positive[part]
+                sums[0].add(features[here], targets[here])
+                sums[1].add(features[~here], targets[~here])
             else:
                 sums[0].add(features, targets)
 
-        for part, features in self._features(layer, self.training, watch):
+        for part, maps in self._new_maps(layer, self.training, watch):
+            with watch.time("pooling"):
+                features = self.network.features(maps)
             if self._kept is not None:
                 self._kept[part, : features.shape[1]] = features
             else:
                 with watch.time("moments"):
-                    add(torch.nn.functional.pad(features, (0, self.plan.width - features.shape[1])), targets[part])
+                    add(torch.nn.functional.pad(features, (0, self.plan.width - features.shape[1])), part)
         if self._kept is not None:
             with watch.time("moments"):
-                for rows in range(0, len(targets), self.plan.rows):
-                    part = slice(rows, rows + self.plan.rows)
-                    add(self._kept[part], targets[part])
+                for start in range(0, len(labels), self.plan.rows):
+                    part = slice(start, start + self.plan.rows)
+                    add(self._kept[part], part)
         return sums
 
     def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
         """Add the layer's correction to every image's output (stage 8)."""
-        for part in self._parts(self.training):
-            if self._kept is not None:
-                features = self._kept[part, : self.plan.features]
-            else:
-                assert self.training.maps is not None
+        if self._kept is not None:
+            for part in self._parts(self.training):
+                self._update(layer, self.training, part, self._kept[part, : self.plan.features], watch)
+        else:
+            assert self.training.maps is not None
+            for part, maps in zip(self._parts(self.training), self.training.maps.chunks(self.plan.chunk), strict=True):
                 with watch.time("pooling"):
-                    features = self.network.features(self.training.maps[part])
-            self._update(layer, self.training, part, features, watch)
+                    features = self.network.features(maps)
+                self._update(layer, self.training, part, features, watch)
         for split in self.others.values():
-            for part, features in self._features(layer, split, watch):
+            for part, maps in self._new_maps(layer, split, watch):
+                with watch.time("pooling"):
+                    features = self.network.features(maps)
                 self._update(layer, split, part, features, watch)
 
     def _update(self, layer: Layer, split: Split, part: slice, features: Tensor, watch: Stopwatch) -> None:
@@ -292,38 +312,39 @@ class Trainer:
                 )
             split.output[part] = output
 
-    def _features(self, layer: Layer, split: Split, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
-        """Let images through a layer: their maps are overwritten, their features yielded chunk by chunk."""
+    def _new_maps(self, layer: Layer, split: Split, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
+        """Let images through a layer: their maps are overwritten by those yielded, chunk by chunk."""
         before = split.maps
-        if split.maps is None:
-            split.maps = self._empty_maps(split)
-        for part in self._parts(split):
+        after = self._empty_maps(split) if before is None else before
+        found: ValueRange | None = None
+        for part, maps_before, images in stream(self.plan.chunk, before, split.images):
             with watch.time("convolution"):
-                maps = self.network.maps(layer, None if before is None else before[part], split.images[part])
-                split.maps[part] = maps
-            with watch.time("pooling"):
-                features = self.network.features(maps)
-            yield part, features
+                maps = self.network.maps(layer, maps_before, images)
+                after.write(part, maps)
+            with watch.time("scaling"):
+                here = ValueRange.of(maps)
+                found = here if found is None else found.merge(here)
+            yield part, maps
+        split.maps, split.maps_range = after, found
 
-    def _empty_maps(self, split: Split) -> Tensor:
+    def _empty_maps(self, split: Split) -> MapStore:
         """Return memory for the maps of a split, (n, d_i, h, w); in half precision channels last, for the kernels."""
-        (n, _, h, w), d = split.images.shape, self.config.filters
-        if not self.network.half:
-            return split.output.new_empty(n, d, h, w)
-        return torch.empty(n, h, w, d, dtype=torch.float16, device=self.device).permute(0, 3, 1, 2)
+        (n, _, h, w), half = split.images.shape, self.network.half
+        shape, dtype = (n, self.config.filters, h, w), torch.float16 if half else self.dtype
+        return make_store(self.plan.maps_place, shape, dtype, self.device, half, self._scratch)
 
     def _parts(self, split: Split) -> Iterator[slice]:
         for start in range(0, len(split.images), self.plan.chunk):
             yield slice(start, min(start + self.plan.chunk, len(split.images)))
 
-    def _range_of(self, x: Tensor) -> ValueRange:
+    def _range_of(self, images: MapStore) -> ValueRange:
         total: ValueRange | None = None
-        for start in range(0, len(x), self.plan.chunk):
-            here = ValueRange.of(x[start : start + self.plan.chunk])
+        for chunk in images.chunks(self.plan.chunk):
+            here = ValueRange.of(chunk)
             total = here if total is None else total.merge(here)
         assert total is not None
         return ValueRange(total.low.to(self.dtype), total.high.to(self.dtype))
 
     def _split(self, images: Tensor, labels: Tensor) -> Split:
         output = torch.zeros(len(images), self.network.classes, dtype=self.dtype, device=self.device)
-        return Split(images.to(self.device), labels.to(self.device), output)
+        return Split(store_images(images, self.device, self.plan.maps_place), labels.to(self.device), output)

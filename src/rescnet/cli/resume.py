@@ -1,0 +1,108 @@
+"""``rescnet train --resume``: a run is taken up where it was left, with the images and the options it began with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from ..config import ComputeOptions
+
+if TYPE_CHECKING:
+    from ..data import Dataset
+    from ..model_files import InterruptedRun
+    from ..tensorboard import TensorBoardLog
+    from .training_run import TrainingRun
+
+MAY_CHANGE = {"layers", "patience", "stop_at_zero_error"}  # when to stop; the layers before are the same
+MACHINE_MAY_CHANGE = {"device", "memory", "maps", "scratch"}  # where it is computed; not how precisely
+
+
+def take_up(
+    place: Path,
+    source: str | None,
+    root: Path | None,
+    options: dict[str, Any],
+    compute_options: dict[str, Any],
+    log: TensorBoardLog | None,
+) -> TrainingRun:
+    """Return the rest of a run.
+
+    Parameters
+    ----------
+    place : Path
+        Its folder.
+    source : str, optional
+        If given, it must be what the run began with.
+    root : Path, optional
+        Folder of the public sets.
+    options, compute_options : dict
+        What was said on the command line.
+    """
+    from ..model_files import read_run
+    from ..training.devices import choose_device, choose_precision
+    from .sources import dataset_of, full_name
+    from .training_run import TrainingRun
+
+    run = read_run(place)
+    about = run.folder.about
+    if about.get("half_heads"):
+        raise ValueError(f"{place} has heads rounded to half precision, from which no run goes on: train anew.")
+    if source is not None and full_name(source) != about.get("source"):
+        raise ValueError(f"{place} was trained on {about.get('source')}, not {source}: leave the name out.")
+    config = _agreed(run.folder.config, options, MAY_CHANGE, place)
+    compute = _agreed(ComputeOptions(**about.get("compute", {})), compute_options, MACHINE_MAY_CHANGE, place)
+    device = choose_device(compute.device)
+    if (choose_precision(compute, device) != "exact") != run.folder.half:
+        there, here = ("half", "full") if run.folder.half else ("full", "half")
+        raise ValueError(
+            f"{place} was computed in {there} precision, {device} computes in {here}: resume it elsewhere."
+        )
+    dataset, _ = dataset_of(run.folder, None, root)
+    _check_images(dataset, run)
+    return TrainingRun(
+        dataset=dataset,
+        config=config,
+        compute=compute,
+        device=str(device),
+        place=place,
+        about={},
+        log=log,
+        resumed=run,
+    )
+
+
+def say_taken_up(run: InterruptedRun, console: Console) -> None:
+    """Tell what was found."""
+    count = len(run.layers)
+    torn = f"; {escape(run.damaged)} is damaged, so that layer {count + 1} is learnt again" if run.damaged else ""
+    console.print(
+        f"going on after layer {count} of {escape(str(run.folder.path))}{torn}", highlight=False, soft_wrap=True
+    )
+
+
+def _agreed(begun: Any, wanted: dict[str, Any], free: set[str], place: Path) -> Any:
+    """Return the options a run goes on with; refuse one that would make it another network."""
+    checked = replace(begun, **wanted)
+    for name in wanted:
+        before, now = getattr(begun, name), getattr(checked, name)
+        if name not in free and before != now:
+            raise ValueError(
+                f"{place} began with {name} {before}, which cannot become {now}: leave it out, or start a new run."
+            )
+    return checked
+
+
+def _check_images(dataset: Dataset, run: InterruptedRun) -> None:
+    from .splits import fingerprints
+
+    expected, found = run.folder.about.get("fingerprints"), fingerprints(dataset)
+    if expected != found:
+        changed = next((name for name in found if (expected or {}).get(name) != found[name]), "some")
+        raise ValueError(
+            f"the {changed} images of {dataset.name} are not those {run.folder.path} was begun with: bring those back, "
+            "or start a new run."
+        )

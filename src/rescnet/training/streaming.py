@@ -1,0 +1,44 @@
+"""Stores made, and read together: maps and images chunk by chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from .file_store import FileStore
+from .host_store import HostStore
+from .map_store import DeviceStore, MapStore, Place, Shape
+
+
+def make_store(
+    place: Place,
+    shape: Shape,
+    dtype: torch.dtype,
+    device: torch.device,
+    channels_last: bool = False,
+    folder: str | Path | None = None,
+) -> MapStore:
+    """Return an empty store."""
+    if place == "file":
+        return FileStore(shape, dtype, device, channels_last, folder)
+    return (DeviceStore if place == "device" else HostStore)(shape, dtype, device, channels_last)
+
+
+def store_images(images: Tensor | MapStore, device: torch.device, place: Place) -> MapStore:
+    """Return images (n, d, h, w), in their own type, as a store: on the device, or where the maps are not on it."""
+    if isinstance(images, MapStore):
+        return images
+    n, d, h, w = images.shape
+    if device.type == "cuda" and place != "device":
+        return HostStore((n, d, h, w), images.dtype, device, given=images)
+    return DeviceStore((n, d, h, w), images.dtype, device, given=images.to(device))
+
+
+def stream(size: int, maps: MapStore | None, images: MapStore) -> Iterator[tuple[slice, Tensor | None, Tensor]]:
+    """Yield the part, its maps (none before the first layer) and its images, chunk by chunk."""
+    before = None if maps is None else maps.chunks(size)
+    for index, chunk in enumerate(images.chunks(size)):
+        yield slice(index * size, index * size + len(chunk)), None if before is None else next(before), chunk

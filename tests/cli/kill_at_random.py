@@ -1,0 +1,72 @@
+"""Train, kill, resume, kill, …: prints the runs that came to an end and how many kills they took, as JSON.
+
+One process imports everything once and forks a child for each attempt, so that forty attempts take seconds.
+
+    python kill_at_random.py SOURCE FOLDER KILLS SEED OPTION…
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from rescnet.cli import app
+
+
+def attempt(words, out):
+    """Run a command in a child and return its process id."""
+    child = os.fork()
+    if child:
+        return child
+    code = 70
+    try:
+        with out.open("a") as stream:
+            os.dup2(stream.fileno(), 1)
+            os.dup2(stream.fileno(), 2)
+            app(words, standalone_mode=False)
+            code = 0
+    except BaseException as error:
+        print(repr(error), flush=True)
+    finally:
+        os._exit(code)
+
+
+def main():
+    source, folder, wanted, seed, *options = sys.argv[1:]
+    torch.set_num_threads(1)
+    rng, out = random.Random(int(seed)), Path(folder) / "said.txt"
+    kills, runs = 0, []
+    while kills < int(wanted):
+        place, here, longest = Path(folder) / f"run{len(runs)}", 0, 0.0
+        while True:
+            begun = (place / "model.json").exists()
+            words = ["train", "--resume", str(place)] if begun else ["train", source, "--out", str(place), *options]
+            start, child = time.monotonic(), attempt(words, out)
+            # Most kills come while layers are written; each attempt is given a little longer, so that every run ends.
+            longest += 0.02
+            time.sleep(rng.uniform(0.0, 0.5) + longest)
+            done, status = os.waitpid(child, os.WNOHANG)
+            if not done:
+                os.kill(child, signal.SIGKILL)
+                _, status = os.waitpid(child, 0)
+            if os.WIFSIGNALED(status):
+                here += 1
+            elif os.WEXITSTATUS(status) == 0:
+                break
+            else:
+                print(out.read_text(), file=sys.stderr)
+                raise SystemExit(f"attempt {here} of {place} failed after {time.monotonic() - start:.1f} s")
+        kills += here
+        runs.append({"place": str(place), "kills": here})
+    print(json.dumps(runs))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""A run that is stopped, by whatever, goes on and ends with the network it would have ended with."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from rescnet.model_files import ModelFolder, layout, load_model, read_run
+from rescnet.model_files.locking import FolderLock
+
+LAYERS = 12
+
+
+def layer_files(place):
+    return [file.read_bytes() for file in sorted((place / "layers").iterdir())]
+
+
+def accuracies(place):
+    return [(r.train_accuracy, r.validation_accuracy, r.test_accuracy) for r in ModelFolder.open(place).records]
+
+
+@pytest.fixture(scope="module")
+def options(small):
+    return [*small, "--layers", LAYERS, "--limit", 100, "--bank", "pca + stacked-lda", "--tolerance", 0.1]
+
+
+@pytest.fixture(scope="module")
+def whole(rescnet, pictures, options, tmp_path_factory):
+    """A run nobody interrupted."""
+    place = tmp_path_factory.mktemp("whole") / "run"
+    assert rescnet("train", pictures, *options, "--out", place).exit_code == 0
+    return place
+
+
+@pytest.fixture
+def begun(whole, tmp_path):
+    """The same run as a kill would have left it, not sealed."""
+    place = tmp_path / "run"
+    shutil.copytree(whole, place)
+    content = json.loads((place / "model.json").read_text())
+    content["sealed"] = None
+    (place / "model.json").write_text(json.dumps(layout.sign(content)))
+    return place
+
+
+def cut(place, layers, torn=b""):
+    """Leave the first layers, as if the run had been killed after them, and part of a line."""
+    lines = (place / "history.jsonl").read_bytes().splitlines(keepends=True)
+    (place / "history.jsonl").write_bytes(b"".join(lines[:layers]) + torn)
+    for number in range(layers + 1, LAYERS + 1):
+        (place / layout.layer_name(number)).unlink()
+
+
+def test_killed_at_random_moments_it_ends_the_same_bit_for_bit(pictures, options, whole, tmp_path):
+    script = Path(__file__).with_name("kill_at_random.py")
+    words = [sys.executable, script, pictures, tmp_path, 20, 7, *options]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)
+    assert sum(run["kills"] for run in runs) >= 20
+    for run in runs:
+        assert layer_files(Path(run["place"])) == layer_files(whole)
+        assert accuracies(Path(run["place"])) == accuracies(whole)
+        assert ModelFolder.open(run["place"]).about["stopped"] == f"{LAYERS} layers were asked for"
+
+
+@pytest.mark.parametrize("torn", [b"", b'{"layer": 6, "train_acc', b'{"layer": 6}\n'], ids=["clean", "torn", "altered"])
+def test_a_line_that_was_not_written_to_its_end_is_redone(torn, begun, whole, rescnet):
+    cut(begun, 5, torn)
+    result = rescnet("train", "--resume", begun)
+    assert result.exit_code == 0
+    assert ("history.jsonl is damaged, so that layer 6 is learnt again" in result.stdout) == bool(torn)
+    assert "going on after layer 5" in result.stdout
+    assert layer_files(begun) == layer_files(whole)
+    assert len(ModelFolder.open(begun).records) == LAYERS
+
+
+def cut_short(file):
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def flip_a_bit(file):
+    data = bytearray(file.read_bytes())
+    data[-5] ^= 1
+    file.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("damage", [cut_short, flip_a_bit, Path.unlink], ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_damaged_last_layer_is_redone_and_an_older_one_refused(damage, sealed, begun, whole, rescnet, refused):
+    if sealed:
+        shutil.copy(whole / "model.json", begun / "model.json")
+    damage(begun / layout.layer_name(LAYERS))
+    result = rescnet("train", "--resume", begun)
+    assert f"00012.safetensors is damaged, so that layer {LAYERS} is learnt again" in result.stdout
+    assert layer_files(begun) == layer_files(whole)
+    damage(begun / layout.layer_name(4))
+    before = {file: file.read_bytes() for file in begun.rglob("*") if file.is_file()}
+    assert "00004.safetensors" in refused("train", "--resume", begun)
+    assert {file: file.read_bytes() for file in begun.rglob("*") if file.is_file()} == before
+
+
+def test_an_altered_line_in_the_middle_is_refused(begun, refused):
+    lines = (begun / "history.jsonl").read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b'"layer": 4', b'"layer": 5')
+    (begun / "history.jsonl").write_bytes(b"".join(lines))
+    assert "history.jsonl is cut short or altered after line 3" in refused("train", "--resume", begun)
+
+
+def test_a_full_disk_loses_nothing(pictures, options, whole, rescnet, tmp_path, monkeypatch):
+    original, calls = os.fsync, []
+
+    def full(descriptor):
+        calls.append(descriptor)
+        if len(calls) > 20:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    place = tmp_path / "run"
+    result = rescnet("train", pictures, *options, "--out", place)
+    assert result.exit_code == 1 and "No space left on device" in result.stderr
+    run = read_run(place)
+    finished = len(run.layers)
+    run.lock.release()
+    assert 2 < finished < LAYERS and len(load_model(place).network.layers) == finished
+    assert not list(place.rglob("*.part"))
+    monkeypatch.setattr(os, "fsync", original)
+    assert rescnet("train", "--resume", place).exit_code == 0
+    assert layer_files(place) == layer_files(whole)
+
+
+def test_too_little_disk_is_told_before_the_first_layer(pictures, small, refused, tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=5000))
+    message = refused("train", pictures, *small, "--out", tmp_path / "run")
+    assert "the layers will take up to" in message and "5e-06 GB left: make room" in message
+    assert not (tmp_path / "run").exists()
+
+
+def test_one_writer_at_a_time(begun, pictures, small, refused, rescnet):
+    lock = FolderLock(begun)
+    for words in (["--resume", begun], [pictures, *small, "--out", begun, "--overwrite"]):
+        assert "is being written to by another process: wait for it" in refused("train", *words)
+    lock.release()
+    assert rescnet("train", "--resume", begun).exit_code == 0
+
+
+def test_more_layers_can_be_asked_for(begun, whole, rescnet, pictures, options, tmp_path):
+    result = rescnet("train", "--resume", begun, "--layers", LAYERS + 2, "--json")
+    summary = json.loads(result.stdout.splitlines()[-1])
+    assert summary["layers"] == LAYERS + 2
+    assert rescnet("train", pictures, *options, "--layers", LAYERS + 2, "--out", tmp_path / "long").exit_code == 0
+    assert layer_files(begun) == layer_files(tmp_path / "long")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--filters", 7], "began with filters 6, which cannot become 7: leave it out"),
+        (["--seed", 3], "began with seed 0, which cannot become 3"),
+        (["--dtype", "float64"], "began with dtype float32, which cannot become float64"),
+        (["--limit", 7], "--limit cannot be given with --resume"),
+        (["--out", "x"], "--out cannot be given with --resume"),
+        (["digits"], "not digits: leave the name out"),
+    ],
+)
+def test_another_configuration_is_refused(words, message, begun, refused):
+    before = (begun / "model.json").read_bytes()
+    assert message in refused("train", *words, "--resume", begun)
+    assert (begun / "model.json").read_bytes() == before
+
+
+def test_what_was_said_again_the_same_is_no_other_configuration(begun, rescnet):
+    assert rescnet("train", "--resume", begun, "--filters", 6).exit_code == 0
+
+
+def test_changed_images_are_refused(small, rescnet, refused, pictures, save_png, tmp_path):
+    shutil.copytree(pictures, tmp_path / "mine")
+    assert rescnet("train", tmp_path / "mine", *small, "--out", tmp_path / "run").exit_code == 0
+    changed = next((tmp_path / "mine" / "test").rglob("*.png"))
+    save_png(changed, np.full((8, 8), 77))
+    message = refused("train", "--resume", tmp_path / "run", "--layers", 5)
+    assert "the test images of mine are not those" in message and "was begun with" in message
+    assert len(ModelFolder.open(tmp_path / "run").records) == 3
+
+
+def test_what_cannot_be_resumed_is_told(small, rescnet, refused, pictures, tmp_path):
+    assert "there is no model" in refused("train", "--resume", tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    assert "no layer was finished there: start the run anew" in refused("train", "--resume", tmp_path / "empty")
+    assert rescnet("train", pictures, *small, "--half-heads", "--out", tmp_path / "half").exit_code == 0
+    assert "heads rounded to half precision" in refused("train", "--resume", tmp_path / "half", "--layers", 4)
+
+
+def test_a_run_killed_before_its_first_layer_leaves_its_place_free(small, rescnet, pictures, tmp_path):
+    (tmp_path / "run" / "layers").mkdir(parents=True)
+    (tmp_path / "run" / "history.jsonl").touch()
+    assert rescnet("train", pictures, *small, "--layers", 1, "--out", tmp_path / "run").exit_code == 0
