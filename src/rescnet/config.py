@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .stages.discriminant import Prior, Shrinkage
-from .stages.filters import BankOptions, Bias, parse_mixture
+from .stages.filters import BankOptions, Bias, check_banks
 from .stages.images import Scope
 from .stages.patches import Centring
 from .stages.pyramid import Cell, Cells, Reduction, pyramid_cells
@@ -46,7 +46,10 @@ class NetworkConfig:
     filters: int = option(50, "filters in every layer (d_i)", 1)
     filter_size: int = option(3, "side of a filter in pixels (k)", 1)
     first_filter_size: int = option(0, "side of the first layer's filters; 0: the same as the others", 0)
-    bank: str = option("pca + stacked-lda", "filter bank or mixture, as 'pca' or '3 pca + 1 stacked-lda'")
+    bank: str = option(
+        "pca + stacked-lda",
+        "filter bank or mixture, as 'pca' or '3 pca + 1 stacked-lda'; 'dct; pca': layer by layer, the last goes on",
+    )
     centring: Centring = option(
         "mean-patch", "PCA centres patches by the mean of all patches, or each patch by its own mean per channel"
     )
@@ -91,7 +94,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             object.__setattr__(self, name, _checked(name, value))
-        parse_mixture(self.bank)
+        check_banks(self.bank)
         if self.shrinkage == "convex" and self.ridge > 1:
             raise ValueError(f"ridge is {self.ridge:g} but convex shrinkage takes γ in [0, 1]: choose a smaller one.")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -51,6 +53,7 @@ class LayerPatches:
         self.labels = labels.cpu()
         self.images, self.size = len(images), size
         self.channels = len(input_range.low)
+        self.zero_mean = False
         self.rows, self.columns = images.shape[2] - size + 1, images.shape[3] - size + 1
 
     def covariance(self) -> Tensor:
@@ -73,6 +76,14 @@ class LayerPatches:
         patches = gather_patches(self._image_tensor, self.size, *where)
         # Scaling works pixel by pixel, so a patch is scaled like a small image.
         return self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield labels (n,) and patches (n, positions, M) of all images, some at a time, centred as in PCA."""
+        for start in range(0, self.images, self._chunk):
+            part = slice(start, start + self._chunk)
+            maps = None if self._maps is None else self._maps[part]
+            inputs = self._network.layer_input(self._input_range, maps, self._image_tensor[part])
+            yield self.labels[part].to(inputs.device), self._centred(extract_patches(inputs, self.size))
 
     def _exact_moments(self) -> PatchMoments:
         total: PatchMoments | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -56,6 +56,9 @@ class PatchSource(Protocol):
         A patch is named by its image and its top-left pixel: ``rows·columns`` of them per image.
     labels : Tensor of int64, shape (images,)
         On the CPU. A patch's label is its image's class (appendix A.3).
+    zero_mean : bool
+        Whether filters act on patches less their own mean per channel, so that a filter constant over a channel would
+        see nothing.
     """
 
     channels: int
@@ -64,6 +67,7 @@ class PatchSource(Protocol):
     rows: int
     columns: int
     labels: Tensor
+    zero_mean: bool
 
     def covariance(self) -> Tensor:
         """Return the patch covariance, float64, shape (M, M)."""
@@ -71,6 +75,14 @@ class PatchSource(Protocol):
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return the named patches, float64, shape (samples, M)."""
+        ...
+
+    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield all images, some at a time: their labels (n,), int64, and their patches (n, positions, M).
+
+        Where each map is taken as an image of its own, all maps of an image come together, so that ``positions`` is
+        maps·rows·columns. Labels and patches are on the device of the patches.
+        """
         ...
 
 
