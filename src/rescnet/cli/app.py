@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from typer.core import TyperGroup
 
+from .compare import compare
 from .datasets import datasets
 from .evaluate import evaluate
 from .export import export
@@ -75,7 +76,7 @@ def rescnet(
     """Deep image classifiers trained without back-propagation."""
 
 
-for command in (train, evaluate, predict, info, report, export, datasets):
+for command in (train, evaluate, predict, info, report, export, compare, datasets):
     app.command()(command)
 
 

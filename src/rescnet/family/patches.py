@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
+from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
+from ..stages.patches import extract_patches, gather_patches, remove_patch_means
 from .config import Patches
+from .image_products import products_fit, sums_of_images, without_means
 from .network import z_score_patches
 
 
@@ -45,7 +47,7 @@ class StagePatches:
     ) -> None:
         self._inputs, self._image_labels, self._maps = inputs, labels, maps
         self._normalisation, self._chunk = normalisation, chunk
-        self.channels, self.size = shape[0], size
+        self.channels, self.size, self._shape = shape[0], size, shape
         self.rows, self.columns = shape[1] - size + 1, shape[2] - size + 1
         self.images = len(labels) * maps
         self.labels = labels.repeat_interleave(maps)
@@ -58,21 +60,17 @@ class StagePatches:
         Patches that have lost their own mean are not centred by the mean patch as well: PCANet's XXᵀ.
         """
         if self._covariance is None:
-            total: PatchMoments | None = None
-            for _, inputs in self._parts():
-                patches = extract_patches(inputs, self.size)
-                if self._normalisation == "z-score":
-                    patches = z_score_patches(patches, self.channels)
-                moments = PatchMoments.of(patches)
-                total = moments if total is None else total + moments
-            assert total is not None
+            sums = self._sums(torch.zeros_like(self._image_labels), 1)
+            second = sums.outer[0] / (sums.images[0] * sums.positions)
             if self._normalisation == "plain":
-                self._covariance = total.covariance()
-            else:  # means are linear, so they can be taken off the sums: the same, and no pass over the patches
-                second = total.outer / total.count
-                half = remove_patch_means(second, self.channels)
-                self._covariance = remove_patch_means(half.T, self.channels)
+                mean = sums.by_position[0].mean(0) / sums.images[0]
+                second = second - mean[:, None] * mean
+            self._covariance = second
         return self._covariance
+
+    def class_moments(self, sets: int = 1) -> ClassMoments:
+        """Return the sums over each class's patches, its images dealt out to so many sets."""
+        return self._sums(*groups_of(self._image_labels, sets))
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return the named patches, float64, shape (samples, M); only the images named are computed."""
@@ -89,12 +87,21 @@ class StagePatches:
             found[mine.to(found.device)] = patches
         return found
 
-    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield labels (n,) and patches (n, maps·positions, M) of all images, some at a time."""
-        for index, inputs in self._parts():
-            patches = self._normalised(extract_patches(inputs, self.size))
-            positions = self._maps * self.rows * self.columns
-            yield self._image_labels[index].to(inputs.device), patches.reshape(len(index), positions, -1)
+    def _sums(self, group: Tensor, groups: int) -> ClassMoments:
+        """Sum patches by group: from products of whole images where those are few enough, else patch by patch.
+
+        z-scores differ from patch to patch, so no product of images has them.
+        """
+        if self._normalisation != "z-score" and products_fit(self._shape, groups):
+            parts = ((group[index], inputs) for index, inputs in self._parts())
+            sums = sums_of_images(parts, groups, self._maps, self.size)
+            return without_means(sums, self.channels) if self.zero_mean else sums
+        return sum_by_group(((group[index], self._patches(inputs)) for index, inputs in self._parts()), groups)
+
+    def _patches(self, inputs: Tensor) -> Tensor:
+        """Return all patches of some images, normalised, shape (n, maps·positions, M)."""
+        patches = self._normalised(extract_patches(inputs, self.size))
+        return patches.reshape(len(inputs) // self._maps, -1, patches.shape[2])
 
     def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
         for index in torch.arange(len(self._image_labels)).split(self._chunk):

@@ -8,7 +8,6 @@ hundreds, and posteriors become zeros and ones; we divide each discriminant's sc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from ..stages.discriminant import LinearHead, fit_head, one_vs_rest_lda
 from ..stages.filters import BankOptions, find_bank
+from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.moments import Moments
 
 ROWS = 4096  # samples at a time
@@ -70,11 +70,11 @@ class WholeSamples:
         """Return the named samples, float64, shape (n, M)."""
         return self._samples[image.to(self._samples.device)].double()
 
-    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield labels (n,) and samples (n, 1, M), some at a time."""
-        for index in torch.arange(self.images).split(ROWS):
-            samples = self._samples[index.to(self._samples.device)]
-            yield self.labels[index].to(samples.device), samples[:, None]
+    def class_moments(self, sets: int = 1) -> ClassMoments:
+        """Return the sums over each class's samples."""
+        group, groups = groups_of(self.labels, sets)
+        parts = zip(group.split(ROWS), self._samples.split(ROWS), strict=True)
+        return sum_by_group(((where, samples[:, None]) for where, samples in parts), groups)
 
 
 def fit_stacked_lda(

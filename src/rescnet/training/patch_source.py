@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..kernels.half_layer import scale_covariance, scaled_patch_moments
 from ..network import Network
+from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.images import ValueRange
 from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
 
@@ -77,13 +78,17 @@ class LayerPatches:
         # Scaling works pixel by pixel, so a patch is scaled like a small image.
         return self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
 
-    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield labels (n,) and patches (n, positions, M) of all images, some at a time, centred as in PCA."""
+    def class_moments(self, sets: int = 1) -> ClassMoments:
+        """Return the sums over each class's patches, centred as in PCA, its images dealt out to so many sets."""
+        group, groups = groups_of(self.labels, sets)
+        return sum_by_group(self._grouped_patches(group), groups)
+
+    def _grouped_patches(self, group: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         for start in range(0, self.images, self._chunk):
             part = slice(start, start + self._chunk)
             maps = None if self._maps is None else self._maps[part]
             inputs = self._network.layer_input(self._input_range, maps, self._image_tensor[part])
-            yield self.labels[part].to(inputs.device), self._centred(extract_patches(inputs, self.size))
+            yield group[part], self._centred(extract_patches(inputs, self.size))
 
     def _exact_moments(self) -> PatchMoments:
         total: PatchMoments | None = None

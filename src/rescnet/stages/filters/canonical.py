@@ -15,7 +15,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .class_moments import class_moments
 from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
 from .registry import register_bank
 from .spectra import fix_signs, inverse_root, leading_eigenvectors
@@ -28,7 +27,7 @@ RIDGE = 1e-3  # of the mean of S_w's diagonal
 @register_bank("canonical")
 def canonical_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
     """Return the ``count`` leading directions; no bias."""
-    sums = class_moments(source, SETS)
+    sums = source.class_moments(SETS)
     here = sums.images > 0
     covariances = sums.covariances()[here]
     classes = (torch.arange(len(here), device=here.device) // SETS)[here]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torch import Tensor
-
-from .interface import PatchSource
 
 
 @dataclass(frozen=True)
@@ -17,10 +16,6 @@ class ClassMoments:
     ----------
     images : Tensor, shape (G,)
         Images of each group.
-    positions : int
-        Patches of an image.
-    total : Tensor, shape (G, M)
-        Σ p.
     outer : Tensor, shape (G, M, M)
         Σ p pᵀ.
     by_position : Tensor, shape (G, positions, M)
@@ -28,55 +23,45 @@ class ClassMoments:
     """
 
     images: Tensor
-    positions: int
-    total: Tensor
     outer: Tensor
     by_position: Tensor
+
+    @property
+    def positions(self) -> int:
+        """Patches of an image."""
+        return self.by_position.shape[1]
 
     def covariances(self) -> Tensor:
         """Return each group's patch covariance, zero for one without images, shape (G, M, M)."""
         patches = (self.images * self.positions).clamp_min(1)
-        mean = self.total / patches[:, None]
+        mean = self.by_position.sum(1) / patches[:, None]
         return self.outer / patches[:, None, None] - mean[:, :, None] * mean[:, None, :]
 
 
-def class_moments(source: PatchSource, sets: int = 1) -> ClassMoments:
-    """Go through all images once.
+def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:
+    """Deal images out to the sets of their class in turn: return each image's group class·sets + set, and how many."""
+    turn = labels.new_zeros(len(labels))
+    for label in labels.unique():
+        members = (labels == label).nonzero()[:, 0]
+        turn[members] = members.new_ones(len(members)).cumsum(0).sub(1) % sets
+    return labels * sets + turn, sets * (int(labels.max()) + 1)
 
-    Parameters
-    ----------
-    source : PatchSource
-    sets : int
-        Groups per class: the images of all classes are dealt out to them in turn. Group = class·sets + set.
 
-    Returns
-    -------
-    ClassMoments
-        In float64.
-    """
-    groups = sets * (int(source.labels.max()) + 1)
+def sum_by_group(chunks: Iterable[tuple[Tensor, Tensor]], groups: int) -> ClassMoments:
+    """Add up chunks of images: the group of each, (n,), and its patches, (n, positions, M); float64 sums."""
     sums: ClassMoments | None = None
-    seen = 0
-    for labels, patches in source.chunks():
-        n, positions, size = patches.shape
+    for group, patches in chunks:
         if sums is None:
+            _, positions, size = patches.shape
             zeros = patches.new_zeros(groups).double()
             sums = ClassMoments(
-                images=zeros,
-                positions=positions,
-                total=zeros.new_zeros(groups, size),
-                outer=zeros.new_zeros(groups, size, size),
-                by_position=zeros.new_zeros(groups, positions, size),
+                zeros, zeros.new_zeros(groups, size, size), zeros.new_zeros(groups, positions, size)
             )
-        turn = (seen + labels.new_ones(n).cumsum(0) - 1) % sets
-        group = labels * sets + turn
         for number in group.unique().tolist():
-            members = patches[group == number]
+            members = patches[group.to(patches.device) == number]
             flat = members.flatten(0, 1)
             sums.images[number] += len(members)
-            sums.total[number] += flat.sum(0).double()
             sums.outer[number] += (flat.T @ flat).double()
             sums.by_position[number] += members.sum(0).double()
-        seen += n
     assert sums is not None
     return sums

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
+
+from .class_moments import ClassMoments
 
 Bias = Literal["lda", "midpoint", "none"]
 
@@ -77,11 +79,11 @@ class PatchSource(Protocol):
         """Return the named patches, float64, shape (samples, M)."""
         ...
 
-    def chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield all images, some at a time: their labels (n,), int64, and their patches (n, positions, M).
+    def class_moments(self, sets: int = 1) -> ClassMoments:
+        """Return the sums over each class's patches, its images dealt out to so many sets.
 
-        Where each map is taken as an image of its own, all maps of an image come together, so that ``positions`` is
-        maps·rows·columns. Labels and patches are on the device of the patches.
+        Where each map is taken as an image of its own, all maps of an image are summed together, and a position is a
+        place on one of its maps.
         """
         ...
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .class_moments import ClassMoments, class_moments
+from .class_moments import ClassMoments
 from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
 from .registry import register_bank
 from .spectra import fix_signs, inverse_root, leading_eigenvectors
@@ -22,7 +22,7 @@ from .spectra import fix_signs, inverse_root, leading_eigenvectors
 @register_bank("lda")
 def lda_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
     """Return the ``count`` leading discriminants of the patches; no bias."""
-    within, between = position_scatters(class_moments(source))
+    within, between = position_scatters(source.class_moments())
     root = inverse_root(within)  # (M, rank)
     if count > root.shape[1]:
         raise NotEnoughFiltersError(

@@ -12,7 +12,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .class_moments import class_moments
 from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
 from .registry import register_bank
 from .spectra import fix_signs, inverse_root, leading_eigenvectors
@@ -23,7 +22,7 @@ def orthogonal_subspace_filters(
     source: PatchSource, count: int, generator: torch.Generator, options: BankOptions
 ) -> Filters:
     """Return the first ``count`` rows of the orthogonalising map; no bias."""
-    sums = class_moments(source)
+    sums = source.class_moments()
     covariances = sums.covariances()[sums.images > 0]
     dimensions = max(1, min(count, covariances.shape[1] // 2))
     weights = orthogonalising_map(leading_eigenvectors(covariances, dimensions))
