@@ -150,7 +150,7 @@ def _table(rows: list[Row], title: str) -> Table:
 
     table = Table(title=title, title_justify="left")
     table.add_column("model")
-    for column in ("accuracy", "published", "seconds", "predict s", "memory", "model size"):
+    for column in ("accuracy", "published", "seconds", "CPU s", "predict s", "memory", "model size"):
         table.add_column(column, justify="right")
     for row in sorted(rows, key=lambda row: -(row.accuracy or 0)):
         if row.accuracy is None:
@@ -162,6 +162,7 @@ def _table(rows: list[Row], title: str) -> Table:
             f"{100 * row.accuracy:.2f} %{spread}",
             "" if row.published is None else f"{100 * row.published:.2f} %",
             f"{row.seconds:.1f}",
+            f"{row.cpu_seconds:.1f}",
             f"{row.predict_seconds:.1f}",
             show_bytes(row.peak_memory),
             show_bytes(row.model_bytes),

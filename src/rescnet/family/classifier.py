@@ -35,7 +35,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     member : str, default="pcanet"
         Which one; see :func:`rescnet.family.member_names`. Sizes come from its preset, by the kind of the images.
     options : dict, default=None
-        Any keys of :class:`rescnet.family.FamilyConfig` over the preset, as ``{"filters": (8, 6), "bank": "dct; pca"}``.
+        Any keys of :class:`rescnet.family.FamilyConfig` over the preset, as ``{"filters": (8, 6), "bank": "dct;
+        pca"}``.
     image_shape : sequence of int, default=None
         Shape of one image, needed for flat rows that are no square grey images: (height, width) or with channels.
     channels : {"auto", "first", "last"}, default="auto"

@@ -1,7 +1,8 @@
 """What a member of the family is: banks and growth stage by stage, then an output path, then a classifier.
 
 A member is a TOML file in ``rescnet/family/presets``. Its top level says what defines it; the tables ``[small]``,
-``[grey]`` and ``[colour]`` say the sizes that suit images with a side under 16 pixels, other grey ones, and colour ones.
+``[grey]`` and ``[colour]`` say the sizes that suit images with a side under 16 pixels, other grey ones, and colour
+ones.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class FamilyConfig:
         cells = self.pyramid_of(image_shape[1:])
         places = rows * columns if cells is None else len(cells)
         if self.output == "histogram":
-            return places * self.maps(stage) // self.code_bits * 2**self.code_bits
+            return places * self.maps(stage) // self.code_bits << self.code_bits
         return places * count_pairs(self.maps(stage), self.keeps_diagonal)
 
     def check_images(self, image_shape: tuple[int, int, int]) -> None:

@@ -101,7 +101,9 @@ class Fitting:
         if config.patches != "plain":  # then the convolution takes the patch's mean off
             weights = remove_patch_means(weights, shape[0])
         dtype = self.network.input_range.low.dtype
-        return Stage(weights.view(count, shape[0], size, size).to(self.device, dtype), filters.bias.to(self.device, dtype))
+        return Stage(
+            weights.view(count, shape[0], size, size).to(self.device, dtype), filters.bias.to(self.device, dtype)
+        )
 
     def _images_to_learn_from(self) -> Tensor:
         """Return the indices of the images filters are learnt from."""
@@ -134,7 +136,7 @@ class Fitting:
         if not deep or size + before > SHARE_OF_MAPS * self.memory:
             return
         maps = torch.empty(len(self.images), config.maps(number), h, w, dtype=dtype, device=self.device)
-        for index in torch.arange(len(self.images)).split(self.chunk):
+        for index in torch.split(torch.arange(len(self.images)), self.chunk):
             maps[index[0] : index[-1] + 1] = self._maps(number, index)
         self._kept = number, maps
 
@@ -144,7 +146,7 @@ class Fitting:
         dtype = self.network.input_range.low.dtype
         self._refuse_more_than_memory(4 * features**2 * dtype.itemsize, f"the scatter of {features:,} features")
         moments: Moments | None = None
-        for index in torch.arange(len(self.images)).split(self.chunk):
+        for index in torch.split(torch.arange(len(self.images)), self.chunk):
             part = self.network.features(self._maps(number, index))
             targets = torch.nn.functional.one_hot(self.labels[index], self.classes).to(part)
             if moments is None:
@@ -158,9 +160,11 @@ class Fitting:
         """Fit the SVM on a stage's features: in a dense matrix on a GPU, in a sparse one on a CPU."""
         features = self._dense_features(number) if self._is_dense(number) else self._sparse_features(number)
         self._kept = None
-        head = fit_svm(features, self.labels, self.classes, self.config.svm_cost, self.config.seed)
+        head = fit_svm(features, self.labels, self.classes, self.config.svm_cost, self.config.seed, self.memory)
         dtype = self.network.input_range.low.dtype
-        return LinearHead(head.weights.to(self.device, dtype), head.bias.to(self.device, dtype), head.present.to(self.device))
+        return LinearHead(
+            head.weights.to(self.device, dtype), head.bias.to(self.device, dtype), head.present.to(self.device)
+        )
 
     def _is_dense(self, number: int) -> bool:
         if self.config.output == "second-order":
@@ -174,7 +178,7 @@ class Fitting:
         size = features * len(self.images) * dtype.itemsize
         self._refuse_more_than_memory(size, f"{features:,} features of {len(self.images):,} images")
         matrix = torch.empty(len(self.images), features, dtype=dtype, device=self.device)
-        for index in torch.arange(len(self.images)).split(self.chunk):
+        for index in torch.split(torch.arange(len(self.images)), self.chunk):
             matrix[index[0] : index[-1] + 1] = self.network.features(self._maps(number, index))
         return matrix
 
@@ -184,7 +188,7 @@ class Fitting:
 
         columns = self.config.features(self.network.image_shape, number)
         values, places, counts = [], [], [np.zeros(1, np.int64)]
-        for index in torch.arange(len(self.images)).split(self.chunk):
+        for index in torch.split(torch.arange(len(self.images)), self.chunk):
             part = self.network.features(self._maps(number, index))
             row, column = part.nonzero(as_tuple=True)
             values.append(part[row, column].float().cpu().numpy())

@@ -1,8 +1,8 @@
 """Patch sums from products of whole images: no patch is ever made.
 
-The product of two pixels of a patch is the product of two pixels of the image. So with G = Σ x xᵀ over images as vectors
-of c·h·w numbers, Σ p pᵀ over all patches adds up windows of G, one a position. G is one large matrix product, which
-machines do best; patches would be k² copies of every image, multiplied a few columns at a time.
+The product of two pixels of a patch is the product of two pixels of the image. So with G = Σ x xᵀ over images as
+vectors of c·h·w numbers, Σ p pᵀ over all patches adds up windows of G, one a position. G is one large matrix product,
+which machines do best; patches would be k² copies of every image, multiplied a few columns at a time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def sums_of_images(chunks: Iterable[tuple[Tensor, Tensor]], groups: int, maps: i
             count = inputs.new_zeros(groups).double()
             products = count.new_zeros(groups, shape.numel(), shape.numel())
             totals = count.new_zeros(groups, maps, shape.numel())
-        for number in group.unique().tolist():
+        for number in group.bincount().nonzero()[:, 0].tolist():
             members = images[group.to(images.device) == number] if groups > 1 else images
             flat = members.flatten(0, 1)
             count[number] += len(members)

@@ -152,8 +152,8 @@ def stage_input(inputs: Tensor, number: int, config: FamilyConfig) -> Tensor:
 def filter_maps(inputs: Tensor, stage: Stage, patches: Patches) -> Tensor:
     """Filter ``inputs`` (n, c, h, w) at every pixel, zeros beyond the border, shape (n, d, h, w).
 
-    The filters of zero-mean patches have no mean themselves, so that plain convolution removes it. The z-score of a patch
-    divides by its own spread, which no convolution does: patches are made, normalised and multiplied.
+    The filters of zero-mean patches have no mean themselves, so that plain convolution removes it. The z-score of a
+    patch divides by its own spread, which no convolution does: patches are made, normalised and multiplied.
     """
     if patches != "z-score":
         return convolve(inputs, stage.weights, stage.bias)
@@ -164,7 +164,7 @@ def filter_maps(inputs: Tensor, stage: Stage, patches: Patches) -> Tensor:
 
 
 def z_score_patches(patches: Tensor, channels: int) -> Tensor:
-    """Return patches (..., c·k·k) less their mean and divided by their spread, channel by channel; flat ones are zero."""
+    """Return patches (..., c·k·k) less their mean, divided by their spread, channel by channel; flat ones are zero."""
     by_channel = patches.reshape(*patches.shape[:-1], channels, -1)
     centred = by_channel - by_channel.mean(-1, keepdim=True)
     spread = centred.square().mean(-1, keepdim=True).sqrt()

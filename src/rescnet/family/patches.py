@@ -104,7 +104,7 @@ class StagePatches:
         return patches.reshape(len(inputs) // self._maps, -1, patches.shape[2])
 
     def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for index in torch.arange(len(self._image_labels)).split(self._chunk):
+        for index in torch.split(torch.arange(len(self._image_labels)), self._chunk):
             yield index, self._inputs(index)
 
     def _normalised(self, patches: Tensor) -> Tensor:

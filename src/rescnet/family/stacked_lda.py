@@ -1,8 +1,8 @@
 """Stacked-LDA as a classifier (appendices A.1 and A.2): many small discriminants, then an LDA on their outputs.
 
 "Another LDA can then be applied to the output of the first LDA to classify them back using the original classes." The
-discriminants are those of the filter bank, drawn from whole samples instead of patches. The paper hands the posteriors of
-the first layer to the second: sigmoids of log-odds. In many dimensions 34 samples are told apart with log-odds of
+discriminants are those of the filter bank, drawn from whole samples instead of patches. The paper hands the posteriors
+of the first layer to the second: sigmoids of log-odds. In many dimensions 34 samples are told apart with log-odds of
 hundreds, and posteriors become zeros and ones; we divide each discriminant's scores by their spread first, our reading.
 """
 
@@ -73,7 +73,7 @@ class WholeSamples:
     def class_moments(self, sets: int = 1) -> ClassMoments:
         """Return the sums over each class's samples."""
         group, groups = groups_of(self.labels, sets)
-        parts = zip(group.split(ROWS), self._samples.split(ROWS), strict=True)
+        parts = zip(torch.split(group, ROWS), torch.split(self._samples, ROWS), strict=True)
         return sum_by_group(((where, samples[:, None]) for where, samples in parts), groups)
 
 
@@ -90,14 +90,14 @@ def fit_stacked_lda(
     drawn = find_bank("stacked-lda")(WholeSamples(samples, labels), discriminants, generator, options)
     weights, bias = (part.to(samples.device, samples.dtype) for part in (drawn.weights, drawn.bias))
     total, square = samples.new_zeros(discriminants).double(), samples.new_zeros(discriminants).double()
-    for part in samples.split(ROWS):
+    for part in torch.split(samples, ROWS):
         scores = torch.addmm(bias, part, weights.T).double()
         total, square = total + scores.sum(0), square + scores.square().sum(0)
     variance = square / len(samples) - (total / len(samples)).square()
     scale = torch.where(variance > 0, variance.clamp_min(1e-12).rsqrt(), 0).to(samples.dtype)
     weights, bias = weights * scale[:, None], bias * scale
     moments: Moments | None = None
-    for part, group in zip(samples.split(ROWS), labels.to(samples.device).split(ROWS), strict=True):
+    for part, group in zip(torch.split(samples, ROWS), torch.split(labels.to(samples.device), ROWS), strict=True):
         posteriors = first_posteriors(part, weights, bias)
         if moments is None:
             moments = Moments.zeros(posteriors.mean(0), classes)

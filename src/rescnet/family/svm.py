@@ -1,9 +1,9 @@
 """The linear SVM of the histogram path: ½‖(w, b)‖² + C Σ max(0, 1 - y(xᵀw + b))², one against the rest.
 
-On a CPU features are sparse and scikit-learn's ``LinearSVC`` (liblinear) solves it. Two things liblinear cannot do: use a
-GPU, and take more than 2³¹ numbers (CIFAR-10 has 215,040 features an image). There the same function is minimised by
-Newton's method with conjugate gradients (Keerthi and DeCoste 2005), all classes at once, from products with the features
-alone; ``tests/family`` compares the two.
+On a CPU features are sparse and scikit-learn's ``LinearSVC`` (liblinear) solves it. It holds 28 bytes for every number
+that is not zero, and no GPU helps it: MNIST has 430 million such numbers, CIFAR-10 ten times as many. Where that is
+too much, and on a GPU, the same function is minimised by Newton's method with conjugate gradients (Keerthi and DeCoste
+2005), all classes at once, from products with the features alone; ``tests/family`` compares the two.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from torch import Tensor
 from ..stages.discriminant import LinearHead
 from ..stages.half_products import accurate_product
 
-MOST_NUMBERS = 2**31 - 1  # of a sparse matrix liblinear takes
+MOST_NUMBERS = 2**31 - 1  # of a sparse matrix liblinear and PyTorch's products take
+LIBLINEAR_BYTES = 28  # a number: a float64 and its column, and liblinear's copy of both
+LIBLINEAR_SHARE = 0.5  # of the memory: the most liblinear may take
 MOST_ROUNDS = 1000  # of liblinear
 NEWTON_STEPS, CG_STEPS = 60, 60
 SHRINKS = 20  # halvings of a step before it is given up
@@ -28,7 +30,9 @@ logger = logging.getLogger(__name__)
 
 
 class Features(Protocol):
-    """A matrix of features (n, D) as the solver needs it."""
+    """A matrix of features (n, D) as the solver needs it; what it is multiplied with is of its ``dtype``."""
+
+    dtype: torch.dtype
 
     def times(self, right: Tensor) -> Tensor:
         """Return X·right, (D, K) → (n, K)."""
@@ -44,6 +48,7 @@ class DenseFeatures:
 
     def __init__(self, matrix: Tensor) -> None:
         self.matrix = matrix
+        self.dtype = torch.float32 if matrix.dtype == torch.float16 else matrix.dtype
 
     def times(self, right: Tensor) -> Tensor:
         """Return X·right."""
@@ -57,33 +62,49 @@ class DenseFeatures:
 
 
 class SparseFeatures:
-    """Features as a SciPy CSR matrix."""
+    """Features as a SciPy CSR matrix, held by rows and by columns: both products then go row by row."""
 
     def __init__(self, matrix: Any) -> None:
-        self.matrix = matrix
+        self.dtype = torch.float32
+        self._rows, self._columns = _as_tensor(matrix), _as_tensor(matrix.T.tocsr())
 
     def times(self, right: Tensor) -> Tensor:
         """Return X·right."""
-        return torch.from_numpy(self.matrix @ right.numpy())
+        return self._rows @ right
 
     def transposed_times(self, right: Tensor) -> Tensor:
         """Return Xᵀ·right."""
-        return torch.from_numpy(self.matrix.T @ right.numpy())
+        return self._columns @ right
 
 
-def fit_svm(features: Any, labels: Tensor, classes: int, cost: float, seed: int) -> LinearHead:
+def _as_tensor(matrix: Any) -> Tensor:
+    """Return a SciPy CSR matrix as a tensor on the same memory."""
+    starts, columns, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # PyTorch calls its CSR tensors a beta
+        return torch.sparse_csr_tensor(starts, columns, values, matrix.shape)
+
+
+def fit_svm(features: Any, labels: Tensor, classes: int, cost: float, seed: int, memory: int) -> LinearHead:
     """Learn a linear SVM, one class against the rest.
 
     Parameters
     ----------
-    features : Tensor or SciPy CSR matrix, shape (n, D)
+    features : Tensor or SciPy CSR matrix of float32, shape (n, D)
         A tensor on a GPU may be in half precision.
     labels : Tensor of int64, shape (n,)
         Every class has an image.
+    memory : int
+        Bytes that may be used.
     """
     if isinstance(features, Tensor):
         return newton_svm(DenseFeatures(features), features.shape[1], labels.to(features.device), classes, cost)
     if features.nnz > MOST_NUMBERS:
+        raise ValueError(
+            f"the histograms have {features.nnz:,} numbers that are not zero, more than {MOST_NUMBERS:,}: use a GPU, "
+            f"take fewer filters or images, or a coarser pyramid."
+        )
+    if LIBLINEAR_BYTES * features.nnz > LIBLINEAR_SHARE * memory:
         return newton_svm(SparseFeatures(features), features.shape[1], labels, classes, cost)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
@@ -101,7 +122,7 @@ def fit_svm(features: Any, labels: Tensor, classes: int, cost: float, seed: int)
 
 
 def newton_svm(
-    features: Features, columns: int, labels: Tensor, classes: int, cost: float, tolerance: float = 1e-3
+    features: Features, columns: int, labels: Tensor, classes: int, cost: float, tolerance: float = 0.01
 ) -> LinearHead:
     """Minimise the SVM's function for all classes at once.
 
@@ -114,16 +135,15 @@ def newton_svm(
     tolerance : float
         Share of the first gradient's norm at which a class is done.
     """
-    device = labels.device
-    dtype = torch.float64 if getattr(getattr(features, "matrix", None), "dtype", None) == torch.float64 else torch.float32
+    device, dtype = labels.device, features.dtype
     sides = 2 * torch.nn.functional.one_hot(labels, classes).to(dtype) - 1  # y, (n, K)
     weights = torch.zeros(columns + 1, classes, dtype=dtype, device=device)  # the last row is the bias
 
     def times(v: Tensor) -> Tensor:
-        return features.times(v[:-1].contiguous()).to(dtype) + v[-1]
+        return features.times(v[:-1].contiguous()) + v[-1]
 
     def transposed(r: Tensor) -> Tensor:
-        return torch.cat([features.transposed_times(r).to(dtype), r.sum(0, keepdim=True)])
+        return torch.cat([features.transposed_times(r), r.sum(0, keepdim=True)])
 
     def value(w: Tensor, f: Tensor) -> Tensor:
         return 0.5 * w.square().sum(0) + cost * (1 - sides * f).clamp_min(0).square().sum(0)
@@ -139,7 +159,7 @@ def newton_svm(
         if not bool(going.any()):
             break
         active = (slack > 0).to(dtype)
-        step = _conjugate_gradients(lambda v, a=active: v + 2 * cost * transposed(a * times(v)), -gradient * going)  # type: ignore[misc]
+        step = _conjugate_gradients(lambda v, a=active: v + 2 * cost * transposed(a * times(v)), -gradient * going)
         change = times(step)
         before, slope = value(weights, scores), (gradient * step).sum(0)
         length = going.to(dtype)

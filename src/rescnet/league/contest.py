@@ -34,6 +34,8 @@ class Row:
         Standard deviation over splits, None for a single one.
     seconds, predict_seconds : float
         To learn, and to predict the images it is measured on; means over splits.
+    cpu_seconds : float
+        Processor time of learning, all cores together: on a busy machine the fairer figure.
     peak_memory : int
         Bytes of the process, or of the GPU's memory.
     model_bytes : int
@@ -49,6 +51,7 @@ class Row:
     deviation: float | None = None
     seconds: float = 0.0
     predict_seconds: float = 0.0
+    cpu_seconds: float = 0.0
     peak_memory: int = 0
     model_bytes: int = 0
     published: float | None = None
@@ -102,17 +105,18 @@ def _measure(
     compute: ComputeOptions,
 ) -> Row:
     memory = PeakMemory(choose_device(compute.device))
-    accuracies, seconds, predict_seconds, size, peak = [], [], [], 0, 0
+    accuracies, seconds, predict_seconds, cpu_seconds, size, peak = [], [], [], [], 0, 0
     for number in range(splits):
         train, test = split_of(dataset, held_out, seed + number)
         gc.collect()
         memory.reset()
-        start = time.perf_counter()
+        start, processor = time.perf_counter(), time.process_time()
         try:
             fitted = contestant.fit(config, train.images, train.labels, compute)
         except (ValueError, FloatingPointError, MemoryError) as error:
             return Row(contestant.label, error=str(error) or "it is out of memory", config=config.to_dict())
         learnt = time.perf_counter()
+        cpu_seconds.append(time.process_time() - processor)
         predicted = fitted.predict(test.images).cpu().numpy()
         done = time.perf_counter()
         accuracies.append(float((predicted == test.labels).mean()))
@@ -128,6 +132,7 @@ def _measure(
         deviation=float(np.std(accuracies)) if splits > 1 else None,
         seconds=float(np.mean(seconds)),
         predict_seconds=float(np.mean(predict_seconds)),
+        cpu_seconds=float(np.mean(cpu_seconds)),
         peak_memory=peak,
         model_bytes=size,
         published=published_accuracy(contestant.name, dataset.name),

@@ -67,7 +67,9 @@ class Contestant:
         from ..training.trainer import train
 
         network, _ = train(images, labels, config, compute=compute)
-        learnt = [t for layer in network.layers for t in (layer.weights, layer.bias, layer.head.weights, layer.head.bias)]
+        learnt = [
+            t for layer in network.layers for t in (layer.weights, layer.bias, layer.head.weights, layer.head.bias)
+        ]
         return Fitted(network.predict, sum(tensor.nbytes for tensor in learnt))
 
 

@@ -34,7 +34,9 @@ def draw_league(rows: Sequence[Row], title: str) -> str:
     for step in range(5):
         value = low + (high - low) * step / 4
         parts.append(f'<path d="M{x(value):.1f} {TOP}V{height - 30}" stroke="#ddd"/>')
-        parts.append(f'<text x="{x(value):.1f}" y="{height - 12}" text-anchor="middle" fill="#666">{100 * value:.1f}</text>')
+        parts.append(
+            f'<text x="{x(value):.1f}" y="{height - 12}" text-anchor="middle" fill="#666">{100 * value:.1f}</text>'
+        )
     for number, row in enumerate(done):
         assert row.accuracy is not None
         y = TOP + LINE * (number + 0.6)
@@ -42,9 +44,8 @@ def draw_league(rows: Sequence[Row], title: str) -> str:
         parts.append(f'<path d="M{LEFT} {y:.1f}H{x(row.accuracy):.1f}" stroke="#9db8d9" stroke-width="2"/>')
         parts.append(f'<circle cx="{x(row.accuracy):.1f}" cy="{y:.1f}" r="5" fill="#2563a8"/>')
         if row.published is not None:
-            parts.append(
-                f'<circle cx="{x(row.published):.1f}" cy="{y:.1f}" r="5" fill="none" stroke="#c2571a" stroke-width="2"/>'
-            )
+            ring = 'r="5" fill="none" stroke="#c2571a" stroke-width="2"'
+            parts.append(f'<circle cx="{x(row.published):.1f}" cy="{y:.1f}" {ring}/>')
         words = f"{100 * row.accuracy:.2f} % · {row.seconds:.3g} s · {show_bytes(row.peak_memory)}"
         parts.append(f'<text x="{LEFT + WIDTH + 24}" y="{y + 4:.1f}">{words}</text>')
     return "\n".join([*parts, "</svg>", ""])

@@ -1,7 +1,8 @@
 """The histogram path of PCANet (Chan et al. 2015, section II-B3): sign, binary code, block histograms, pyramid.
 
-Groups of maps become one image of codes: bit by bit, ``Σ_l 2^(L-l) H(O_l)`` with H(x) = 1 above zero. Each block of a code
-image is counted into a histogram of 2^L bins; with a pyramid, the histograms of a cell's blocks are reduced bin by bin.
+Groups of maps become one image of codes: bit by bit, ``Σ_l 2^(L-l) H(O_l)`` with H(x) = 1 above zero. Each block of a
+code image is counted into a histogram of 2^L bins; with a pyramid, the histograms of a cell's blocks are reduced bin
+by bin.
 """
 
 from __future__ import annotations

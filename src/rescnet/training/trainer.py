@@ -223,7 +223,9 @@ class Trainer:
         patches = LayerPatches(
             self.network, input_range, split.maps, split.images, split.labels, size, self.plan.chunk, generator
         )
-        filters = learn_filters(bank_of_layer(config.bank, number), patches, config.filters, generator, config.bank_options)
+        filters = learn_filters(
+            bank_of_layer(config.bank, number), patches, config.filters, generator, config.bank_options
+        )
         weights = filters.weights.view(config.filters, patches.channels, size, size)
         return weights.to(self.device, self.dtype), filters.bias.to(self.device, self.dtype)
 

@@ -1,10 +1,11 @@
 """Discriminant canonical correlation filters (DCCNet; Kim, Kittler and Cipolla 2007).
 
 Sets of patches are subspaces. The filters are directions T that raise the canonical correlations between sets of one
-class and lower those between classes. With P_i a basis of set i scaled so that TᵀP_i is orthonormal, and rotations Q from
-the singular value decomposition of (TᵀP_i)ᵀ(TᵀP_j) = Q_ij Λ Q_jiᵀ,
+class and lower those between classes. With P_i a basis of set i scaled so that TᵀP_i is orthonormal, and rotations Q
+from the singular value decomposition of (TᵀP_i)ᵀ(TᵀP_j) = Q_ij Λ Q_jiᵀ,
 
-    S_w = Σ over pairs of one class of (P_iQ_ij - P_jQ_ji)(P_iQ_ij - P_jQ_ji)ᵀ,   S_b the same over pairs of two classes,
+    S_w = Σ over pairs of one class of (P_iQ_ij - P_jQ_ji)(P_iQ_ij - P_jQ_ji)ᵀ,   S_b the same over pairs of two
+    classes,
 
 T are the leading eigenvectors of S_w⁻¹S_b, and the two steps are repeated. How DCCNet makes its sets we could not see:
 two of each class, its images dealt out in turn, compared with all sets of other classes, is our reading.

@@ -1,7 +1,7 @@
 """CCA filters (CCANet: Yang et al. 2017): directions in which two views of a patch are most correlated.
 
-With covariances S_xx, S_yy and S_xy of the views, the filters are S_xx^(-1/2)·U and S_yy^(-1/2)·V from the singular value
-decomposition of S_xx^(-1/2) S_xy S_yy^(-1/2).
+With covariances S_xx, S_yy and S_xy of the views, the filters are S_xx^(-1/2)·U and S_yy^(-1/2)·V from the singular
+value decomposition of S_xx^(-1/2) S_xy S_yy^(-1/2).
 
 We could not see the original's choice of views, so this is our reading. Of several channels the first half are one view
 and the others the second; each pair gives two filters, one on either half. A single channel's second view is its local
@@ -57,8 +57,8 @@ def canonical_pairs(s_xx: Tensor, s_yy: Tensor, s_xy: Tensor) -> tuple[Tensor, T
 def binary_patterns(patches: Tensor, size: int) -> Tensor:
     """Return the local binary pattern of each pixel of grey patches (n, k·k), in [0, 1], same shape.
 
-    A pixel's eight neighbours give a bit each, set if the neighbour is at least as bright; beyond the patch's border the
-    nearest pixel stands in.
+    A pixel's eight neighbours give a bit each, set if the neighbour is at least as bright; beyond the patch's border
+    the nearest pixel stands in.
     """
     pixels = patches.view(-1, 1, size, size)
     framed = F.pad(pixels, (1, 1, 1, 1), mode="replicate")

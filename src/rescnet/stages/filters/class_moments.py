@@ -41,7 +41,7 @@ class ClassMoments:
 def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:
     """Deal images out to the sets of their class in turn: return each image's group class·sets + set, and how many."""
     turn = labels.new_zeros(len(labels))
-    for label in labels.unique():
+    for label in labels.bincount().nonzero()[:, 0].tolist():
         members = (labels == label).nonzero()[:, 0]
         turn[members] = members.new_ones(len(members)).cumsum(0).sub(1) % sets
     return labels * sets + turn, sets * (int(labels.max()) + 1)
@@ -54,10 +54,8 @@ def sum_by_group(chunks: Iterable[tuple[Tensor, Tensor]], groups: int) -> ClassM
         if sums is None:
             _, positions, size = patches.shape
             zeros = patches.new_zeros(groups).double()
-            sums = ClassMoments(
-                zeros, zeros.new_zeros(groups, size, size), zeros.new_zeros(groups, positions, size)
-            )
-        for number in group.unique().tolist():
+            sums = ClassMoments(zeros, zeros.new_zeros(groups, size, size), zeros.new_zeros(groups, positions, size))
+        for number in group.bincount().nonzero()[:, 0].tolist():
             members = patches[group.to(patches.device) == number]
             flat = members.flatten(0, 1)
             sums.images[number] += len(members)

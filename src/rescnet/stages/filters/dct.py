@@ -1,7 +1,8 @@
 """DCT filters (DCTNet: Ng and Teoh 2015): the two-dimensional cosine basis, learnt from nothing.
 
-Basis (i, j) is D_iᵀD_j with D the k-point orthonormal DCT-II matrix, in order of i + j; the constant one is left out. For
-several channels a cosine basis over the channels multiplies it, which is our own extension: order of channel + i + j.
+Basis (i, j) is D_iᵀD_j with D the k-point orthonormal DCT-II matrix, in order of i + j; the constant one is left out.
+For several channels a cosine basis over the channels multiplies it, which is our own extension: order of channel + i +
+j.
 """
 
 from __future__ import annotations
@@ -50,4 +51,5 @@ def dct_matrix(size: int) -> Tensor:
     place = torch.arange(size, dtype=torch.float64)
     cosines = torch.cos(pi / size * (place + 0.5) * place[:, None])
     cosines[0] /= 2**0.5
-    return cosines * (2 / size) ** 0.5
+    scaled: Tensor = cosines * (2 / size) ** 0.5
+    return scaled

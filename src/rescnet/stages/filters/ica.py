@@ -64,4 +64,5 @@ def fast_ica(white: Tensor, generator: torch.Generator) -> Tensor:
 def _nearest_rotation(matrix: Tensor) -> Tensor:
     """Return (AAᵀ)^(-1/2) A."""
     left, _, right = torch.linalg.svd(matrix, full_matrices=False)
-    return left @ right
+    rotation: Tensor = left @ right
+    return rotation

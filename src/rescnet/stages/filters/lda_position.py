@@ -4,8 +4,8 @@ With X_i the patches of image i as columns and Γ_c the mean of X_i over the ima
 
     W = Σ_c mean_{i∈c} (X_i - Γ_c)(X_i - Γ_c)ᵀ,    B = mean_c (Γ_c - Γ)(Γ_c - Γ)ᵀ,
 
-the filters are the leading eigenvectors of W⁺B. Position-wise means make the rank of B more than C - 1. Where each map is
-an image of its own, an image's patches are those of all its maps side by side, as in the paper's second stage.
+the filters are the leading eigenvectors of W⁺B. Position-wise means make the rank of B more than C - 1. Where each map
+is an image of its own, an image's patches are those of all its maps side by side, as in the paper's second stage.
 """
 
 from __future__ import annotations

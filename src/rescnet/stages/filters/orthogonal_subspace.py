@@ -3,8 +3,8 @@
 Each class has a subspace U_c, the leading eigenvectors of its patch covariance. With G = Σ_c U_cU_cᵀ = BΛBᵀ, the map
 Λ^(-1/2)Bᵀ makes independent subspaces orthogonal (Fukunaga and Koontz 1970).
 
-We could not see the original: that the rows of greatest Λ are the filters, those in which most classes have a share, and
-that a class's subspace has as many dimensions as filters are asked for, half the patch's at most, is our reading.
+We could not see the original: that the rows of greatest Λ are the filters, those in which most classes have a share,
+and that a class's subspace has as many dimensions as filters are asked for, half the patch's at most, is our reading.
 """
 
 from __future__ import annotations

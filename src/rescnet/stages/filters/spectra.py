@@ -9,7 +9,7 @@ SINGULAR = 1e-6  # of the greatest eigenvalue: what lies below is the rounding o
 
 
 def leading_eigenvectors(matrix: Tensor, count: int) -> Tensor:
-    """Return ``count`` eigenvectors of a symmetric matrix (..., M, M), greatest eigenvalue first, shape (..., M, count)."""
+    """Return ``count`` eigenvectors of symmetric (..., M, M), greatest eigenvalue first, shape (..., M, count)."""
     vectors: Tensor = torch.linalg.eigh(matrix).eigenvectors  # ascending order, as columns
     return vectors.flip(-1)[..., :count]
 
@@ -18,7 +18,8 @@ def inverse_root(matrix: Tensor) -> Tensor:
     """Return A^(-1/2) of a symmetric matrix on the space where it is not singular, as (M, rank): columns q/√λ."""
     values, vectors = torch.linalg.eigh(matrix)
     regular = values > SINGULAR * values.max().clamp_min(torch.finfo(values.dtype).tiny)
-    return (vectors[:, regular] / values[regular].sqrt()).flip(1)
+    root: Tensor = (vectors[:, regular] / values[regular].sqrt()).flip(1)
+    return root
 
 
 def fix_signs(filters: Tensor) -> Tensor:
