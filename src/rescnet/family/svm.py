@@ -21,6 +21,7 @@ from ..stages.half_products import accurate_product
 
 MOST_NUMBERS = 2**31 - 1  # of a sparse matrix liblinear and PyTorch's products take
 LIBLINEAR_BYTES = 28  # a number: a float64 and its column, and liblinear's copy of both
+LIBLINEAR_TOLERANCE = 0.1  # its own default for this dual, with which PCANet was published; scikit-learn's is 1e-4
 LIBLINEAR_SHARE = 0.5  # of the memory: the most liblinear may take
 MOST_ROUNDS = 1000  # of liblinear
 NEWTON_STEPS, CG_STEPS = 60, 60
@@ -109,7 +110,7 @@ def fit_svm(features: Any, labels: Tensor, classes: int, cost: float, seed: int,
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
-    svm = LinearSVC(C=cost, dual=True, random_state=seed, max_iter=MOST_ROUNDS)
+    svm = LinearSVC(C=cost, dual=True, tol=LIBLINEAR_TOLERANCE, random_state=seed, max_iter=MOST_ROUNDS)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         svm.fit(features.astype(np.float64), labels.cpu().numpy())

@@ -39,18 +39,16 @@ class Contestant:
 
     Attributes
     ----------
+    label : str
+        The name with its options, as it was asked for.
     name : str
     options : dict
         Keys of :class:`rescnet.NetworkConfig` for ResCNet, of :class:`rescnet.family.FamilyConfig` for the others.
     """
 
+    label: str
     name: str
     options: dict[str, Any]
-
-    @property
-    def label(self) -> str:
-        """The name with its options, as it was asked for."""
-        return ":".join([self.name, *(f"{key}={value}" for key, value in self.options.items())])
 
     def configure(self, dataset: str, image_shape: tuple[int, int, int], seed: int) -> Any:
         """Return the configuration for a data set: ResCNet's own preset of it, or what suits its images."""
@@ -98,6 +96,8 @@ def model_names() -> list[str]:
 def parse_models(text: str) -> list[Contestant]:
     """Read models: names parted by commas, each with options after colons; ``all`` is every one.
 
+    Numbers of a list are parted by slashes: ``pcanet:filters=8/6``.
+
     Examples
     --------
     >>> [contestant.label for contestant in parse_models("pcanet, rescnet:layers=5:filters=20")]
@@ -121,4 +121,4 @@ def _parse_one(text: str) -> Contestant:
         truth = {"true": True, "false": False}
         options[key] = truth.get(value.strip(), value.strip().replace("/", " "))
     check_keys(options, name, *([FamilyConfig] if name != RESCNET else []))
-    return Contestant(name, options)
+    return Contestant(text, name, options)
