@@ -59,6 +59,13 @@ def test_half_precision_features_lose_little(problem):
     np.testing.assert_allclose(half.weights.numpy(), full.weights.numpy(), atol=0.02)
 
 
+def test_half_precision_keeps_tiny_numbers(problem):
+    matrix = torch.from_numpy(problem[0])
+    right = torch.rand(40, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 1e-9])
+    found = DenseFeatures(matrix.half()).times(right)
+    torch.testing.assert_close(found, matrix.half().float() @ right, rtol=1e-4, atol=0)
+
+
 def test_memory_decides_who_solves(problem, monkeypatch):
     features, labels = problem
     sparse, targets = csr_matrix(features), torch.from_numpy(labels)

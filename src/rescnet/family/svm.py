@@ -53,13 +53,19 @@ class DenseFeatures:
 
     def times(self, right: Tensor) -> Tensor:
         """Return X·right."""
-        return accurate_product(self.matrix, right) if self.matrix.dtype == torch.float16 else self.matrix @ right
+        return self._product(self.matrix, right)
 
     def transposed_times(self, right: Tensor) -> Tensor:
         """Return Xᵀ·right."""
-        if self.matrix.dtype == torch.float16:
-            return accurate_product(self.matrix.T, right)
-        return self.matrix.T @ right
+        return self._product(self.matrix.T, right)
+
+    @staticmethod
+    def _product(left: Tensor, right: Tensor) -> Tensor:
+        if left.dtype != torch.float16:
+            return left @ right
+        # Half precision knows no numbers below 6e-8, and a gradient has many: columns are scaled to a maximum of one.
+        scale = right.abs().amax(0).clamp_min(torch.finfo(right.dtype).tiny)
+        return accurate_product(left, right / scale) * scale
 
 
 class SparseFeatures:

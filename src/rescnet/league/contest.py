@@ -115,6 +115,8 @@ def _measure(
             fitted = contestant.fit(config, train.images, train.labels, compute)
         except (ValueError, FloatingPointError, MemoryError) as error:
             return Row(contestant.label, error=str(error) or "it is out of memory", config=config.to_dict())
+        if memory.device.type == "cuda":
+            torch.cuda.synchronize(memory.device)
         learnt = time.perf_counter()
         cpu_seconds.append(time.process_time() - processor)
         predicted = fitted.predict(test.images).cpu().numpy()
