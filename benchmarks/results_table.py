@@ -56,6 +56,32 @@ def layer_times() -> list[str]:
     return found
 
 
+def leagues() -> list[str]:
+    """Return a table for each league, best first."""
+    found: list[str] = []
+    for file in sorted((ROOT / "results").glob("league-*.json")):
+        rows = json.loads(file.read_text())
+        found += [
+            f"### {rows[0]['dataset']}",
+            "",
+            "| model | accuracy | published | seconds | CPU s | peak memory | size | measured on; device |",
+            "|---|---|---|---|---|---|---|---|",
+        ]
+        for row in sorted(rows, key=lambda row: -(row["accuracy"] or 0)):
+            if row["accuracy"] is None:
+                found.append(f"| {row['model']} | {row['error']} | | | | | | |")
+                continue
+            spread = "" if row["deviation"] is None else f" ± {100 * row['deviation']:.2f}"
+            published = "" if row["published"] is None else f"{100 * row['published']:.2f} %"
+            found.append(
+                f"| {row['model']} | **{100 * row['accuracy']:.2f} %**{spread} | {published} | {row['seconds']:.1f} | "
+                f"{row['cpu_seconds']:.1f} | {row['peak_memory'] / 1e9:.2f} GB | {row['model_bytes'] / 1e6:.2f} MB | "
+                f"{row['protocol']}, {row['train_images']:,} to learn from; {row['device']}, {row['commit']} |"
+            )
+        found.append("")
+    return found
+
+
 def carry(file: Path, mark: str, rows: list[str]) -> str:
     """Return a page's text with the table between its marks replaced."""
     start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
@@ -74,6 +100,7 @@ def main() -> int:
         (ROOT / "docs/reproduction.md", "table2-others", reproduction.both_halves()),
         (ROOT / "docs/ablations.md", "ablations", ablations.tables()),
         *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.plan_names()),
+        (ROOT / "docs/family.md", "league", leagues()),
     ]
     stale = 0
     for file, text in (bench.pictures() | side_by_side.pictures() | reproduction.pictures()).items():

@@ -134,3 +134,20 @@ def residual_step(labels, output, ceiling):
         new.append(worst)
         signs.append(1 if r[worst] >= 0 else -1)
     return np.array(new), np.array(signs)
+
+
+def code_histograms(maps, bits, block, stride, zero=1e-5):
+    """PCANet's output: (n, groups·bits, h, w) → (n, groups, block rows, block columns, 2^bits); above zero is 1."""
+    n, channels, h, w = maps.shape
+    groups, (r, c), (sy, sx) = channels // bits, block, stride
+    out = np.zeros((n, groups, (h - r) // sy + 1, (w - c) // sx + 1, 2**bits))
+    for i in range(n):
+        for g in range(groups):
+            code = np.zeros((h, w), int)
+            for bit in range(bits):
+                code += 2 ** (bits - 1 - bit) * (maps[i, g * bits + bit] > zero)
+            for a, top in enumerate(range(0, h - r + 1, sy)):
+                for b, left in enumerate(range(0, w - c + 1, sx)):
+                    for value in code[top : top + r, left : left + c].ravel():
+                        out[i, g, a, b, value] += 1
+    return out

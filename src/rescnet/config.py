@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from .stages.discriminant import Prior, Shrinkage
-from .stages.filters import BankOptions, Bias, PCABias, parse_mixture
+from .stages.filters import BankOptions, Bias, PCABias, check_banks
 from .stages.half_products import GramProducts
 from .stages.images import Scope
 from .stages.patches import Centring
@@ -47,7 +47,10 @@ class NetworkConfig:
     filters: int = option(50, "filters in every layer (d_i)", 1)
     filter_size: int = option(3, "side of a filter in pixels (k)", 1)
     first_filter_size: int = option(0, "side of the first layer's filters; 0: the same as the others", 0)
-    bank: str = option("pca + stacked-lda", "filter bank or mixture, as 'pca' or '3 pca + 1 stacked-lda'")
+    bank: str = option(
+        "pca + stacked-lda",
+        "filter bank or mixture, as 'pca' or '3 pca + 1 stacked-lda'; 'dct; pca': layer by layer, the last goes on",
+    )
     centring: Centring = option(
         "mean-patch", "PCA centres patches by the mean of all patches, or each patch by its own mean per channel"
     )
@@ -97,7 +100,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             object.__setattr__(self, name, _checked(name, value))
-        parse_mixture(self.bank)
+        check_banks(self.bank)
         if self.shrinkage == "convex" and self.ridge > 1:
             raise ValueError(f"ridge is {self.ridge:g} but convex shrinkage takes γ in [0, 1]: choose a smaller one.")
 
@@ -167,8 +170,8 @@ class ComputeOptions:
     dtype: Literal["float32", "float64"] = option("float32", "floating type of maps, features and sums")
     precision: Literal["auto", "exact", "balanced", "fast"] = option(
         "auto",
-        "exact: all in dtype; balanced: maps and features in float16, sums in float32; fast: the factorisation's "
-        "products too; auto: exact on a CPU, balanced on a GPU",
+        "exact: all in dtype; balanced: maps, features and what factorises them in float16, sums and solutions in "
+        "float32; fast: solutions to three digits; auto: exact on a CPU, balanced on a GPU",
     )
     gram: GramProducts = option(
         "auto", "what features are multiplied in, summed in float32; auto: half where they are, else dtype"

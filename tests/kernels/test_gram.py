@@ -26,7 +26,7 @@ def layer_features(digits):
     images, labels = digits
     trainer = Trainer(images[:600], labels[:600], make_config("digits"), None, None, ComputeOptions(device="cpu"))
     trainer.add_layer()
-    return trainer.network.features(trainer.training.maps), trainer.training.labels
+    return trainer.network.features(trainer.training.maps.whole()), trainer.training.labels
 
 
 def solved(features, labels, products, dtype, ridge=0.1):

@@ -4,11 +4,10 @@ import naive
 import numpy as np
 import pytest
 import torch
+from patch_sources import source_of
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from rescnet.config import NetworkConfig
-from rescnet.network import Network
 from rescnet.stages.filters import (
     BankOptions,
     Filters,
@@ -20,17 +19,6 @@ from rescnet.stages.filters import (
 )
 from rescnet.stages.filters.mixed import share_out
 from rescnet.stages.filters.stacked_lda import discriminate, draw_patches
-from rescnet.stages.images import ValueRange
-from rescnet.training.patch_source import LayerPatches
-
-
-def source_of(images, labels, size=3, chunk=7, seed=0, **options):
-    config = NetworkConfig(block_size=4, pyramid=(1,), **options)
-    images = torch.as_tensor(images, dtype=torch.float64)
-    network = Network(config, tuple(images.shape[1:]), int(max(labels)) + 1)
-    input_range = ValueRange.of(images).with_scope("global")
-    generator = torch.Generator().manual_seed(seed)
-    return LayerPatches(network, input_range, None, images, torch.as_tensor(labels), size, chunk, generator)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from rich.markup import escape
 from typer.core import TyperGroup
 
 from .bench import bench
+from .compare import compare
 from .datasets import datasets
 from .evaluate import evaluate
 from .export import export
@@ -77,7 +78,7 @@ def rescnet(
     """Deep image classifiers trained without back-propagation."""
 
 
-for command in (train, evaluate, predict, info, report, export, datasets, bench, reproduce):
+for command in (train, evaluate, predict, info, report, export, compare, datasets, bench, reproduce):
     app.command()(command)
 
 

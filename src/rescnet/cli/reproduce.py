@@ -129,7 +129,8 @@ def _run(
     entry = run.go()
     _say(
         console,
-        f"  {count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s; stopped because {entry['stopped']}",
+        f"  {count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s; "
+        f"stopped because {entry['stopped']}",
     )
     del run, dataset
     gc.collect()

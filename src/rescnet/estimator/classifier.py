@@ -57,7 +57,8 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         Side of the filters, and of the first layer's if that is not 0. A grey image needs larger ones first: its k×k
         patches have no more than k² principal components.
     bank : str, default=None
-        How filters are learnt: ``"pca"``, ``"stacked-lda"`` or a mixture as ``"3 pca + 1 stacked-lda"``.
+        How filters are learnt: ``"pca"``, ``"stacked-lda"``, ``"dct"``, … or a mixture as ``"3 pca + 1 stacked-lda"``;
+        ``"dct; pca"`` is one a layer, the last going on.
     block_size, block_stride : int, default=None
         Side of a second-order pooling block, and pixels from one to the next.
     pyramid : sequence of int, default=None

@@ -18,7 +18,7 @@ from ..stages.discriminant import Solver, cholesky_solver
 from ..stages.half_products import accurate_product, add_product_
 
 BLOCK = 2048
-TOLERANCE = 1e-3  # of a solution's residual, relative to the right side: the features are no better
+TOLERANCE = 1e-3  # of a solution's residual, relative to the right side: half-precision features are no better
 MOST_STEPS = 8
 
 
@@ -86,7 +86,7 @@ def blocked_cholesky(matrix: Tensor, block: int = BLOCK) -> BlockedFactor | None
     return BlockedFactor(matrix, inverses) if succeeded else None
 
 
-def blocked_solver(matrix: Tensor, block: int = BLOCK) -> Solver:
+def blocked_solver(matrix: Tensor, block: int = BLOCK, tolerance: float = TOLERANCE) -> Solver:
     """Factorise a symmetric matrix by blocks, and return what solves with it, refined; for ``cholesky_solver``.
 
     What rounding spoilt may still be positive definite: where the blocked factor breaks down, or is too poor for
@@ -97,7 +97,7 @@ def blocked_solver(matrix: Tensor, block: int = BLOCK) -> Solver:
         return cholesky_solver(matrix)
 
     def solve(right: Tensor) -> Tensor:
-        x, converged = refine(matrix, factor, right)
+        x, converged = refine(matrix, factor, right, tolerance)
         return x if converged else cholesky_solver(matrix)(right)
 
     return solve

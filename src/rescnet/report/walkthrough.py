@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..network import Network
 from ..stages.convolution import rectify
+from ..stages.filters import bank_of_layer
 from ..stages.residual import residual
 from ..stages.second_order import channel_pairs, count_pairs, second_order_pool
 from .evaluation import Evaluation
@@ -30,7 +31,7 @@ def layer_numbers(network: Network) -> dict[str, Any]:
         "filters": config.filters,
         "first_size": config.size_of_filter(1),
         "size": config.size_of_filter(2),
-        "banks": [[name, count] for name, count in banks_of(config.bank, config.filters)],
+        "banks": [[name, count] for name, count in banks_of(bank_of_layer(config.bank, 1), config.filters)],
         "scaling": config.scaling,
         "low": float(first.low.min()),
         "high": float(first.high.max()),

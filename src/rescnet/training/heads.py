@@ -20,8 +20,10 @@ from ..stages.discriminant import (
 )
 from ..stages.moments import Moments
 
+TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of what is solved by blocks, on tensor cores
 
-def solve_head(sums: list[Moments], config: NetworkConfig, blocked: bool) -> tuple[LinearHead, float]:
+
+def solve_head(sums: list[Moments], config: NetworkConfig, precision: str = "exact") -> tuple[LinearHead, float]:
     """Solve the heads of a layer.
 
     Parameters
@@ -30,8 +32,8 @@ def solve_head(sums: list[Moments], config: NetworkConfig, blocked: bool) -> tup
         Of all images; or of those with a positive and those with a negative sign, where each sign learns from its own.
         Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones.
     config : NetworkConfig
-    blocked : bool
-        Factorise by blocks on tensor cores.
+    precision : {"exact", "balanced", "fast"}
+        ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, and refine what is solved.
 
     Returns
     -------
@@ -49,7 +51,9 @@ def solve_head(sums: list[Moments], config: NetworkConfig, blocked: bool) -> tup
             return one_vs_rest_lda(factor, moments, config.prior)
         return LinearHead.join(*(multiclass_lda(factor, moments.with_targets(half), config.prior) for half in halves))
 
-    method = blocked_solver if blocked else cholesky_solver
+    method = cholesky_solver
+    if precision != "exact":
+        method = partial(blocked_solver, tolerance=TOLERANCE[precision])
     options = config.ridge, config.shrinkage, config.standardise, method
     if len(sums) == 1:
         return fit_head(sums[0], both_signs, *options)

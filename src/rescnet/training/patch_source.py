@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from ..kernels import patch_sums_for
 from ..kernels.half_layer import raw_input, scale_covariance, scale_mean
 from ..network import Network
+from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.images import ValueRange
 from ..stages.patches import PatchMoments, extract_patches, remove_patch_means
 from .map_store import MapStore
@@ -55,6 +58,7 @@ class LayerPatches:
         self.labels = labels.cpu()
         self.images, self.size = len(images), size
         self.channels = len(input_range.low)
+        self.zero_mean = False
         self.rows, self.columns = images.shape[2] - size + 1, images.shape[3] - size + 1
 
     def covariance(self) -> Tensor:
@@ -84,6 +88,16 @@ class LayerPatches:
         patches = self._image_store.patches(self.size, *where)
         # Scaling works pixel by pixel, so a patch is scaled like a small image.
         return self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
+
+    def class_moments(self, sets: int = 1) -> ClassMoments:
+        """Return the sums over each class's patches, centred as in PCA, its images dealt out to so many sets."""
+        group, groups = groups_of(self.labels, sets)
+        return sum_by_group(self._grouped_patches(group), groups)
+
+    def _grouped_patches(self, group: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        for part, maps, images in stream(self._chunk, self._maps, self._image_store):
+            inputs = self._network.layer_input(self._input_range, maps, images)
+            yield group[part], self._centred(extract_patches(inputs, self.size))
 
     def _exact_moments(self) -> PatchMoments:
         if self._folds:

@@ -14,7 +14,7 @@ from torch import Tensor
 from ..config import ComputeOptions, NetworkConfig
 from ..images_in import as_images, as_labels
 from ..network import Layer, Network
-from ..stages.filters import learn_filters
+from ..stages.filters import bank_of_layer, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
@@ -189,7 +189,7 @@ class Trainer:
         headless = Layer(input_range, weights, bias, no_head(weights), rate, positive_share)
         moments = self._sum_features(headless, labels, positive, watch)
         with watch.time("heads"):
-            head, ridge = solve_head(moments, self.config, blocked=self.precision == "fast")
+            head, ridge = solve_head(moments, self.config, self.precision)
             head = head.cut_to(self.plan.features)
             del moments
         layer = Layer(input_range, weights, bias, head, rate, positive_share)
@@ -233,7 +233,9 @@ class Trainer:
         patches = LayerPatches(
             self.network, input_range, split.maps, split.images, split.labels, size, self.plan.chunk, generator
         )
-        filters = learn_filters(config.bank, patches, config.filters, generator, config.bank_options)
+        filters = learn_filters(
+            bank_of_layer(config.bank, number), patches, config.filters, generator, config.bank_options
+        )
         weights = filters.weights.view(config.filters, patches.channels, size, size)
         return weights.to(self.device, self.dtype), filters.bias.to(self.device, self.dtype)
 

@@ -1,7 +1,7 @@
 """Stage 3: filter banks, each one file and one registered function (section 2.3.1, appendix A.3)."""
 
 from .interface import BankOptions, Bias, FilterBank, Filters, NotEnoughFiltersError, PatchSource, PCABias
-from .mixed import learn_filters, parse_mixture
+from .mixed import bank_of_layer, check_banks, learn_filters, parse_mixture
 from .registry import bank_names, find_bank, register_bank
 
 __all__ = [
@@ -13,6 +13,8 @@ __all__ = [
     "PCABias",
     "PatchSource",
     "bank_names",
+    "bank_of_layer",
+    "check_banks",
     "find_bank",
     "learn_filters",
     "parse_mixture",

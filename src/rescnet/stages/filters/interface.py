@@ -9,6 +9,8 @@ from typing import Literal, Protocol
 import torch
 from torch import Tensor
 
+from .class_moments import ClassMoments
+
 Bias = Literal["lda", "midpoint", "mean", "none"]
 PCABias = Literal["none", "mean"]
 
@@ -61,6 +63,9 @@ class PatchSource(Protocol):
         A patch is named by its image and its top-left pixel: ``rows·columns`` of them per image.
     labels : Tensor of int64, shape (images,)
         On the CPU. A patch's label is its image's class (appendix A.3).
+    zero_mean : bool
+        Whether filters act on patches less their own mean per channel, so that a filter constant over a channel would
+        see nothing.
     """
 
     channels: int
@@ -69,6 +74,7 @@ class PatchSource(Protocol):
     rows: int
     columns: int
     labels: Tensor
+    zero_mean: bool
 
     def covariance(self) -> Tensor:
         """Return the patch covariance, float64, shape (M, M)."""
@@ -80,6 +86,14 @@ class PatchSource(Protocol):
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return the named patches, float64, shape (samples, M)."""
+        ...
+
+    def class_moments(self, sets: int = 1) -> ClassMoments:
+        """Return the sums over each class's patches, its images dealt out to so many sets.
+
+        Where each map is taken as an image of its own, all maps of an image are summed together, and a position is a
+        place on one of its maps.
+        """
         ...
 
 

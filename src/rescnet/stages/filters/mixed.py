@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from . import pca, stacked_lda  # noqa: F401  (they register themselves)
+from . import (  # noqa: F401  (they register themselves)
+    canonical,
+    cca,
+    dct,
+    ica,
+    lda_position,
+    orthogonal_subspace,
+    pca,
+    random,
+    stacked_lda,
+)
 from .interface import BankOptions, Filters, PatchSource
 from .registry import find_bank
 
@@ -34,6 +44,24 @@ def parse_mixture(mixture: str) -> list[tuple[float, str]]:
         parts.append((weight, words[-1]))
     total = sum(weight for weight, _ in parts)
     return [(weight / total, name) for weight, name in parts]
+
+
+def bank_of_layer(banks: str, layer: int) -> str:
+    """Return the mixture of a layer, counted from 1: mixtures are parted by ``;``, and the last one goes on.
+
+    Examples
+    --------
+    >>> [bank_of_layer("dct; 3 pca + 1 ica", layer) for layer in (1, 2, 9)]
+    ['dct', '3 pca + 1 ica', '3 pca + 1 ica']
+    """
+    mixtures = [mixture.strip() for mixture in banks.split(";")]
+    return mixtures[min(layer, len(mixtures)) - 1]
+
+
+def check_banks(banks: str) -> None:
+    """Refuse, in one sentence, what cannot be read as a mixture, or as one a layer parted by ``;``."""
+    for mixture in banks.split(";"):
+        parse_mixture(mixture)
 
 
 def share_out(count: int, weights: list[float]) -> list[int]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
 from .registry import register_bank
+from .spectra import fix_signs, leading_eigenvectors
 
 
 @register_bank("pca")
@@ -18,13 +18,6 @@ def pca_filters(source: PatchSource, count: int, generator: torch.Generator, opt
             f"{count} PCA filters were asked of patches with {len(covariance)} numbers: ask for at most "
             f"{len(covariance)}, or take larger filters."
         )
-    vectors = torch.linalg.eigh(covariance).eigenvectors  # ascending order, as columns
-    filters = _fix_signs(vectors.flip(1)[:, :count].T.contiguous())
+    filters = fix_signs(leading_eigenvectors(covariance, count).T.contiguous())
     bias = -filters @ source.mean() if options.pca_bias == "mean" else covariance.new_zeros(count)
     return Filters(filters, bias)
-
-
-def _fix_signs(filters: Tensor) -> Tensor:
-    """Make each filter's largest component positive: an eigenvector's sign is arbitrary, ReLU's output is not."""
-    largest = filters.abs().argmax(1, keepdim=True)
-    return filters * filters.gather(1, largest).sign()

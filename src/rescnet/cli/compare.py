@@ -1,0 +1,170 @@
+"""``rescnet compare``: the league table of several models on the same images."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shlex
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..config import ComputeOptions
+from ..flags import given, with_flags
+
+if TYPE_CHECKING:
+    from ..data import Dataset
+    from ..league import Row
+
+HELD_OUT = 0.2  # of a set without test images
+
+
+@with_flags(ComputeOptions)
+def compare(
+    dataset: Annotated[
+        str, typer.Option(help="A public set (digits, mnist, cifar10, …), an image folder or an .npz file.")
+    ] = "digits",
+    models: Annotated[
+        str, typer.Option(help="Models parted by commas, with options after colons, as rescnet:layers=5; or all.")
+    ] = "all",
+    held_out: Annotated[
+        float | None,
+        typer.Option(
+            help=f"Measure on this share of the training images instead of the test images; {HELD_OUT} where the set "
+            "has none.",
+            show_default=False,
+        ),
+    ] = None,
+    splits: Annotated[int, typer.Option(help="Random choices of the images held out; accuracy is their mean.")] = 1,
+    limit: Annotated[int | None, typer.Option(help="Use about so many training images.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(help="Of splits and random draws.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="JSON file for the rows, written after every model.", show_default=False)
+    ] = None,
+    add: Annotated[bool, typer.Option("--add", help="Keep the rows of other models in that file.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="SVG file for a picture of the table.", show_default=False)] = None,
+    commit: Annotated[
+        str | None, typer.Option(help="Commit to record where git cannot tell it.", show_default=False)
+    ] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout, nothing else.")] = False,
+    **options: Any,
+) -> None:
+    """Train several models on the same images and print accuracy, time, memory and size.
+
+    Without options: ResCNet and all of PCANet's family on the digits inside scikit-learn.
+    """
+    from ..league import compare_models, draw_league, parse_models
+    from ..training.devices import choose_device
+    from .sources import load_source
+    from .splits import check_classes, hold_out_images
+
+    contestants = parse_models(models)
+    compute = ComputeOptions(**given(options, ComputeOptions))
+    device = choose_device(compute.device)
+    if splits < 1:
+        raise ValueError(f"splits is {splits}: choose 1 or more.")
+    kept = _rows_to_keep(out, add)
+    for file in (out, plot):
+        if file is not None and not file.parent.is_dir():
+            raise ValueError(f"there is no folder {str(file.parent)!r} for {file.name}: make it first.")
+    data = hold_out_images(load_source(dataset, root), 0, limit, seed)
+    check_classes(data)
+    share = held_out if held_out is not None else 0.0 if data.test is not None else HELD_OUT
+    if share == 0 and (data.test is None or splits > 1):
+        raise ValueError("test images cannot be split anew, or there are none: choose --held-out above 0.")
+    console = Console(stderr=as_json)
+    facts = _facts(data, share, splits, seed, device, commit)
+    rows: list[Row] = []
+    for row in compare_models(data, contestants, share, splits, seed, compute):
+        rows.append(row)
+        result = f"{100 * row.accuracy:6.2f} %  {row.seconds:8.1f} s" if row.accuracy is not None else row.error
+        console.print(f"{row.model:20} {escape(result)}", highlight=False, soft_wrap=True)
+        if out is not None:
+            mine = [{"name": f"league-{data.name}", **asdict(each), **facts} for each in rows]
+            others = [old for old in kept if old["model"] not in {each.model for each in rows}]
+            out.write_text(json.dumps(others + mine, indent=1) + "\n")
+    console.print(_table(rows, f"{data.name}: {facts['protocol']}"))
+    if plot is not None:
+        plot.write_text(draw_league(rows, f"{data.name}, {facts['device']}"))
+    if as_json:
+        typer.echo(json.dumps([{**asdict(row), **facts} for row in rows]))
+
+
+def _rows_to_keep(out: Path | None, add: bool) -> list[dict[str, Any]]:
+    if out is None or not add or not out.exists():
+        return []
+    try:
+        rows = json.loads(out.read_text())
+        return [row for row in rows if row["model"]]
+    except (ValueError, TypeError, KeyError):
+        raise ValueError(f"{out} holds no league table to add to: name another file, or leave --add out.") from None
+
+
+def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, commit: str | None) -> dict[str, Any]:
+    """Return where the rows come from."""
+    import sklearn
+    import torch
+
+    from ..model import describe_run
+
+    protocol = "test images" if not share else f"{share:g} of the training images held out at random"
+    if splits > 1:
+        protocol += f", mean of {splits} splits"
+    run = describe_run(device)
+    cores = f"{torch.get_num_threads()} CPU core{'s' * (torch.get_num_threads() > 1)} ({platform.machine()})"
+    return {
+        "dataset": data.name,
+        "protocol": protocol,
+        "train_images": len(data.train) if not share else round(len(data.train) * (1 - share)),
+        "command": shlex.join(["rescnet", *sys.argv[1:]]),
+        "commit": commit or _commit(),
+        "device": run["device"] if device.type == "cuda" else cores,
+        "versions": {**run["versions"], "scikit-learn": sklearn.__version__},
+        "seed": seed,
+        "date": run["date"],
+    }
+
+
+def _commit() -> str:
+    """Return the commit the package is at, with a + if files differ from it; a package that git does not know: none."""
+    here = Path(__file__)
+    try:
+        for words in (["ls-files", "--error-unmatch", here.name], ["describe", "--always", "--dirty=+"]):
+            done = subprocess.run(["git", *words], cwd=here.parent, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _table(rows: list[Row], title: str) -> Table:
+    """Return the table, best first; what failed comes last, with the reason."""
+    from ..training.memory import show_bytes
+
+    table = Table(title=title, title_justify="left")
+    table.add_column("model")
+    for column in ("accuracy", "published", "seconds", "CPU s", "predict s", "memory", "model size"):
+        table.add_column(column, justify="right")
+    for row in sorted(rows, key=lambda row: -(row.accuracy or 0)):
+        if row.accuracy is None:
+            table.add_row(row.model, escape(row.error))
+            continue
+        spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
+        table.add_row(
+            row.model,
+            f"{100 * row.accuracy:.2f} %{spread}",
+            "" if row.published is None else f"{100 * row.published:.2f} %",
+            f"{row.seconds:.1f}",
+            f"{row.cpu_seconds:.1f}",
+            f"{row.predict_seconds:.1f}",
+            show_bytes(row.peak_memory),
+            show_bytes(row.model_bytes),
+        )
+    return table

@@ -1,0 +1,168 @@
+"""The family as a scikit-learn estimator, of the same shape as :class:`rescnet.ResCNetClassifier`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from ..estimator.checks import check_pixels, check_same_images, draw_seed, encode_labels
+from ..estimator.layouts import ChannelRule, ImageLayout, find_layout
+from ..images_in import as_images
+from ..training.devices import choose_device
+from ..training.memory import memory_budget
+from .config import FamilyConfig, make_member
+from .fitting import fit_member
+from .network import FamilyNetwork
+
+IMAGES_AT_A_TIME = 4096  # of those to predict: their conversion streams
+
+
+class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """PCANet or one of its relatives: filters learnt without back-propagation, then one linear classifier.
+
+    ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width) or flat rows, as for
+    :class:`rescnet.ResCNetClassifier`.
+
+    Parameters
+    ----------
+    member : str, default="pcanet"
+        Which one; see :func:`rescnet.family.member_names`. Sizes come from its preset, by the kind of the images.
+    options : dict, default=None
+        Any keys of :class:`rescnet.family.FamilyConfig` over the preset, as ``{"filters": (8, 6), "bank": "dct;
+        pca"}``.
+    image_shape : sequence of int, default=None
+        Shape of one image, needed for flat rows that are no square grey images: (height, width) or with channels.
+    channels : {"auto", "first", "last"}, default="auto"
+        Where channels are in an image with three axes.
+    device : str, default="auto"
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` takes a GPU if there is one.
+    memory : str or int, default="auto"
+        Bytes training may use, as ``"2GB"``; ``"auto"`` is 60 % of the device's memory.
+    random_state : int, RandomState or None, default=None
+        Decides random draws; an int makes fits repeatable.
+
+    Attributes
+    ----------
+    classes_ : array, shape (C,)
+        Sorted labels.
+    network_ : FamilyNetwork
+    config_ : FamilyConfig
+    image_shape_ : tuple of int
+        Shape of one image as it was given or guessed.
+    n_features_in_ : int
+        Numbers in one image.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from rescnet.family import FamilyClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> classifier = FamilyClassifier("pcanet", options={"filters": (4, 4)}, random_state=0).fit(X[:300], y[:300])
+    >>> classifier.predict(X[300:]).shape
+    (1497,)
+    """
+
+    classes_: NDArray[Any]
+    network_: FamilyNetwork
+    config_: FamilyConfig
+    image_shape_: tuple[int, ...]
+    n_features_in_: int
+    _layout: ImageLayout
+
+    def __init__(
+        self,
+        member: str = "pcanet",
+        *,
+        options: dict[str, Any] | None = None,
+        image_shape: Sequence[int] | None = None,
+        channels: ChannelRule = "auto",
+        device: str = "auto",
+        memory: str | int = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.member = member
+        self.options = options
+        self.image_shape = image_shape
+        self.channels = channels
+        self.device = device
+        self.memory = memory
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn filters and classifier.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, height, width), (n, height, width, channels), (n, channels, height, width) or (n, m)
+        y : array-like, shape (n,)
+            Labels of any type that can be sorted.
+
+        Returns
+        -------
+        self
+        """
+        array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
+        layout = find_layout(array.shape, self.image_shape, self.channels)
+        classes, labels = encode_labels(targets)
+        if self.options is not None and not isinstance(self.options, Mapping):
+            raise ValueError(f"options is {self.options!r}: give a dict of settings, as {{'svm_cost': 0.5}}, or None.")
+        options = dict(self.options or {}) | {"seed": draw_seed(self.random_state)}
+        config = make_member(str(self.member), layout.image_shape, options)
+        device = choose_device(self.device)
+        check_pixels(array)
+        images = as_images(layout.to_images(array))
+        budget = memory_budget(str(self.memory), device)
+        self.network_ = fit_member(images, torch.from_numpy(labels), len(classes), config, device, budget)
+        self.classes_, self.config_, self._layout = classes, config, layout
+        self.image_shape_, self.n_features_in_ = layout.shape, layout.numbers
+        return self
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the label of each image, shape (n,). Images stream: memory does not grow with their number."""
+        best = self._outputs(X).argmax(1).numpy()
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
+        """Return a score for each class, shape (n, C); with two classes above 0 for the second one, shape (n,).
+
+        Distances for an SVM, log-odds for an LDA, added posteriors where all stages are read.
+        """
+        outputs = self._outputs(X)
+        return outputs.numpy() if len(self.classes_) > 2 else (outputs[:, 1] - outputs[:, 0]).numpy()
+
+    def _outputs(self, X: ArrayLike) -> Tensor:
+        check_is_fitted(self)
+        array = validate_data(self, X, reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
+        check_same_images(array, self._layout, type(self).__name__)
+        check_pixels(array)
+        parts = [array[start : start + IMAGES_AT_A_TIME] for start in range(0, len(array), IMAGES_AT_A_TIME)]
+        shape = self.network_.image_shape
+        return torch.cat([self.network_.outputs(as_images(self._layout.to_images(part), shape)) for part in parts])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.three_d_array = True
+        tags.classifier_tags.poor_score = True  # on tables of a few measurements, which have no patches to speak of
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: tensors on the CPU, so that a machine without a GPU can load them."""
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"network_": state["network_"].to(torch.device("cpu"))} if "network_" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over a pickled state; tensors go to ``device``, or stay on the CPU where that is not to be had."""
+        super().__setstate__(state)
+        if hasattr(self, "network_"):
+            try:
+                self.network_ = self.network_.to(choose_device(self.device))
+            except ValueError:
+                return

@@ -1,0 +1,176 @@
+"""A member of the family once it is learnt: stages of filters, an output path, a classifier; on one screen.
+
+O⁽ⁱ⁾ = O⁽ⁱ⁻¹⁾ ∗ W⁽ⁱ⁾         each map its own image (L1·L2·… maps), or across all maps
+F    = histograms(sign(O)) or pyramid(second_order(O))
+y    = argmax F·V + b        of the last stage, or posteriors added over all stages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..stages.convolution import convolve
+from ..stages.discriminant import LinearHead, sigmoid_posterior
+from ..stages.histograms import histogram_features
+from ..stages.images import ValueRange, min_max_scale
+from ..stages.patches import extract_patches
+from ..stages.pooling import pool_features
+from ..stages.pyramid import pyramid_pool
+from ..stages.second_order import second_order_pool
+from .config import FamilyConfig, Patches
+from .stacked_lda import StackedLDA
+from .workspace import images_at_a_time
+
+FLAT = 1e-6  # a patch with less spread than this, its input in [0, 1], is flat
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Filters of one stage.
+
+    Attributes
+    ----------
+    weights : Tensor, shape (d, c, k, k)
+        c is 1 where each map is its own image.
+    bias : Tensor, shape (d,)
+    """
+
+    weights: Tensor
+    bias: Tensor
+
+
+@dataclass(repr=False)
+class FamilyNetwork:
+    """A learnt member.
+
+    Attributes
+    ----------
+    config : FamilyConfig
+    image_shape : tuple of int
+        (channels, height, width).
+    input_range : ValueRange
+        The range images are scaled by.
+    stages : list of Stage
+    heads : dict of int to LinearHead
+        By stage, counted from 1: of the last one, or of all; none for stacked-LDA.
+    stacked : StackedLDA or None
+    """
+
+    config: FamilyConfig
+    image_shape: tuple[int, int, int]
+    input_range: ValueRange
+    stages: list[Stage] = field(default_factory=list)
+    heads: dict[int, LinearHead] = field(default_factory=dict)
+    stacked: StackedLDA | None = None
+
+    def scaled(self, images: Tensor) -> Tensor:
+        """Return images (n, c, h, w) scaled to [0, 1]."""
+        low = self.input_range.low
+        return min_max_scale(images.to(low.device, low.dtype), self.input_range)
+
+    def maps(self, number: int, inputs: Tensor) -> Tensor:
+        """Return the maps of a stage, counted from 1, shape (n, maps, h, w), from those before it or the image."""
+        stage, config = self.stages[number - 1], self.config
+        inputs = stage_input(inputs, number, config)
+        n, _, h, w = inputs.shape
+        return filter_maps(inputs, stage, config.patches).view(n, -1, h, w)
+
+    def staged_maps(self, images: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Yield the number of each stage and its maps, for one chunk of images."""
+        maps = self.scaled(images)
+        for number in range(1, len(self.stages) + 1):
+            maps = self.maps(number, maps)
+            yield number, maps.view(len(images), -1, *maps.shape[2:])
+
+    def features(self, maps: Tensor) -> Tensor:
+        """Return the features of a stage's maps (n, maps, h, w), shape (n, D)."""
+        config, size = self.config, self.image_shape[1:]
+        grid, cells = config.grid(size), config.pyramid_of(size)
+        if config.output == "histogram":
+            return histogram_features(maps, config.code_bits, grid, cells, config.pooling, config.normalisation)
+        if cells is not None and config.rectify:
+            return pool_features(maps, grid, cells, config.z_score, config.keeps_diagonal, config.pooling)
+        blocks = second_order_pool(maps.relu() if config.rectify else maps, grid, config.z_score, config.keeps_diagonal)
+        return blocks.flatten(1) if cells is None else pyramid_pool(blocks, cells, config.pooling)
+
+    def scores(self, images: Tensor) -> Tensor:
+        """Return a score for each class of one chunk of images, shape (n, classes)."""
+        if self.stacked is not None:
+            return self.stacked.scores(self.scaled(images).flatten(1))
+        total: Tensor | None = None
+        for number, maps in self.staged_maps(images):
+            if number in self.heads:
+                head = self.heads[number]
+                scores = head.scores(self.features(maps))
+                if self.config.reads == "all":
+                    scores = sigmoid_posterior(scores, head.present, self.config.sigmoid_scale)
+                total = scores if total is None else total + scores
+        assert total is not None
+        return total
+
+    @torch.inference_mode()
+    def outputs(self, images: Tensor) -> Tensor:
+        """Return the scores of any number of images, a chunk at a time, on the CPU, shape (n, classes)."""
+        chunk = images_at_a_time(self.config, self.image_shape, self.input_range.low)
+        return torch.cat([self.scores(part).cpu() for part in torch.split(images, chunk)])
+
+    def tensors(self) -> list[Tensor]:
+        """Return all that was learnt: what a saved model would hold."""
+        learnt = [self.input_range.low, self.input_range.high]
+        for stage in self.stages:
+            learnt += [stage.weights, stage.bias]
+        for head in [*self.heads.values(), *([self.stacked.head] if self.stacked else [])]:
+            learnt += [head.weights, head.bias]
+        return learnt + ([self.stacked.weights, self.stacked.bias] if self.stacked else [])
+
+    def to(self, device: torch.device) -> FamilyNetwork:
+        """Return the network on a device."""
+        return FamilyNetwork(
+            self.config,
+            self.image_shape,
+            ValueRange(self.input_range.low.to(device), self.input_range.high.to(device)),
+            [Stage(stage.weights.to(device), stage.bias.to(device)) for stage in self.stages],
+            {number: move_head(head, device) for number, head in self.heads.items()},
+            self.stacked.to(device) if self.stacked else None,
+        )
+
+
+def stage_input(inputs: Tensor, number: int, config: FamilyConfig) -> Tensor:
+    """Return what a stage's filters see: pooled maps if so configured, from the second stage on maps one by one."""
+    if number == 1:
+        return inputs
+    if config.between == "mean-pool":
+        inputs = F.avg_pool2d(inputs, 3, 1, 1, count_include_pad=False)
+    return inputs.flatten(0, 1)[:, None] if config.growth == "each-map" else inputs
+
+
+def filter_maps(inputs: Tensor, stage: Stage, patches: Patches) -> Tensor:
+    """Filter ``inputs`` (n, c, h, w) at every pixel, zeros beyond the border, shape (n, d, h, w).
+
+    The filters of zero-mean patches have no mean themselves, so that plain convolution removes it. The z-score of a
+    patch divides by its own spread, which no convolution does: patches are made, normalised and multiplied.
+    """
+    if patches != "z-score":
+        return convolve(inputs, stage.weights, stage.bias)
+    (d, c, k, _), (n, _, h, w) = stage.weights.shape, inputs.shape
+    before, after = (k - 1) // 2, k // 2
+    rows = z_score_patches(extract_patches(F.pad(inputs, (before, after, before, after)), k), c)
+    return (rows @ stage.weights.flatten(1).T + stage.bias).transpose(1, 2).reshape(n, d, h, w)
+
+
+def z_score_patches(patches: Tensor, channels: int) -> Tensor:
+    """Return patches (..., c·k·k) less their mean, divided by their spread, channel by channel; flat ones are zero."""
+    by_channel = patches.reshape(*patches.shape[:-1], channels, -1)
+    centred = by_channel - by_channel.mean(-1, keepdim=True)
+    spread = centred.square().mean(-1, keepdim=True).sqrt()
+    return torch.where(spread > FLAT, centred / spread.clamp_min(FLAT), 0).flatten(-2)
+
+
+def move_head(head: LinearHead, device: torch.device) -> LinearHead:
+    """Return a head on a device."""
+    return LinearHead(head.weights.to(device), head.bias.to(device), head.present.to(device))

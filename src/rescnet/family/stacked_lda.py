@@ -1,0 +1,111 @@
+"""Stacked-LDA as a classifier (appendices A.1 and A.2): many small discriminants, then an LDA on their outputs.
+
+"Another LDA can then be applied to the output of the first LDA to classify them back using the original classes." The
+discriminants are those of the filter bank, drawn from whole samples instead of patches. The paper hands the posteriors
+of the first layer to the second: sigmoids of log-odds. In many dimensions 34 samples are told apart with log-odds of
+hundreds, and posteriors become zeros and ones; we divide each discriminant's scores by their spread first, our reading.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..stages.discriminant import LinearHead, fit_head, one_vs_rest_lda
+from ..stages.filters import BankOptions, find_bank
+from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
+from ..stages.moments import Moments
+
+ROWS = 4096  # samples at a time
+
+
+@dataclass(frozen=True)
+class StackedLDA:
+    """Two layers of LDA.
+
+    Attributes
+    ----------
+    weights : Tensor, shape (discriminants, M)
+        Of the first layer, scaled so that scores have unit spread over the training samples.
+    bias : Tensor, shape (discriminants,)
+    head : LinearHead
+        The second layer, on the posteriors of the first.
+    """
+
+    weights: Tensor
+    bias: Tensor
+    head: LinearHead
+
+    def scores(self, samples: Tensor) -> Tensor:
+        """Return log-odds of each class for samples (n, M), shape (n, classes)."""
+        return self.head.scores(first_posteriors(samples, self.weights, self.bias))
+
+    def to(self, device: torch.device) -> StackedLDA:
+        """Return the classifier on a device."""
+        head = LinearHead(self.head.weights.to(device), self.head.bias.to(device), self.head.present.to(device))
+        return StackedLDA(self.weights.to(device), self.bias.to(device), head)
+
+
+def first_posteriors(samples: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """Return the posteriors of the first layer, shape (n, discriminants)."""
+    return torch.sigmoid(torch.addmm(bias, samples, weights.T))
+
+
+class WholeSamples:
+    """Samples as if each were an image with a single patch: what the stacked-LDA bank draws from."""
+
+    def __init__(self, samples: Tensor, labels: Tensor) -> None:
+        self._samples, self.labels = samples, labels.cpu()
+        self.images, self.channels = samples.shape
+        self.size = self.rows = self.columns = 1
+        self.zero_mean = False
+
+    def covariance(self) -> Tensor:
+        """Return the covariance of the samples, float64, shape (M, M)."""
+        return torch.cov(self._samples.double().T, correction=0)
+
+    def mean(self) -> Tensor:
+        """Return the mean sample, float64, shape (M,)."""
+        return self._samples.mean(0, dtype=torch.float64)
+
+    def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        """Return the named samples, float64, shape (n, M)."""
+        return self._samples[image.to(self._samples.device)].double()
+
+    def class_moments(self, sets: int = 1) -> ClassMoments:
+        """Return the sums over each class's samples."""
+        group, groups = groups_of(self.labels, sets)
+        parts = zip(torch.split(group, ROWS), torch.split(self._samples, ROWS), strict=True)
+        return sum_by_group(((where, samples[:, None]) for where, samples in parts), groups)
+
+
+def fit_stacked_lda(
+    samples: Tensor,
+    labels: Tensor,
+    classes: int,
+    discriminants: int,
+    options: BankOptions,
+    ridge: float,
+    generator: torch.Generator,
+) -> StackedLDA:
+    """Learn both layers from samples (n, M) and their labels (n,)."""
+    drawn = find_bank("stacked-lda")(WholeSamples(samples, labels), discriminants, generator, options)
+    weights, bias = (part.to(samples.device, samples.dtype) for part in (drawn.weights, drawn.bias))
+    total, square = samples.new_zeros(discriminants).double(), samples.new_zeros(discriminants).double()
+    for part in torch.split(samples, ROWS):
+        scores = torch.addmm(bias, part, weights.T).double()
+        total, square = total + scores.sum(0), square + scores.square().sum(0)
+    variance = square / len(samples) - (total / len(samples)).square()
+    scale = torch.where(variance > 0, variance.clamp_min(1e-12).rsqrt(), 0).to(samples.dtype)
+    weights, bias = weights * scale[:, None], bias * scale
+    moments: Moments | None = None
+    for part, group in zip(torch.split(samples, ROWS), torch.split(labels.to(samples.device), ROWS), strict=True):
+        posteriors = first_posteriors(part, weights, bias)
+        if moments is None:
+            moments = Moments.zeros(posteriors.mean(0), classes)
+        moments.add(posteriors, torch.nn.functional.one_hot(group, classes).to(samples.dtype))
+    assert moments is not None
+    head, _ = fit_head(moments, one_vs_rest_lda, ridge)
+    return StackedLDA(weights, bias, head)

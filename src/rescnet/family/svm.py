@@ -1,0 +1,202 @@
+"""The linear SVM of the histogram path: ½‖(w, b)‖² + C Σ max(0, 1 - y(xᵀw + b))², one against the rest.
+
+On a CPU features are sparse and scikit-learn's ``LinearSVC`` (liblinear) solves it. It holds 28 bytes for every number
+that is not zero, and no GPU helps it: MNIST has 430 million such numbers, CIFAR-10 ten times as many. Where that is
+too much, and on a GPU, the same function is minimised by Newton's method with conjugate gradients (Keerthi and DeCoste
+2005), all classes at once, from products with the features alone; ``tests/family`` compares the two.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..stages.discriminant import LinearHead
+from ..stages.half_products import accurate_product
+
+MOST_NUMBERS = 2**31 - 1  # of a sparse matrix liblinear and PyTorch's products take
+LIBLINEAR_BYTES = 28  # a number: a float64 and its column, and liblinear's copy of both
+LIBLINEAR_TOLERANCE = 0.1  # its own default for this dual, with which PCANet was published; scikit-learn's is 1e-4
+LIBLINEAR_SHARE = 0.5  # of the memory: the most liblinear may take
+MOST_ROUNDS = 1000  # of liblinear
+NEWTON_STEPS, CG_STEPS = 60, 60
+SHRINKS = 20  # halvings of a step before it is given up
+
+logger = logging.getLogger(__name__)
+
+
+class Features(Protocol):
+    """A matrix of features (n, D) as the solver needs it; what it is multiplied with is of its ``dtype``."""
+
+    dtype: torch.dtype
+
+    def times(self, right: Tensor) -> Tensor:
+        """Return X·right, (D, K) → (n, K)."""
+        ...
+
+    def transposed_times(self, right: Tensor) -> Tensor:
+        """Return Xᵀ·right, (n, K) → (D, K)."""
+        ...
+
+
+class DenseFeatures:
+    """Features as a tensor; one in half precision is multiplied with float32 sums."""
+
+    def __init__(self, matrix: Tensor) -> None:
+        self.matrix = matrix
+        self.dtype = torch.float32 if matrix.dtype == torch.float16 else matrix.dtype
+
+    def times(self, right: Tensor) -> Tensor:
+        """Return X·right."""
+        return self._product(self.matrix, right)
+
+    def transposed_times(self, right: Tensor) -> Tensor:
+        """Return Xᵀ·right."""
+        return self._product(self.matrix.T, right)
+
+    @staticmethod
+    def _product(left: Tensor, right: Tensor) -> Tensor:
+        if left.dtype != torch.float16:
+            return left @ right
+        # Half precision knows no numbers below 6e-8, and a gradient has many: columns are scaled to a maximum of one.
+        scale = right.abs().amax(0).clamp_min(torch.finfo(right.dtype).tiny)
+        return accurate_product(left, right / scale) * scale
+
+
+class SparseFeatures:
+    """Features as a SciPy CSR matrix, held by rows and by columns: both products then go row by row."""
+
+    def __init__(self, matrix: Any) -> None:
+        self.dtype = torch.float32
+        self._rows, self._columns = _as_tensor(matrix), _as_tensor(matrix.T.tocsr())
+
+    def times(self, right: Tensor) -> Tensor:
+        """Return X·right."""
+        return self._rows @ right
+
+    def transposed_times(self, right: Tensor) -> Tensor:
+        """Return Xᵀ·right."""
+        return self._columns @ right
+
+
+def _as_tensor(matrix: Any) -> Tensor:
+    """Return a SciPy CSR matrix as a tensor on the same memory."""
+    starts, columns, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # PyTorch calls its CSR tensors a beta
+        return torch.sparse_csr_tensor(starts, columns, values, matrix.shape)
+
+
+def fit_svm(features: Any, labels: Tensor, classes: int, cost: float, seed: int, memory: int) -> LinearHead:
+    """Learn a linear SVM, one class against the rest.
+
+    Parameters
+    ----------
+    features : Tensor or SciPy CSR matrix of float32, shape (n, D)
+        A tensor on a GPU may be in half precision.
+    labels : Tensor of int64, shape (n,)
+        Every class has an image.
+    memory : int
+        Bytes that may be used.
+    """
+    if isinstance(features, Tensor):
+        return newton_svm(DenseFeatures(features), features.shape[1], labels.to(features.device), classes, cost)
+    if features.nnz > MOST_NUMBERS:
+        raise ValueError(
+            f"the histograms have {features.nnz:,} numbers that are not zero, more than {MOST_NUMBERS:,}: use a GPU, "
+            f"take fewer filters or images, or a coarser pyramid."
+        )
+    if LIBLINEAR_BYTES * features.nnz > LIBLINEAR_SHARE * memory:
+        return newton_svm(SparseFeatures(features), features.shape[1], labels, classes, cost)
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
+    svm = LinearSVC(C=cost, dual=True, tol=LIBLINEAR_TOLERANCE, random_state=seed, max_iter=MOST_ROUNDS)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        svm.fit(features.astype(np.float64), labels.cpu().numpy())
+    if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
+        logger.info("liblinear stopped after %d rounds, short of its tolerance.", MOST_ROUNDS)
+    weights, bias = torch.from_numpy(svm.coef_.T).float(), torch.from_numpy(svm.intercept_).float()
+    if classes == 2:  # liblinear gives the second class's score alone
+        weights, bias = torch.cat([-weights, weights], dim=1), torch.cat([-bias, bias])
+    return LinearHead(weights.contiguous(), bias, torch.ones(classes, dtype=torch.bool))
+
+
+def newton_svm(
+    features: Features, columns: int, labels: Tensor, classes: int, cost: float, tolerance: float = 0.01
+) -> LinearHead:
+    """Minimise the SVM's function for all classes at once.
+
+    Parameters
+    ----------
+    columns : int
+        D.
+    labels : Tensor of int64, shape (n,)
+        On the device of the features.
+    tolerance : float
+        Share of the first gradient's norm at which a class is done.
+    """
+    device, dtype = labels.device, features.dtype
+    sides = 2 * torch.nn.functional.one_hot(labels, classes).to(dtype) - 1  # y, (n, K)
+    weights = torch.zeros(columns + 1, classes, dtype=dtype, device=device)  # the last row is the bias
+
+    def times(v: Tensor) -> Tensor:
+        return features.times(v[:-1].contiguous()) + v[-1]
+
+    def transposed(r: Tensor) -> Tensor:
+        return torch.cat([features.transposed_times(r), r.sum(0, keepdim=True)])
+
+    def value(w: Tensor, f: Tensor) -> Tensor:
+        return 0.5 * w.square().sum(0) + cost * (1 - sides * f).clamp_min(0).square().sum(0)
+
+    scores = torch.zeros_like(sides)
+    first: Tensor | None = None
+    for _ in range(NEWTON_STEPS):
+        slack = (1 - sides * scores).clamp_min(0)
+        gradient = weights - 2 * cost * transposed(sides * slack)
+        norm = gradient.norm(dim=0)
+        first = norm if first is None else first
+        going = norm > tolerance * first
+        if not bool(going.any()):
+            break
+        active = (slack > 0).to(dtype)
+        step = _conjugate_gradients(lambda v, a=active: v + 2 * cost * transposed(a * times(v)), -gradient * going)
+        change = times(step)
+        before, slope = value(weights, scores), (gradient * step).sum(0)
+        length = going.to(dtype)
+        for _ in range(SHRINKS):
+            worse = value(weights + length * step, scores + length * change) > before + 1e-4 * length * slope
+            if not bool((worse & going).any()):
+                break
+            length = torch.where(worse, length / 2, length)
+        weights, scores = weights + length * step, scores + length * change
+    else:
+        logger.info("Newton's method stopped after %d steps, short of its tolerance.", NEWTON_STEPS)
+    present = torch.ones(classes, dtype=torch.bool, device=device)
+    return LinearHead(weights[:-1].contiguous(), weights[-1].clone(), present)
+
+
+def _conjugate_gradients(product: Any, right: Tensor, accuracy: float = 0.05) -> Tensor:
+    """Solve A x = right column by column, (D, K), to a share of the right side's norm."""
+    solution, residual = torch.zeros_like(right), right.clone()
+    direction, square = residual.clone(), residual.square().sum(0)
+    wanted = accuracy**2 * square
+    tiny = torch.finfo(right.dtype).tiny
+    for _ in range(CG_STEPS):
+        going = square > wanted
+        if not bool(going.any()):
+            break
+        image = product(direction)
+        step = going * square / (direction * image).sum(0).clamp_min(tiny)
+        solution += step * direction
+        residual -= step * image
+        after = residual.square().sum(0)
+        direction = residual + torch.where(going, after / square.clamp_min(tiny), 0) * direction
+        square = after
+    return solution

@@ -1,0 +1,65 @@
+"""Sums over the patches of each class, streamed: what the supervised banks are solved from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ClassMoments:
+    """Sums over images, group by group; a group is a class, or one of several sets of a class's images.
+
+    Attributes
+    ----------
+    images : Tensor, shape (G,)
+        Images of each group.
+    outer : Tensor, shape (G, M, M)
+        Σ p pᵀ.
+    by_position : Tensor, shape (G, positions, M)
+        Σ p at each position apart.
+    """
+
+    images: Tensor
+    outer: Tensor
+    by_position: Tensor
+
+    @property
+    def positions(self) -> int:
+        """Patches of an image."""
+        return self.by_position.shape[1]
+
+    def covariances(self) -> Tensor:
+        """Return each group's patch covariance, zero for one without images, shape (G, M, M)."""
+        patches = (self.images * self.positions).clamp_min(1)
+        mean = self.by_position.sum(1) / patches[:, None]
+        return self.outer / patches[:, None, None] - mean[:, :, None] * mean[:, None, :]
+
+
+def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:
+    """Deal images out to the sets of their class in turn: return each image's group class·sets + set, and how many."""
+    turn = labels.new_zeros(len(labels))
+    for label in labels.bincount().nonzero()[:, 0].tolist():
+        members = (labels == label).nonzero()[:, 0]
+        turn[members] = members.new_ones(len(members)).cumsum(0).sub(1) % sets
+    return labels * sets + turn, sets * (int(labels.max()) + 1)
+
+
+def sum_by_group(chunks: Iterable[tuple[Tensor, Tensor]], groups: int) -> ClassMoments:
+    """Add up chunks of images: the group of each, (n,), and its patches, (n, positions, M); float64 sums."""
+    sums: ClassMoments | None = None
+    for group, patches in chunks:
+        if sums is None:
+            _, positions, size = patches.shape
+            zeros = patches.new_zeros(groups).double()
+            sums = ClassMoments(zeros, zeros.new_zeros(groups, size, size), zeros.new_zeros(groups, positions, size))
+        for number in group.bincount().nonzero()[:, 0].tolist():
+            members = patches[group.to(patches.device) == number]
+            flat = members.flatten(0, 1)
+            sums.images[number] += len(members)
+            sums.outer[number] += (flat.T @ flat).double()
+            sums.by_position[number] += members.sum(0).double()
+    assert sums is not None
+    return sums

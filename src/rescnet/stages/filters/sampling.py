@@ -1,0 +1,18 @@
+"""A sample of patches, for banks that no sum can serve."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .interface import PatchSource
+
+SAMPLES = 50_000
+
+
+def sample_patches(source: PatchSource, generator: torch.Generator, samples: int = SAMPLES) -> Tensor:
+    """Return patches drawn evenly over images and positions, float64, shape (samples, M)."""
+    image = torch.randint(source.images, (samples,), generator=generator)
+    row = torch.randint(source.rows, (samples,), generator=generator)
+    column = torch.randint(source.columns, (samples,), generator=generator)
+    return source.gather(image, row, column)

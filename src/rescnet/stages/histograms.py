@@ -1,0 +1,128 @@
+"""The histogram path of PCANet (Chan et al. 2015, section II-B3): sign, binary code, block histograms, pyramid.
+
+Groups of maps become one image of codes: bit by bit, ``Σ_l 2^(L-l) H(O_l)`` with H(x) = 1 above zero. Each block of a
+code image is counted into a histogram of 2^L bins; with a pyramid, the histograms of a cell's blocks are reduced bin
+by bin.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from .pyramid import Cell, Reduction, pyramid_pool
+from .second_order import BlockGrid
+
+Normalisation = Literal["none", "block", "l2", "sqrt", "tied-rank"]
+ZERO = 1e-5  # a response of unit-norm filters to inputs in [0, 1] below this is rounding, as of a flat patch
+
+
+def binary_codes(maps: Tensor, bits: int) -> Tensor:
+    """Return one code a pixel for each group of ``bits`` maps that follow one another, the first map the highest bit.
+
+    Parameters
+    ----------
+    maps : Tensor, shape (n, groups·bits, h, w)
+
+    Returns
+    -------
+    Tensor of int64, shape (n, groups, h, w), each in 0 … 2^bits - 1
+    """
+    n, channels, h, w = maps.shape
+    weights = 2 ** torch.arange(bits - 1, -1, -1, device=maps.device)
+    above = (maps > ZERO).view(n, channels // bits, bits, h, w)
+    codes = torch.zeros(n, channels // bits, h, w, dtype=torch.int64, device=maps.device)
+    for bit in range(bits):
+        codes += above[:, :, bit] * weights[bit]
+    return codes
+
+
+def block_histograms(codes: Tensor, grid: BlockGrid, bins: int) -> Tensor:
+    """Count the codes in each block.
+
+    Parameters
+    ----------
+    codes : Tensor of int64, shape (n, groups, h, w)
+    grid : BlockGrid
+        Where the blocks lie; they may overlap, and what no block covers is not counted.
+    bins : int
+
+    Returns
+    -------
+    Tensor of float32, shape (n, groups, block rows, block columns, bins)
+    """
+    (r, c), (sy, sx) = grid.block, grid.stride
+    blocks = codes.unfold(2, r, sy).unfold(3, c, sx)  # (n, groups, R, C, r, c), a view
+    shape = blocks.shape[:4]
+    count = shape.numel()
+    first_bin = torch.arange(0, count * bins, bins, device=codes.device).view(*shape, 1, 1)
+    counted = torch.bincount((blocks + first_bin).flatten(), minlength=count * bins)
+    return counted.view(*shape, bins).float()
+
+
+def histogram_features(
+    maps: Tensor,
+    bits: int,
+    grid: BlockGrid,
+    cells: list[Cell] | None,
+    reduction: Reduction = "max",
+    normalisation: Normalisation = "l2",
+) -> Tensor:
+    """Return the features of ``maps`` (n, groups·bits, h, w): groups after groups, then cells or blocks, then bins.
+
+    Parameters
+    ----------
+    cells : list of Cell, or None
+        The pyramid's cells; None keeps every block.
+    normalisation : {"none", "block", "l2", "sqrt", "tied-rank"}
+        See :func:`normalise`.
+
+    Returns
+    -------
+    Tensor of float32, shape (n, groups·(cells or blocks)·2^bits)
+    """
+    histograms = block_histograms(binary_codes(maps, bits), grid, 2**bits)
+    if cells is None:
+        features = histograms.flatten(1)
+    else:
+        n, groups = histograms.shape[:2]
+        features = pyramid_pool(histograms.flatten(0, 1), cells, reduction).view(n, groups, -1).flatten(1)
+    return normalise(features, normalisation, grid, 2**bits)
+
+
+def normalise(features: Tensor, how: Normalisation, grid: BlockGrid, bins: int) -> Tensor:
+    """Scale histogram features (n, D).
+
+    Parameters
+    ----------
+    how : {"none", "block", "l2", "sqrt", "tied-rank"}
+        ``"block"``: every block sums to the number of bins, PCANet's rule without a pyramid. ``"l2"``: unit length, its
+        rule with one. ``"sqrt"``: square roots, then unit length (PCANet+). ``"tied-rank"``: counts above zero become
+        their ranks among those of the image, ties sharing the mean rank, then square roots, then unit length (DCTNet).
+    """
+    if how == "none":
+        return features
+    if how == "block":
+        return features * (bins / (grid.block[0] * grid.block[1]))
+    if how == "sqrt":
+        features = features.sqrt()
+    elif how == "tied-rank":
+        features = tied_ranks(features).sqrt()
+    return F.normalize(features, dim=1)
+
+
+def tied_ranks(counts: Tensor) -> Tensor:
+    """Replace what is above zero in each row by its rank from 1 among such, equal ones sharing their mean rank.
+
+    A row holds few different counts, so ranks come from counting how often each occurs.
+    """
+    ranks = torch.zeros_like(counts)
+    for row, result in zip(counts, ranks, strict=True):
+        above = row > 0
+        _, place, times = row[above].unique(return_inverse=True, return_counts=True)
+        last = times.cumsum(0)
+        result[above] = (last - (times - 1) / 2).to(counts.dtype)[place]
+    return ranks

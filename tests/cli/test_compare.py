@@ -1,0 +1,115 @@
+"""``rescnet compare``: the league table, as text, JSON and a picture."""
+
+from __future__ import annotations
+
+import json
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from rescnet.league import Row, draw_league, model_names, parse_models
+from rescnet.league.published import PUBLISHED
+
+QUICK = "pcanet:filters=2/2,stacked-lda:discriminants=50,rescnet:layers=1:filters=4"
+PROVENANCE = {"dataset", "config", "commit", "command", "device", "versions", "seed"}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory, rescnet):
+    place = tmp_path_factory.mktemp("league")
+    words = ["--limit", 300, "--out", place / "rows.json", "--plot", place / "league.svg"]
+    return rescnet("compare", "--models", QUICK, *words), place
+
+
+def test_a_line_a_model_best_first(table):
+    result, place = table
+    assert result.exit_code == 0, result.output
+    rows = json.loads((place / "rows.json").read_text())
+    assert [row["model"] for row in rows] == QUICK.split(",")
+    for row in rows:
+        assert set(row) >= PROVENANCE
+        assert 0.5 < row["accuracy"] <= 1
+        assert row["seconds"] > 0 and row["cpu_seconds"] > 0 and row["peak_memory"] > 1e6 and row["model_bytes"] > 1000
+        assert "0.2 of the training images held out" in row["protocol"]
+    assert rows[0]["config"]["filters"] == [2, 2]
+    best = max(rows, key=lambda row: row["accuracy"])["model"]
+    lines = [line for line in result.stdout.splitlines() if "│" in line]
+    assert best[:6] in lines[0] and "%" in lines[0]
+
+
+def test_the_picture_has_a_dot_a_model(table):
+    root = ElementTree.fromstring((table[1] / "league.svg").read_text())
+    circles = root.findall(".//{http://www.w3.org/2000/svg}circle")
+    assert len(circles) == 3
+
+
+def test_published_figures_stand_beside_the_measured_ones():
+    rows = [Row("pcanet", accuracy=0.99, published=0.9934, seconds=2), Row("dctnet", accuracy=0.98, seconds=1)]
+    root = ElementTree.fromstring(draw_league(rows, "a & b"))
+    assert len(root.findall(".//{http://www.w3.org/2000/svg}circle")) == 3
+    assert set(PUBLISHED) <= set(model_names())
+
+
+def test_rows_are_added_to_those_of_other_models(table, rescnet, tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text((table[1] / "rows.json").read_text())
+    result = rescnet("compare", "--models", "pcanet:filters=2/2", "--limit", 100, "--out", file, "--add", "--json")
+    rows = json.loads(file.read_text())
+    assert sorted(row["model"] for row in rows) == sorted(QUICK.split(","))
+    new = next(row for row in rows if row["model"].startswith("pcanet"))
+    assert new["train_images"] < 100
+    assert json.loads(result.stdout)[0]["accuracy"] == new["accuracy"]
+
+
+def test_splits_give_a_mean_and_a_deviation(rescnet):
+    words = ["--models", "stacked-lda:discriminants=20", "--limit", 200, "--splits", 3, "--json"]
+    row = json.loads(rescnet("compare", *words).stdout)[0]
+    assert row["deviation"] > 0
+    assert row["protocol"].endswith("mean of 3 splits")
+
+
+def test_test_images_are_used_where_there_are_some(rescnet, pictures):
+    row = json.loads(rescnet("compare", "--dataset", pictures, "--models", "pcanet:filters=2/2", "--json").stdout)[0]
+    assert row["protocol"] == "test images"
+    assert row["train_images"] == 200
+
+
+def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
+    models = "pcanet:filter_sizes=9,stacked-lda:discriminants=20"
+    result = rescnet("compare", "--models", models, "--limit", 100, "--out", tmp_path / "rows.json")
+    assert result.exit_code == 0
+    failed, fine = json.loads((tmp_path / "rows.json").read_text())
+    assert failed["accuracy"] is None and "do not fit images of 8×8" in failed["error"]
+    assert fine["accuracy"] > 0.3
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--models", "pcanett"], "there is no model 'pcanett': did you mean 'pcanet'"),
+        (["--models", "pcanet:filterz=3"], "pcanet has an unknown option 'filterz': did you mean 'filters'"),
+        (["--models", "rescnet:layers"], "the option 'layers' of rescnet cannot be read: write it as key=value"),
+        (["--models", "pcanet:bank=pcb"], "there is no filter bank 'pcb'"),
+        (["--splits", "0"], "splits is 0"),
+        (["--held-out", "0"], "choose --held-out above 0"),
+        (["--held-out", "2"], "is 2: choose a share between 0 and 1"),
+        (["--out", "nowhere/rows.json"], "there is no folder 'nowhere' for rows.json: make it first"),
+        (["--dataset", "digitz"], "did you mean digits"),
+    ],
+)
+def test_bad_input_is_refused_in_one_sentence(refused, words, message):
+    assert message in refused("compare", *words)
+
+
+def test_a_file_that_is_no_table_is_not_added_to(refused, tmp_path):
+    file = tmp_path / "rows.json"
+    file.write_text("{}1")
+    assert "holds no league table to add to" in refused("compare", "--out", file, "--add")
+    assert file.read_text() == "{}1"
+
+
+def test_all_are_compared_by_default():
+    assert [contestant.name for contestant in parse_models("all")] == model_names()
+    assert "rescnet" in model_names() and len(model_names()) == 15
+    assert np.array([c.options == {} for c in parse_models("all")]).all()

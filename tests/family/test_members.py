@@ -1,0 +1,186 @@
+"""Every member: its preset, and what it learns on images it can tell apart."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from rescnet import ResCNetClassifier
+from rescnet.family import FamilyClassifier, FamilyConfig, make_member, member_names
+from rescnet.stages.filters import BankOptions, find_bank
+
+FAMILY = {
+    "pcanet", "ldanet", "randnet", "dctnet", "ccanet", "icanet", "osnet", "dccnet", "dfsnet", "dfsnet-3", "pcanet-plus",
+    "pcanet-ii", "multilayer-pcanet", "stacked-lda",
+}  # fmt: skip
+FEW = {"filters": (4, 4)}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Four classes of digits: 360 to learn from, 360 others."""
+    images, labels = load_digits(return_X_y=True)
+    chosen = labels < 4
+    images, labels = images[chosen].reshape(-1, 8, 8), labels[chosen]
+    return (images[:360], labels[:360]), (images[360:], labels[360:])
+
+
+@parametrize_with_checks([FamilyClassifier("pcanet", options={"filters": (2, 2)})])
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+def test_the_whole_family_is_here():
+    assert set(member_names()) == FAMILY
+
+
+@pytest.mark.parametrize("name", sorted(FAMILY))
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32)])
+def test_every_preset_suits_every_kind_of_image(name, shape):
+    config = make_member(name, shape)
+    config.check_images(shape)
+    assert FamilyConfig(**config.to_dict()) == config
+
+
+def test_pcanet_has_its_papers_sizes():
+    mnist, cifar = make_member("pcanet", (1, 28, 28)), make_member("pcanet", (3, 32, 32))
+    assert (mnist.filters, mnist.filter_sizes, mnist.block_size, mnist.block_stride) == ((8, 8), (7,), 7, 4)
+    assert mnist.pyramid_of((28, 28)) is None
+    assert mnist.features((1, 28, 28), 2) == 8 * 36 * 256
+    assert (cifar.filters, cifar.filter_sizes, cifar.block_size, cifar.block_stride) == ((40, 8), (5,), 8, 4)
+    assert cifar.features((3, 32, 32), 2) == 215_040
+
+
+@pytest.mark.parametrize("name", sorted(FAMILY))
+def test_every_member_learns(digits, name):
+    (x, y), (x_test, y_test) = digits
+    classifier = FamilyClassifier(name, random_state=0).fit(x, y)
+    assert classifier.score(x_test, y_test) > 0.93
+    scores = classifier.decision_function(x_test)
+    np.testing.assert_array_equal(scores.argmax(1), classifier.predict(x_test))
+    again = pickle.loads(pickle.dumps(classifier))
+    np.testing.assert_array_equal(again.decision_function(x_test), scores)
+
+
+@pytest.mark.parametrize("name", ["pcanet", "ldanet", "ccanet", "pcanet-plus", "multilayer-pcanet", "stacked-lda"])
+def test_members_take_colour_images_in_any_layout(blobs, name):
+    images, labels = blobs
+    options = {"filters": (8, 8)} if name == "multilayer-pcanet" else None
+    classifier = FamilyClassifier(name, options=options, random_state=0).fit(images[:180], labels[:180])
+    assert classifier.score(images[180:], labels[180:]) > (0.16 if name == "stacked-lda" else 0.6)
+    last = images.transpose(0, 2, 3, 1)
+    other = FamilyClassifier(name, options=options, random_state=0).fit(last[:180], labels[:180])
+    np.testing.assert_allclose(
+        other.decision_function(last[180:]), classifier.decision_function(images[180:]), atol=1e-6
+    )
+
+
+def test_labels_may_be_anything_and_two_classes_have_one_score(digits):
+    (x, y), (x_test, _) = digits
+    two = y < 2
+    classifier = FamilyClassifier(options=FEW).fit(x[two], np.array(["no", "yes"])[y[two]])
+    scores = classifier.decision_function(x_test)
+    assert scores.ndim == 1
+    np.testing.assert_array_equal(classifier.predict(x_test), np.array(["no", "yes"])[(scores > 0).astype(int)])
+
+
+def test_options_go_over_the_preset_and_survive_cloning():
+    classifier = clone(FamilyClassifier("dctnet", options={"bank": "dct; 3 pca + 1 dct", **FEW}))
+    config = make_member(classifier.member, (1, 8, 8), classifier.options)
+    assert config.normalisation == "tied-rank"
+    assert [config.bank_of(stage) for stage in (1, 2)] == ["dct", "3 pca + 1 dct"]
+
+
+@pytest.mark.parametrize(
+    ("member", "options", "message"),
+    [
+        ("pcanett", None, "there is no member 'pcanett' in the family: did you mean 'pcanet'"),
+        ("pcanet", {"filterz": 3}, "options has an unknown option 'filterz': did you mean 'filters'"),
+        ("pcanet", 3, "options is 3: give a dict of settings"),
+        ("pcanet", {"filters": ()}, "filters is empty"),
+        ("pcanet", {"filters": (8, 0)}, "filters is 0: choose"),
+        ("pcanet", {"filters": (4, 20)}, "20 filters, hence 2.20 bins: choose bits, or at most 16"),
+        ("pcanet", {"bits": 5}, "bits is 5 but the last stage has 64 maps: choose a divisor"),
+        ("pcanet", {"filter_sizes": (9,)}, "filters of 9×9 do not fit images of 8×8: choose filter_sizes at most 8"),
+        ("pcanet", {"classifier": "lda"}, "histograms are too many for it: choose 'svm'"),
+        ("pcanet", {"bank": "pcb"}, "there is no filter bank 'pcb'"),
+        ("pcanet", {"filters": (9, 9), "filter_sizes": (3,), "bank": "dct"}, "9 DCT filters were asked of patches"),
+        ("stacked-lda", {"output": "histogram"}, "too many for it"),
+        ("pcanet", {"output": "pixels"}, "does not go with the classifier 'svm'"),
+        ("multilayer-pcanet", {"classifier": "svm"}, "posteriors of all stages cannot be added for 'svm'"),
+        ("pcanet", {"pyramid": (9,)}, "a pyramid of 9×9 cells is finer"),
+    ],
+)
+def test_bad_settings_are_refused_in_one_sentence(digits, member, options, message):
+    with pytest.raises(ValueError, match=message) as error:
+        FamilyClassifier(member, options=options).fit(*digits[0])
+    assert "\n" not in str(error.value)
+
+
+def test_every_option_says_what_it_means():
+    for entry in fields(FamilyConfig):
+        assert len(entry.metadata["help"]) > 8, entry.name
+
+
+def test_stacked_lda_beats_the_lda_it_is_made_of(digits):
+    """What the second layer adds: posteriors of small discriminants are no linear function of the pixels."""
+    rng = np.random.default_rng(0)
+    angle, ring = rng.uniform(0, 2 * np.pi, 600), np.arange(600) % 2
+    points = (1 + 2 * ring[:, None]) * np.stack([np.cos(angle), np.sin(angle)], 1)  # a ring around a ring
+    points = np.hstack([points, rng.normal(0, 0.1, (600, 2))])
+    options = {"discriminants": 200, "negatives": 8, "tolerance": 0.5}
+    classifier = FamilyClassifier("stacked-lda", options=options, random_state=0).fit(points[:400], ring[:400])
+    assert classifier.score(points[400:], ring[400:]) > 0.9  # a single LDA: one half
+
+
+OUTSIDE = """
+import torch
+from rescnet.stages.filters import Filters, register_bank
+
+@register_bank("checkerboard")
+def checkerboard_filters(source, count, generator, options):
+    row, column = torch.meshgrid(torch.arange(source.size), torch.arange(source.size), indexing="ij")
+    board = 1.0 - 2.0 * ((row + column) % 2)
+    weights = board.flatten().repeat(count, source.channels).double()
+    return Filters(weights, torch.zeros(count).double()).unit_norm()
+"""
+
+
+def test_a_bank_from_outside_the_package_serves_rescnet_and_the_family(tmp_path, monkeypatch, digits):
+    (tmp_path / "somebodys_bank.py").write_text(OUTSIDE)
+    assert len(OUTSIDE.strip().splitlines()) <= 10
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match="there is no filter bank 'checkerboard'"):
+        make_member("pcanet", (1, 8, 8), {"bank": "checkerboard"})
+    __import__("somebodys_bank")
+    try:
+        (x, y), _ = digits
+        board = find_bank("checkerboard")
+        member = FamilyClassifier("pcanet", options={"bank": "1 checkerboard + 3 pca; pca", **FEW}).fit(x, y)
+        grey = type("Source", (), {"size": 3, "channels": 1})
+        expected = board(grey, 1, None, BankOptions()).weights.view(1, 3, 3)
+        expected = expected - expected.mean()
+        torch.testing.assert_close(member.network_.stages[0].weights[0], expected)
+        network = ResCNetClassifier(2, bank="pca; checkerboard + pca", n_filters=4, random_state=0).fit(x, y).network_
+        assert float(network.layers[1].weights[0].abs().std()) < 1e-12
+    finally:
+        from rescnet.stages.filters import registry
+
+        registry._BANKS.pop("checkerboard")
+        sys.modules.pop("somebodys_bank")

@@ -1,0 +1,88 @@
+"""The SVM's two solvers minimise one function."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.sparse import csr_matrix
+from sklearn.svm import LinearSVC
+
+from rescnet.family.svm import DenseFeatures, SparseFeatures, fit_svm, newton_svm
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Sparse features like histograms, four classes that cannot be told apart without error."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 4
+    features = rng.poisson(0.2 + 0.25 * (np.arange(40) % 4 == labels[:, None])).astype(np.float32)
+    features /= np.linalg.norm(features, axis=1, keepdims=True)
+    return features, labels
+
+
+def objective(features, labels, weights, bias, cost):
+    sides = 2.0 * (labels[:, None] == np.arange(4)) - 1
+    slack = np.maximum(0, 1 - sides * (features @ weights + bias))
+    return 0.5 * (weights**2).sum(0) + 0.5 * bias**2 + cost * (slack**2).sum(0)
+
+
+@pytest.mark.parametrize("cost", [0.1, 1.0, 30.0])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_newtons_method_finds_what_liblinear_finds(problem, cost, sparse):
+    features, labels = problem
+    judge = LinearSVC(C=cost, tol=1e-8, max_iter=100_000, random_state=0).fit(features.astype(float), labels)
+    given = SparseFeatures(csr_matrix(features)) if sparse else DenseFeatures(torch.from_numpy(features))
+    head = newton_svm(given, 40, torch.from_numpy(labels), 4, cost, tolerance=1e-5)
+    np.testing.assert_allclose(head.weights.numpy(), judge.coef_.T, atol=5e-3 * np.abs(judge.coef_).max())
+    ours = objective(features, labels, head.weights.numpy(), head.bias.numpy(), cost)
+    np.testing.assert_allclose(ours, objective(features, labels, judge.coef_.T, judge.intercept_, cost), rtol=1e-4)
+
+
+def test_the_default_tolerance_is_close_enough(problem):
+    features, labels = problem
+    loose, tight = (
+        newton_svm(DenseFeatures(torch.from_numpy(features)), 40, torch.from_numpy(labels), 4, 1.0, tolerance)
+        for tolerance in (0.01, 1e-6)
+    )
+    values = [objective(features, labels, h.weights.numpy(), h.bias.numpy(), 1.0) for h in (loose, tight)]
+    assert (values[0] <= 1.001 * values[1]).all()
+
+
+def test_half_precision_features_lose_little(problem):
+    features, labels = problem
+    full, half = (
+        newton_svm(DenseFeatures(torch.from_numpy(features).to(kind)), 40, torch.from_numpy(labels), 4, 1.0)
+        for kind in (torch.float64, torch.float16)
+    )
+    assert half.weights.dtype == torch.float32
+    np.testing.assert_allclose(half.weights.numpy(), full.weights.numpy(), atol=0.02)
+
+
+def test_half_precision_keeps_tiny_numbers(problem):
+    matrix = torch.from_numpy(problem[0])
+    right = torch.rand(40, 2, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 1e-9])
+    found = DenseFeatures(matrix.half()).times(right)
+    torch.testing.assert_close(found, matrix.half().float() @ right, rtol=1e-4, atol=0)
+
+
+def test_memory_decides_who_solves(problem, monkeypatch):
+    features, labels = problem
+    sparse, targets = csr_matrix(features), torch.from_numpy(labels)
+    plenty = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**9)
+    monkeypatch.setattr("sklearn.svm.LinearSVC.fit", None)  # no more to be called
+    little = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**4)
+    np.testing.assert_allclose(plenty.weights.numpy(), little.weights.numpy(), atol=0.05)
+
+
+def test_two_classes_have_a_score_each(problem):
+    features, labels = problem
+    head = fit_svm(csr_matrix(features), torch.from_numpy(labels % 2), 2, 1.0, 0, memory=10**9)
+    torch.testing.assert_close(head.weights[:, 0], -head.weights[:, 1])
+    assert head.bias.shape == (2,)
+
+
+def test_more_numbers_than_the_solvers_take_are_refused(problem, monkeypatch):
+    monkeypatch.setattr("rescnet.family.svm.MOST_NUMBERS", 100)
+    with pytest.raises(ValueError, match=r"numbers that are not zero, more than 100: use a GPU, take fewer"):
+        fit_svm(csr_matrix(problem[0]), torch.from_numpy(problem[1]), 4, 1.0, 0, memory=10**9)
