@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import torch
 import triton
@@ -173,21 +174,31 @@ def fused_pool(
 
 
 def _strip_width(columns: int, height: int) -> int:
-    """Return how many columns are multiplied at a time: a divisor of ``columns`` that makes strips of 64 pixels."""
+    """Return how many columns are multiplied at a time: a divisor of ``columns`` that makes strips of 32 pixels."""
     return max(c for c in range(1, columns + 1) if columns % c == 0 and (c == 1 or c * height <= MOST_PIXELS))
 
 
 def _join_atoms(pooled: Tensor, atoms: Atoms, cells: list[Cell], reduction: Reduction) -> Tensor:
-    """Make cells of atoms: (n, atom rows, atom columns, pairs) → (n, cells·pairs)."""
-    if reduction == "max":
-        parts = [pooled[:, rows, columns].amax((1, 2)) for rows, columns in map(atoms.inside, cells)]
-        return torch.cat(parts, dim=1)
-    heights = torch.tensor(atoms.rows, device=pooled.device).diff()
-    widths = torch.tensor(atoms.columns, device=pooled.device).diff()
+    """Make cells of atoms: (n, atom rows, atom columns, pairs) → (n, cells·pairs).
+
+    Rows first, once for all cells that share them, then columns: one axis at a time is several times faster than two.
+    """
+    heights, widths = ([end - start for start, end in pairwise(axis)] for axis in (atoms.rows, atoms.columns))
+    strips: dict[tuple[int, int], Tensor] = {}
     parts = []
     for cell in cells:
         rows, columns = atoms.inside(cell)
-        blocks = (heights[rows, None] * widths[columns]).to(pooled.dtype)  # blocks in each atom
-        weights = (blocks / blocks.sum())[None, :, :, None]
-        parts.append((pooled[:, rows, columns] * weights).sum((1, 2)))
+        if (key := (rows.start, rows.stop)) not in strips:
+            strips[key] = _reduce(pooled[:, rows], heights[rows], reduction)
+        parts.append(_reduce(strips[key][:, columns], widths[columns], reduction))
     return torch.cat(parts, dim=1)
+
+
+def _reduce(x: Tensor, weights: list[int], reduction: Reduction) -> Tensor:
+    """Return the maximum, or the mean by weight, over the first axis after the images: (n, k, ...) → (n, ...)."""
+    if len(weights) == 1:
+        return x[:, 0]
+    if reduction == "max":
+        return x.amax(1)
+    shares = torch.tensor(weights, dtype=torch.float32, device=x.device) / sum(weights)
+    return (x * shares.to(x.dtype).view(-1, *(1,) * (x.dim() - 2))).sum(1)
