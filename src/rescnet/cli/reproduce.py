@@ -127,10 +127,8 @@ def _run(
         f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, up to {config.layers} layers, {run.images}",
     )
     entry = run.go()
-    _say(
-        console,
-        f"  {count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s; stopped because {entry['stopped']}",
-    )
+    layers = count(entry["layers"], "layer", "layers")
+    _say(console, f"  {layers} in {entry['seconds']:.0f} s; stopped because {entry['stopped']}")
     del run, dataset
     gc.collect()
     if torch.cuda.is_available():
