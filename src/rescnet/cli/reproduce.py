@@ -86,8 +86,10 @@ def reproduce(
             if not present[experiment.name]:
                 _say(console, f"{experiment.name}: {experiment.dataset} is not here, skipped (--download fetches it)")
                 continue
-            _run(console, experiment, configs[experiment.name], results, options, root, again)
-            _write_table(plan, results, out)
+            try:
+                _run(console, experiment, configs[experiment.name], results, options, root, again)
+            finally:
+                _write_table(plan, results, out)
     _print_table(console, plan, results)
 
 
@@ -126,7 +128,13 @@ def _run(
         console,
         f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, up to {config.layers} layers, {run.images}",
     )
-    entry = run.go()
+    try:
+        entry = run.go()
+    except KeyboardInterrupt:
+        kept = "nothing is kept" if options.state is None else "the same command goes on from there"
+        left = next((e["layers"] for e in results.entries() if e["name"] == experiment.name), 0)
+        _say(console, f"  cut short after {count(left, 'layer', 'layers')}: {kept}")
+        raise
     layers = count(entry["layers"], "layer", "layers")
     _say(console, f"  {layers} in {entry['seconds']:.0f} s; stopped because {entry['stopped']}")
     del run, dataset
@@ -200,6 +208,8 @@ def _write_table(plan: Plan, results: Any, out: Path) -> None:
     from ..reproduce.tables import markdown
 
     entries = results.entries()
+    if not entries:
+        return
     text = "\n".join([f"# {plan.title}", "", *markdown(plan, entries), ""])
     (out / f"{plan.name}.md").write_text(text)
     for dataset in datasets(plan, entries):
