@@ -88,6 +88,9 @@ def reproduce(
                 continue
             try:
                 _run(console, experiment, configs[experiment.name], results, options, root, again)
+            except KeyboardInterrupt:
+                _say_cut_short(console, experiment, results, options)
+                raise
             finally:
                 _write_table(plan, results, out)
     _print_table(console, plan, results)
@@ -128,19 +131,24 @@ def _run(
         console,
         f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, up to {config.layers} layers, {run.images}",
     )
-    try:
-        entry = run.go()
-    except KeyboardInterrupt:
-        kept = "nothing is kept" if options.state is None else "the same command goes on from there"
-        left = next((e["layers"] for e in results.entries() if e["name"] == experiment.name), 0)
-        _say(console, f"  cut short after {count(left, 'layer', 'layers')}: {kept}")
-        raise
-    layers = count(entry["layers"], "layer", "layers")
-    _say(console, f"  {layers} in {entry['seconds']:.0f} s; stopped because {entry['stopped']}")
+    entry = run.go()
+    _say(
+        console,
+        f"  {count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s; "
+        f"stopped because {entry['stopped']}",
+    )
     del run, dataset
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def _say_cut_short(console: Console, experiment: Experiment, results: Any, options: RunOptions) -> None:
+    from ..progress import count
+
+    kept = "nothing is kept" if options.state is None else "the same command goes on from there"
+    left = next((entry["layers"] for entry in results.entries() if entry["name"] == experiment.name), 0)
+    _say(console, f"  cut short after {count(left, 'layer', 'layers')}: {kept}")
 
 
 def _layer_printer(console: Console, layers: int) -> Any:
