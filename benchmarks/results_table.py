@@ -26,6 +26,7 @@ def accuracies() -> list[str]:
     found = [
         "| dataset | layers | test accuracy | training time | device | command, commit |",
         "|---|---|---|---|---|---|",
+        *reproduction.summary_rows(),
     ]
     for file in sorted((ROOT / "results").glob("*.json")):
         result = json.loads(file.read_text())

@@ -39,6 +39,25 @@ def pictures() -> dict[Path, str]:
     return found
 
 
+def summary_rows() -> list[str]:
+    """Return rows for the README's table: Table 2 and Table 4 at the depth chosen on held-out images, paper beside."""
+    rows = []
+    for name in ("table2", "table4"):
+        labels = {e.name: (e.label, max(figure.accuracy for figure in e.paper)) for e in load_plan(name).experiments}
+        for entry in entries(name):
+            if name == "table4" and not entry["flips"]:
+                continue
+            (label, paper), summary = labels[entry["name"]], entry["summary"]
+            at = summary.get("chosen") or summary["last"]
+            held = entry["images"].get("validation")
+            how = f"depth chosen on {held:,} held-out images" if held else "last layer"
+            origin = f"`{entry['command']}`, {entry['commit']}"
+            minutes = f"{entry['seconds'] / 60:.1f} min for {entry['layers']} layers"
+            what, accuracy = f"{label} ({how}; the paper: {paper:g} %)", f"**{percent(at['test'])} %**"
+            rows.append(f"| {what} | {at['layer']} | {accuracy} | {minutes} | {entry['device']} | {origin} |")
+    return rows
+
+
 def both_halves() -> list[str]:
     """Return Table 2 whole: every network as published, and beside it, in bold, what was measured here."""
     ours = {entry["dataset"]: entry["summary"] for entry in entries("table2")}

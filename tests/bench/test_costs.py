@@ -6,7 +6,6 @@ import itertools
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from rescnet import make_config
 from rescnet.bench import layer_costs
@@ -23,6 +22,9 @@ def costs(config=CONFIG, **options):
 
 
 def counted(function):
+    # Not at the top of the file: it imports Triton, which the kernels' tests must be the first to do.
+    from torch.utils.flop_counter import FlopCounterMode
+
     with FlopCounterMode(display=False) as counter:
         function()
     return counter.get_total_flops()

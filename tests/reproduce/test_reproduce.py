@@ -255,3 +255,24 @@ def test_bad_input_is_refused(small_cifar):
         ["table2", "--memory", "x"],
     ):
         assert CliRunner().invoke(app, ["reproduce", *words, *small_cifar]).exit_code == 2, words
+
+
+def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
+    from rescnet.training.trainer import Trainer
+
+    add = Trainer.add_layer
+
+    def interrupted(self):
+        if len(self.history) == 1:
+            raise KeyboardInterrupt
+        return add(self)
+
+    words = ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "20"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "add_layer", interrupted)
+        result = CliRunner().invoke(app, words)
+    assert result.exit_code == 130
+    assert "cut short after 1 layer: the same command goes on from there" in result.output
+    assert "(1, unfinished)" in (tmp_path / "out" / "table2.md").read_text()
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0 and "2 layers in" in result.output and "layer    1 " not in result.output

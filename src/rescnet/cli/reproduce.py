@@ -86,8 +86,13 @@ def reproduce(
             if not present[experiment.name]:
                 _say(console, f"{experiment.name}: {experiment.dataset} is not here, skipped (--download fetches it)")
                 continue
-            _run(console, experiment, configs[experiment.name], results, options, root, again)
-            _write_table(plan, results, out)
+            try:
+                _run(console, experiment, configs[experiment.name], results, options, root, again)
+            except KeyboardInterrupt:
+                _say_cut_short(console, experiment, results, options)
+                raise
+            finally:
+                _write_table(plan, results, out)
     _print_table(console, plan, results)
 
 
@@ -136,6 +141,14 @@ def _run(
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def _say_cut_short(console: Console, experiment: Experiment, results: Any, options: RunOptions) -> None:
+    from ..progress import count
+
+    kept = "nothing is kept" if options.state is None else "the same command goes on from there"
+    left = next((entry["layers"] for entry in results.entries() if entry["name"] == experiment.name), 0)
+    _say(console, f"  cut short after {count(left, 'layer', 'layers')}: {kept}")
 
 
 def _layer_printer(console: Console, layers: int) -> Any:
@@ -203,6 +216,8 @@ def _write_table(plan: Plan, results: Any, out: Path) -> None:
     from ..reproduce.tables import markdown
 
     entries = results.entries()
+    if not entries:
+        return
     text = "\n".join([f"# {plan.title}", "", *markdown(plan, entries), ""])
     (out / f"{plan.name}.md").write_text(text)
     for dataset in datasets(plan, entries):
