@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -20,8 +21,8 @@ SILENCE = 12.0  # seconds without a count after which a worker is lost
 LOST = 75  # exit code: try again
 
 
-class WorkerLostError(RuntimeError):
-    """Another worker has died."""
+class WorkerLostError(ConnectionError):
+    """Another worker has died, or has given up."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(say_lost(rank))
@@ -59,6 +60,11 @@ class Heartbeat:
         """Tell the others that this worker is done, not dead."""
         self._store.add(f"rescnet/left/{self.rank}", 1)
 
+    def give_up(self) -> None:
+        """Tell the others not to wait: this worker ends because of an error, which it tells itself."""
+        with suppress(RuntimeError):  # the store may be what failed
+            self._store.add(f"rescnet/failed/{self.rank}", 1)
+
     def stop(self) -> None:
         """Stop counting."""
         self._stopped.set()
@@ -78,13 +84,13 @@ class Heartbeat:
         while not self._stopped.wait(BEAT):
             try:
                 self._store.add(f"rescnet/beat/{self.rank}", 1)
-                for rank, (beats, since) in list(seen.items()):
+                for rank, (beats, _) in list(seen.items()):
                     now = self._store.add(f"rescnet/beat/{rank}", 0)
                     if now != beats:
                         seen[rank] = now, time.monotonic()
-                    elif self._store.add(f"rescnet/left/{rank}", 0):
+                    if self._store.add(f"rescnet/left/{rank}", 0):
                         del seen[rank]
-                    elif time.monotonic() - since > SILENCE:
+                    elif time.monotonic() - seen[rank][1] > SILENCE or self._store.add(f"rescnet/failed/{rank}", 0):
                         self._notice(rank)
                         return
             except RuntimeError:  # the store is gone, and with it the machine, or the worker, that kept it

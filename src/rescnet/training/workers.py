@@ -36,6 +36,8 @@ class Workers:
         Of those that share its memory.
     device : torch.device
         What is exchanged lies there.
+    exchanged : int
+        Bytes of all tensors exchanged so far, each counted once.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Workers:
     ) -> None:
         self.rank, self.count, self.on_this_machine = rank, count, on_this_machine
         self.device = device or torch.device("cpu")
+        self.exchanged = 0
         self._heartbeat = heartbeat
 
     @property
@@ -105,6 +108,7 @@ class Workers:
 
     def _exchange(self, how: Any, tensor: Tensor, **options: Any) -> None:
         """Exchange a tensor in place; if a worker is gone, say which."""
+        self.exchanged += tensor.numel() * tensor.element_size()
         place = (
             tensor if tensor.is_contiguous() and tensor.device == self.device else tensor.to(self.device).contiguous()
         )
@@ -142,6 +146,11 @@ def join_workers(device: str = "auto") -> Iterator[Workers]:
         yield Workers(rank, count, int(os.environ.get("LOCAL_WORLD_SIZE", "1")), place, heartbeat)
         heartbeat.leave()
         dist.destroy_process_group()
+    except WorkerLostError:  # the others will notice the same, and name the same worker
+        raise
+    except BaseException:
+        heartbeat.give_up()
+        raise
     finally:
         heartbeat.stop()
 
