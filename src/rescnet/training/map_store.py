@@ -65,6 +65,10 @@ class MapStore(ABC):
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return single patches on the device, as :func:`gather_patches`, shape (samples, channels, k, k)."""
 
+    @abstractmethod
+    def take(self, image: Tensor) -> Tensor:
+        """Return some images' maps on the device, shape (samples, channels, h, w)."""
+
     def whole(self) -> Tensor:
         """Return everything on the device, shape (n, channels, h, w)."""
         return torch.cat([chunk.clone() for chunk in self.chunks(len(self))])
@@ -117,6 +121,12 @@ class DeviceStore(MapStore):
         """Gather patches where they lie."""
         where = image.to(self.device), row.to(self.device), column.to(self.device)
         found = gather_patches(self._maps, size, *where)
+        self._let_go()
+        return found
+
+    def take(self, image: Tensor) -> Tensor:
+        """Copy some."""
+        found = self._maps[image.to(self.device)]
         self._let_go()
         return found
 

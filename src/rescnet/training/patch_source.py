@@ -36,6 +36,8 @@ class LayerPatches:
         Draws the patches of a sampled covariance.
     workers : Workers, optional
         ``maps`` and ``images`` are this worker's; ``labels``, and the images that are named, are those of all.
+    mine : slice, optional
+        Which of all images are this worker's.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class LayerPatches:
         chunk: int,
         generator: torch.Generator,
         workers: Workers | None = None,
+        mine: slice | None = None,
     ) -> None:
         self._network, self._input_range, self._maps = network, input_range, maps
         self._image_store = store_images(images, input_range.low.device, "device")
@@ -58,7 +61,7 @@ class LayerPatches:
         self.labels = labels.cpu()
         self.images, self.size = len(labels), size
         self._workers = workers or Workers()
-        self._mine = self._workers.share_of(self.images)
+        self._mine = mine or self._workers.share_of(self.images)
         self.channels = len(input_range.low)
         self.rows, self.columns = images.shape[2] - size + 1, images.shape[3] - size + 1
 

@@ -30,35 +30,46 @@ class Split:
         O of the newest layer; each chunk is overwritten by its successor.
     maps_range : ValueRange, shape (d_i,)
         Of these maps.
+    chunk : int
+        Images at a time; whole sets of copies.
+    copies : int
+        How many of them are one image: itself and its copies, or the views its prediction is the mean of.
+    averaged : bool
+        Whether they are such views.
     """
 
     images: MapStore
     labels: Tensor
     output: Tensor
+    chunk: int
+    copies: int = 1
+    averaged: bool = False
     maps: MapStore | None = None
     maps_range: ValueRange | None = None
 
     def accuracy(self, workers: Workers) -> float:
         """Return the share of images, of all workers, whose greatest output is their class."""
-        right = int((self.output.argmax(1) == self.labels).sum())
-        return workers.total(right) / workers.total(len(self.labels))
+        sets = self.output.view(-1, self.copies, self.output.shape[1])
+        shown = sets.mean(1) if self.averaged and self.copies > 1 else sets[:, 0]
+        right = int((shown.argmax(1) == self.labels[:: self.copies]).sum())
+        return workers.total(right) / workers.total(len(shown))
 
-    def parts(self, chunk: int) -> Iterator[slice]:
+    def parts(self) -> Iterator[slice]:
         """Yield which images are in each chunk."""
-        for start in range(0, len(self.labels), chunk):
-            yield slice(start, min(start + chunk, len(self.labels)))
+        for start in range(0, len(self.labels), self.chunk):
+            yield slice(start, min(start + self.chunk, len(self.labels)))
 
-    def image_range(self, chunk: int, dtype: torch.dtype) -> ValueRange:
+    def image_range(self, dtype: torch.dtype) -> ValueRange:
         """Return the range of the images, channel by channel."""
         total: ValueRange | None = None
-        for images in self.images.chunks(chunk):
+        for images in self.images.chunks(self.chunk):
             here = ValueRange.of(images)
             total = here if total is None else total.merge(here)
         assert total is not None
         return ValueRange(total.low.to(dtype), total.high.to(dtype))
 
     def through(
-        self, network: Network, layer: Layer, chunk: int, watch: Stopwatch, empty: MapStore | None
+        self, network: Network, layer: Layer, watch: Stopwatch, empty: MapStore | None
     ) -> Iterator[tuple[slice, Tensor]]:
         """Let the images through a layer: their maps are overwritten by those yielded, chunk by chunk.
 
@@ -70,7 +81,7 @@ class Split:
         after = self.maps if empty is None else empty
         assert after is not None
         found: ValueRange | None = None
-        for part, before, images in stream(chunk, self.maps, self.images):
+        for part, before, images in stream(self.chunk, self.maps, self.images):
             with watch.time("convolution"):
                 maps = network.maps(layer, before, images)
                 after.write(part, maps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -32,11 +31,11 @@ class Targets:
     positive: Tensor
 
     @staticmethod
-    def of(number: int, split: Split, config: NetworkConfig, parts: Iterable[slice]) -> Targets:
+    def of(number: int, split: Split, config: NetworkConfig) -> Targets:
         """Return the targets of a layer, counted from 1; of the first they are the classes, all positive."""
         if number == 1:
             return Targets(split, config, split.labels, torch.ones_like(split.labels, dtype=torch.bool))
-        found = [labels_and_signs(residuals(split, config, part)) for part in parts]
+        found = [labels_and_signs(residuals(split, config, part)) for part in split.parts()]
         labels, positive = (torch.cat(pieces) for pieces in zip(*found, strict=True))
         return Targets(split, config, labels, positive)
 
@@ -49,6 +48,9 @@ class Targets:
 
 
 def residuals(split: Split, config: NetworkConfig, part: slice) -> Tensor:
-    """Return R of some images, shape (n, C) (equation 5)."""
+    """Return R of some images, shape (n, C) (equation 5); that of a copy is its image's, or its own."""
     output = split.output[part]
+    if split.copies > 1 and config.copy_residuals == "shared":
+        numbers = torch.arange(part.start, part.start + len(output), device=output.device)
+        output = split.output[numbers // split.copies * split.copies]
     return residual(one_hot(split.labels[part], output.shape[1], output.dtype), output, config.ceiling)

@@ -5,6 +5,7 @@ No gradient is taken anywhere: a layer's filters come from sums over patches, it
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,9 +15,11 @@ from torch import Tensor
 from ..config import ComputeOptions, NetworkConfig
 from ..images_in import as_images, as_labels
 from ..network import Layer, Network
+from ..stages.augment import Augmentation, changes_of_views
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
+from .augmented import AugmentedImages
 from .devices import choose_device, choose_precision
 from .feature_sums import FeatureSums
 from .heads import no_head, solve_on_first
@@ -133,8 +136,8 @@ class Trainer:
             config,
             shape,
             self.network.classes,
-            -(-len(checked) // self.workers.count),
-            -(-sum(len(other) for other, _ in others.values()) // self.workers.count),
+            -(-len(checked) // self.workers.count) * config.copies_of_each,
+            -(-sum(len(other) for other, _ in others.values()) // self.workers.count) * len(config.views),
             self.dtype.itemsize,
             half,
             memory_budget(compute.memory, self.device, self.workers.on_this_machine),
@@ -143,12 +146,20 @@ class Trainer:
         )
         self._scratch = compute.scratch
         self._image_range: ValueRange | None = None
-        self._labels, self._images = checked_labels, len(checked)
-        self.training = self._split(checked, checked_labels, "training images", images)
-        originals = {"validation": validation, "test": test}
-        self.others = {
-            name: self._split(*given, f"{name} images", (originals[name] or given)[0]) for name, given in others.items()
-        }
+        copies, mine = config.copies_of_each, self.workers.share_of(len(checked), "training images")
+        self._labels, self._images = checked_labels.repeat_interleave(copies), len(checked) * copies
+        self._mine = slice(mine.start * copies, mine.stop * copies)
+        changes = None
+        if copies > 1:
+            augmentation = Augmentation.parse(config.augment)
+            changes = augmentation.draw(len(checked), config.copies, shape[0], config.seed)[mine]
+        self.training = self._split(checked[mine], checked_labels[mine], file_of(images), changes)
+        self.others = {}
+        views = changes_of_views(config.views, shape[0]) if len(config.views) > 1 else None
+        for name, (other, other_labels) in others.items():
+            part = self.workers.share_of(len(other), f"{name} images")
+            self.others[name] = self._split(other[part], other_labels[part], None, views)
+            self.others[name].averaged = True
         self.history = History()
         self._kept: Tensor | None = None
         if self.plan.keep_features:
@@ -194,7 +205,7 @@ class Trainer:
         with watch.time("filters"):
             weights, bias = self._learn_filters(number, input_range)
         with watch.time("residual"):
-            targets = Targets.of(number, self.training, self.config, self.training.parts(self.plan.chunk))
+            targets = Targets.of(number, self.training, self.config)
             positive_share = self.workers.total(int(targets.positive.sum())) / self._images
         rate = self.config.rate_of(number)
         headless = Layer(input_range, weights, bias, no_head(weights), rate, positive_share)
@@ -226,7 +237,7 @@ class Trainer:
         """Fit the min-max scaling of the new layer's input on the training images (stage 1)."""
         split, layers = self.training, self.network.layers
         if self._image_range is None:
-            self._image_range = self.workers.widest(split.image_range(self.plan.chunk, self.dtype))
+            self._image_range = self.workers.widest(split.image_range(self.dtype))
         image_range = self._image_range
         if split.maps_range is None:
             return image_range.with_scope(self.config.scaling)
@@ -250,9 +261,10 @@ class Trainer:
             split.images,
             self._labels,
             size,
-            self.plan.chunk,
+            split.chunk,
             generator,
             self.workers,
+            self._mine,
         )
         filters = learn_filters(config.bank, patches, config.filters, generator, config.bank_options)
         weights = filters.weights.view(config.filters, patches.channels, size, size).to(self.device, self.dtype)
@@ -281,13 +293,11 @@ class Trainer:
     def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
         """Add the layer's correction to every image's output (stage 8)."""
         if self._kept is not None:
-            for part in self.training.parts(self.plan.chunk):
+            for part in self.training.parts():
                 self._update(layer, self.training, part, self._kept[part, : self.plan.features], watch)
         else:
             assert self.training.maps is not None
-            for part, maps in zip(
-                self.training.parts(self.plan.chunk), self.training.maps.chunks(self.plan.chunk), strict=True
-            ):
+            for part, maps in zip(self.training.parts(), self.training.maps.chunks(self.training.chunk), strict=True):
                 with watch.time("pooling"):
                     features = self.network.features(maps)
                 self._update(layer, self.training, part, features, watch)
@@ -309,7 +319,7 @@ class Trainer:
     def _new_maps(self, layer: Layer, split: Split, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
         """Let a split through a layer: yields its new maps chunk by chunk."""
         empty = self._empty_maps(split) if split.maps is None else None
-        return split.through(self.network, layer, self.plan.chunk, watch, empty)
+        return split.through(self.network, layer, watch, empty)
 
     def _empty_maps(self, split: Split) -> MapStore:
         """Return memory for the maps of a split, (n, d_i, h, w); in half precision channels last, for the kernels."""
@@ -317,9 +327,12 @@ class Trainer:
         shape, dtype = (n, self.config.filters, h, w), torch.float16 if half else self.dtype
         return make_store(self.plan.maps_place, shape, dtype, self.device, half, self._scratch)
 
-    def _split(self, images: Tensor, labels: Tensor, what: str, given: Array) -> Split:
-        """Return this worker's share of images on their way."""
-        mine = self.workers.share_of(len(images), what)
-        here = labels[mine].to(self.device)
-        output = torch.zeros(len(here), self.network.classes, dtype=self.dtype, device=self.device)
-        return Split(store_images(images[mine], self.device, self.plan.maps_place, file_of(given)), here, output)
+    def _split(self, images: Tensor, labels: Tensor, file: mmap.mmap | None, changes: Tensor | None) -> Split:
+        """Return this worker's images on their way, each with its copies if there are changes (n or 1, copies, …)."""
+        store = store_images(images, self.device, self.plan.maps_place, file)
+        copies = 1
+        if changes is not None:
+            store, copies = AugmentedImages(store, changes), changes.shape[1]
+        labels = labels.to(self.device).repeat_interleave(copies)
+        output = torch.zeros(len(labels), self.network.classes, dtype=self.dtype, device=self.device)
+        return Split(store, labels, output, max(1, self.plan.chunk // copies) * copies, copies)
