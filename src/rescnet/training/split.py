@@ -41,14 +41,15 @@ class Split:
     images: MapStore
     labels: Tensor
     output: Tensor
-    chunk: int
+    chunk: int = 1
     copies: int = 1
     averaged: bool = False
     maps: MapStore | None = None
     maps_range: ValueRange | None = None
 
-    def accuracy(self, workers: Workers) -> float:
+    def accuracy(self, workers: Workers | None = None) -> float:
         """Return the share of images, of all workers, whose greatest output is their class."""
+        workers = workers or Workers()
         sets = self.output.view(-1, self.copies, self.output.shape[1])
         shown = sets.mean(1) if self.averaged and self.copies > 1 else sets[:, 0]
         right = int((shown.argmax(1) == self.labels[:: self.copies]).sum())
