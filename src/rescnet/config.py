@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from .stages.augment import Augmentation
 from .stages.discriminant import Prior, Shrinkage
 from .stages.filters import BankOptions, Bias, PCABias, check_banks
 from .stages.half_products import GramProducts
@@ -27,6 +28,7 @@ from .stages.second_order import BlockGrid, ZScore, count_pairs
 Head = Literal["lda", "multiclass-lda", "ridge"]
 Posterior = Literal["sigmoid", "softmax"]
 SignSamples = Literal["all", "own"]
+CopyResiduals = Literal["shared", "own"]
 Diagonal = Literal["auto", "keep", "drop"]
 SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digits
 
@@ -93,6 +95,11 @@ class NetworkConfig:
     rate_floor: float = option(0.0, "α below which no drop goes", 0)
     rate_on_first_layer: bool = option(True, "multiply the first layer by α (Algorithm 1), or not (text)")
 
+    augment: str = option("", "changes of copies of training images, as 'flip + shift 2 + rotate 10 + jitter 0.1'")
+    copies: int = option(1, "copies of each training image, where there are changes", 1)
+    copy_residuals: CopyResiduals = option("shared", "copies learn the residual of their image, or their own")
+    average: str = option("", "views a prediction is the mean of, as 'flip' or 'flip + shift 1'")
+
     stop_at_zero_error: bool = option(True, "stop when no training image is wrong")
     patience: int = option(0, "stop after so many layers without a better validation accuracy; 0: never", 0)
     seed: int = option(0, "seed of every random draw", 0, 2**40)
@@ -101,6 +108,10 @@ class NetworkConfig:
         for name, value in vars(self).items():
             object.__setattr__(self, name, _checked(name, value))
         check_banks(self.bank)
+        Augmentation.parse(self.average).views()
+        changes = Augmentation.parse(self.augment)
+        if changes.flip and not changes.is_random and self.copies > 1:
+            raise ValueError(f"copies is {self.copies} but there is one mirrored copy of an image: choose copies 1.")
         if self.shrinkage == "convex" and self.ridge > 1:
             raise ValueError(f"ridge is {self.ridge:g} but convex shrinkage takes γ in [0, 1]: choose a smaller one.")
 
@@ -113,6 +124,16 @@ class NetworkConfig:
         if layer == 1 and not self.rate_on_first_layer:
             return 1.0
         return learning_rate(layer, self.learning_rate, self.rate_drop, self.rate_drop_every, self.rate_floor)
+
+    @property
+    def views(self) -> list[tuple[bool, int, int]]:
+        """What a prediction is the mean of, as (mirrored, down, right); the image as it is comes first."""
+        return Augmentation.parse(self.average).views()
+
+    @property
+    def copies_of_each(self) -> int:
+        """How many images are learnt from for each given one, itself included."""
+        return 1 + self.copies if self.augment.strip() else 1
 
     @property
     def keeps_diagonal(self) -> bool:

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from .model import Model
 from .network import Layer, Network
+from .stages.augment import mean_of_views, view_images
 from .stages.discriminant import LinearHead
 from .stages.images import ValueRange
 from .stages.residual import compensate
@@ -83,6 +84,9 @@ class ExportedNetwork(nn.Module):
         exported = [module for module in self.layers if isinstance(module, ExportedLayer)]
         network = replace(self.network, layers=[module.layer() for module in exported])
         maps: Tensor | None = None
+        views = network.config.views
+        if len(views) > 1:
+            images = torch.cat([view_images(images, view) for view in views])
         output = images.new_zeros(images.shape[0], network.classes)
         for module, layer in zip(exported, network.layers, strict=True):
             maps = network.maps(layer, maps, images)
@@ -91,7 +95,7 @@ class ExportedNetwork(nn.Module):
                 output = self._update_by_softmax(module, layer, output, features)
             else:
                 output = network.update(layer, output, features)
-        return output
+        return output if len(views) == 1 else mean_of_views(output, len(views))
 
     def _update_by_softmax(self, module: ExportedLayer, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
         """Do what ``Network.update`` does, without asking a tensor whether any group is present."""

@@ -19,6 +19,7 @@ from .config import NetworkConfig
 from .images_in import as_images
 from .kernels import pooling_for
 from .kernels.half_layer import FoldedScale, convolve_scaled
+from .stages.augment import mean_of_views, view_images
 from .stages.convolution import convolve
 from .stages.discriminant import LinearHead, sigmoid_posterior, softmax_posterior
 from .stages.images import ValueRange, concatenate, min_max_scale
@@ -145,13 +146,16 @@ class Network:
         return positive, negative
 
     def staged_outputs(self, images: Tensor) -> Iterator[Tensor]:
-        """Yield Ỹ⁽¹⁾, Ỹ⁽²⁾, … of one chunk of images (n, d, h, w), each (n, classes)."""
+        """Yield Ỹ⁽¹⁾, Ỹ⁽²⁾, … of one chunk of images (n, d, h, w), each (n, classes); the mean over views, if asked."""
         maps: Tensor | None = None
+        views = self.config.views
+        if len(views) > 1:
+            images = torch.cat([view_images(images, view) for view in views])
         output = self.layers[0].weights.new_zeros(len(images), self.classes)
         for layer in self.layers:
             maps = self.maps(layer, maps, images)
             output = self.update(layer, output, self.features(maps))
-            yield output
+            yield output if len(views) == 1 else mean_of_views(output, len(views))
 
     @torch.inference_mode()
     def outputs(self, images: Images, layers: int | None = None, chunk: int | None = None) -> Tensor:
@@ -163,6 +167,7 @@ class Network:
         checked = as_images(images, self.image_shape)
         first = self.layers[0].weights
         chunk = chunk or chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type)
+        chunk = max(1, chunk // len(self.config.views))
         shortened = replace(self, layers=self.layers[:wanted])
         results = []
         for part in torch.split(checked, chunk):

@@ -50,7 +50,7 @@ def main():
             words = ["train", "--resume", str(place)] if begun else ["train", source, "--out", str(place), *options]
             start, child = time.monotonic(), attempt(words, out)
             # Most kills come while layers are written; each attempt is given a little longer, so that every run ends.
-            longest += 0.02
+            longest += 0.05
             time.sleep(rng.uniform(0.0, 0.5) + longest)
             done, status = os.waitpid(child, os.WNOHANG)
             if not done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -88,4 +89,6 @@ def main() -> None:
 
 
 def _say_error(text: str) -> None:
+    if int(os.environ.get("RANK", "0")) > 0:  # one of several workers
+        text = f"worker {os.environ['RANK']}: {text}"
     Console(stderr=True).print(f"[red]error:[/red] {escape(text)}", highlight=False, soft_wrap=True)

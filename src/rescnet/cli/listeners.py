@@ -54,14 +54,17 @@ class LayerSaver:
     def layer_added(self, record: LayerRecord) -> None:
         """Write the newest layer."""
         assert self._network is not None and self._writer is not None
+        self.records.append(record)  # first: an interrupt after the file is written must not leave it out
         self._writer.add_layer(self._network.layers[-1], record)
-        self.records.append(record)
 
     def finish(self, stopped: str, **facts: object) -> int:
         """Seal the model and return how many layers it has."""
         if self._writer is None:
             return 0
-        self._writer.finish(stopped, **facts)
+        try:
+            self._writer.finish(stopped, **facts)
+        finally:
+            del self.records[self._writer.layers :]
         return self._writer.layers
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..data import Dataset
     from ..model_files import InterruptedRun
     from ..tensorboard import TensorBoardLog
+    from ..training.workers import Workers
     from .training_run import TrainingRun
 
 MAY_CHANGE = {"layers", "patience", "stop_at_zero_error"}  # when to stop; the layers before are the same
@@ -28,6 +29,7 @@ def take_up(
     options: dict[str, Any],
     compute_options: dict[str, Any],
     log: TensorBoardLog | None,
+    workers: Workers,
 ) -> TrainingRun:
     """Return the rest of a run.
 
@@ -41,13 +43,17 @@ def take_up(
         Folder of the public sets.
     options, compute_options : dict
         What was said on the command line.
+    workers : Workers
+        The first reads the run, and sends it to the others.
     """
-    from ..model_files import read_run
+    from ..model_files import read_run, run_from_bytes, run_to_bytes
     from ..training.devices import choose_device, choose_precision
     from .sources import dataset_of, full_name
     from .training_run import TrainingRun
 
-    run = read_run(place)
+    run = read_run(place) if workers.is_first else None
+    sent = workers.bytes_from_first(run_to_bytes(run) if run and workers.count > 1 else b"")
+    run = run or run_from_bytes(sent)
     about = run.folder.about
     if about.get("half_heads"):
         raise ValueError(f"{place} has heads rounded to half precision, from which no run goes on: train anew.")
@@ -55,7 +61,7 @@ def take_up(
         raise ValueError(f"{place} was trained on {about.get('source')}, not {source}: leave the name out.")
     config = _agreed(run.folder.config, options, MAY_CHANGE, place)
     compute = _agreed(ComputeOptions(**about.get("compute", {})), compute_options, MACHINE_MAY_CHANGE, place)
-    device = choose_device(compute.device)
+    device = choose_device(compute.device) if workers.count == 1 else workers.device
     if (choose_precision(compute, device) != "exact") != run.folder.half:
         there, here = ("half", "full") if run.folder.half else ("full", "half")
         raise ValueError(
@@ -72,6 +78,7 @@ def take_up(
         about={},
         log=log,
         resumed=run,
+        workers=workers,
     )
 
 

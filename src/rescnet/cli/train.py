@@ -6,13 +6,20 @@ import shlex
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from ..config import ComputeOptions, NetworkConfig, make_compute, make_config, preset_names
 from ..flags import given, with_flags
+
+if TYPE_CHECKING:
+    from ..tensorboard import TensorBoardLog
+    from ..training.workers import Workers
+    from .training_run import TrainingRun
+
+HELD_OUT = 0.2  # share of the training images, unless another is asked for
 
 
 @with_flags(NetworkConfig, ComputeOptions)
@@ -75,51 +82,71 @@ def train(
 
     Ctrl-C leaves a usable model of the layers finished so far; --resume goes on with it, also after a kill.
     """
-    from ..model_files import check_place
     from ..tensorboard import TensorBoardLog
+    from ..training.workers import join_workers
+    from .resume import take_up
+
+    overrides, machine = given(options, NetworkConfig), given(options, ComputeOptions)
+    fixed: dict[str, Any] = {
+        "preset": preset,
+        "config": config,
+        "out": out,
+        "overwrite": overwrite,
+        "half_heads": half_heads,
+        "image_size": image_size,
+        "validation_fraction": validation_fraction,
+        "limit": limit,
+    }
+    if resume is not None:
+        _refuse_with_resume(fixed)
+    with join_workers(make_compute(config, **machine).device) as workers:
+        log = TensorBoardLog(tensorboard) if tensorboard and workers.is_first else None
+        if resume is not None:
+            run = take_up(resume, source, root, overrides, machine, log, workers)
+        else:
+            run = _begin(source or "digits", root, overrides, machine, log, workers, **fixed)
+        run.go(Console(stderr=as_json, quiet=quiet or not workers.is_first), as_json)
+        if quiet and not as_json and workers.is_first:
+            typer.echo(run.place)
+
+
+def _begin(
+    source: str,
+    root: Path | None,
+    overrides: dict[str, Any],
+    machine: dict[str, Any],
+    log: TensorBoardLog | None,
+    workers: Workers,
+    *,
+    preset: str | None,
+    config: Path | None,
+    out: Path | None,
+    overwrite: bool,
+    half_heads: bool,
+    image_size: str | None,
+    validation_fraction: float | None,
+    limit: int | None,
+) -> TrainingRun:
+    """Return a new run; what is wrong with it is told before any work."""
+    from ..model_files import check_place
     from ..training.devices import choose_device
-    from .resume import say_taken_up, take_up
     from .sources import full_name, load_source, parse_size
     from .splits import check_classes, describe_held_out, hold_out_images
     from .training_run import TrainingRun
 
-    if resume is not None:
-        _refuse_with_resume(
-            preset=preset,
-            config=config,
-            out=out,
-            overwrite=overwrite,
-            half_heads=half_heads,
-            image_size=image_size,
-            validation_fraction=validation_fraction,
-            limit=limit,
-        )
-        log = TensorBoardLog(tensorboard) if tensorboard else None
-        machine = given(options, ComputeOptions)
-        rest = take_up(resume, source, root, given(options, NetworkConfig), machine, log)
-        console = Console(stderr=as_json, quiet=quiet)
-        assert rest.resumed is not None
-        say_taken_up(rest.resumed, console)
-        rest.go(console, as_json)
-        if quiet and not as_json:
-            typer.echo(rest.place)
-        return
-    source = source or "digits"
-    validation_fraction = 0.2 if validation_fraction is None else validation_fraction
     if preset is None:
         preset = source if source in preset_names() else None
-    overrides = given(options, NetworkConfig)
     network_config = make_config(preset, config, **overrides)
-    compute = make_compute(config, **given(options, ComputeOptions))
-    device = choose_device(compute.device)
+    compute = make_compute(config, **machine)
+    device = choose_device(compute.device) if workers.count == 1 else workers.device
     if out is not None:
         check_place(out, overwrite)
-    log = TensorBoardLog(tensorboard) if tensorboard else None
     whole = load_source(source, root, parse_size(image_size))
     check_classes(whole)
     if preset is None:  # nobody has chosen settings for these images
         network_config = make_config(None, config, image_shape=whole.shape, **overrides)
-    dataset = hold_out_images(whole, validation_fraction, limit, network_config.seed)
+    fraction = HELD_OUT if validation_fraction is None else validation_fraction
+    dataset = hold_out_images(whole, fraction, limit, network_config.seed)
     about = {
         "dataset": dataset.name,
         "source": full_name(source),
@@ -128,9 +155,9 @@ def train(
         "preset": preset,
         "command": shlex.join(["rescnet", *sys.argv[1:]]),
         "seed": network_config.seed,
-        "held_out": describe_held_out(dataset, validation_fraction, limit, network_config.seed),
+        "held_out": describe_held_out(dataset, fraction, limit, network_config.seed),
     }
-    run = TrainingRun(
+    return TrainingRun(
         dataset=dataset,
         config=network_config,
         compute=compute,
@@ -140,13 +167,11 @@ def train(
         half_heads=half_heads,
         overwrite=overwrite,
         log=log,
+        workers=workers,
     )
-    run.go(Console(stderr=as_json, quiet=quiet), as_json)
-    if quiet and not as_json:
-        typer.echo(run.place)
 
 
-def _refuse_with_resume(**values: Any) -> None:
+def _refuse_with_resume(values: dict[str, Any]) -> None:
     """Refuse options that a run cannot change once it has begun."""
     for name, value in values.items():
         if value is not None and value is not False:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ from ..tensorboard import TensorBoardLog
 from ..training.history import History, LayerRecord
 from ..training.memory import show_bytes
 from ..training.trainer import Listener, train
+from ..training.workers import Workers
 from .listeners import JsonLines, LayerSaver, Listeners
+from .resume import say_taken_up
 from .splits import fingerprints
 
 INTERRUPTED = 130
@@ -51,6 +53,8 @@ class TrainingRun:
         Closed when the run ends, however it ends.
     resumed : InterruptedRun, optional
         What is there of the run already.
+    workers : Workers
+        The first saves and tells; the others compute.
     """
 
     dataset: Dataset
@@ -63,25 +67,23 @@ class TrainingRun:
     overwrite: bool = False
     log: TensorBoardLog | None = None
     resumed: InterruptedRun | None = None
+    workers: Workers = field(default_factory=Workers)
 
     def go(self, console: Console, as_json: bool) -> None:
         """Train, save each layer as it comes, and sum up."""
-        before = self._layers_before()
-        saver = LayerSaver(self._writer, before[1].records if before else ())
-        with self.log or nullcontext(), TrainingTable(console, self.dataset.name, self.device) as table:
+        if not self.workers.is_first:
+            self._train(None)
+            return
+        if self.resumed:
+            say_taken_up(self.resumed, console)
+        saver = LayerSaver(self._writer, self.resumed.folder.records if self.resumed else ())
+        where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
+        with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where) as table:
             listeners: list[Listener] = [saver, table, *([JsonLines()] if as_json else [])]
             if self.log:
                 listeners.append(self.log)
             try:
-                network, history = train(
-                    *_pair(self.dataset.train),
-                    self.config,
-                    validation=_pair(self.dataset.validation) if self.dataset.validation else None,
-                    test=_pair(self.dataset.test) if self.dataset.test else None,
-                    compute=self.compute,
-                    listener=Listeners(listeners),
-                    start=before,
-                )
+                network, history = self._train(Listeners(listeners))
             except KeyboardInterrupt:
                 table.close()
                 layers = saver.finish("it was interrupted")
@@ -106,6 +108,18 @@ class TrainingRun:
         if as_json:
             self._print_json(history.records, history.stopped, **facts)
 
+    def _train(self, listener: Listener | None) -> tuple[Network, History]:
+        return train(
+            *_pair(self.dataset.train),
+            self.config,
+            validation=_pair(self.dataset.validation) if self.dataset.validation else None,
+            test=_pair(self.dataset.test) if self.dataset.test else None,
+            compute=self.compute,
+            listener=listener,
+            start=self._layers_before(),
+            workers=self.workers,
+        )
+
     def _layers_before(self) -> tuple[Network, History] | None:
         if self.resumed is None:
             return None
@@ -123,6 +137,7 @@ class TrainingRun:
             **self.about,
             **describe_run(self.device),
             "compute": asdict(self.compute),
+            "workers": self.workers.count,
             "images": {name: len(images) for name, images in splits.items() if images},
             "preprocessing": describe_images(self.dataset.train.images),
             "fingerprints": fingerprints(self.dataset),

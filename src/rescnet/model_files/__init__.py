@@ -17,7 +17,7 @@ the layers finished so far, and can be taken up again (``resuming.py``). One pro
 from .errors import ModelFileError
 from .layer_file import layer_bytes
 from .reading import ModelFolder, load_model
-from .resuming import InterruptedRun, read_run
+from .resuming import InterruptedRun, read_run, run_from_bytes, run_to_bytes
 from .writing import ModelWriter, check_place, check_space, save_model
 
 __all__ = [
@@ -30,5 +30,7 @@ __all__ = [
     "layer_bytes",
     "load_model",
     "read_run",
+    "run_from_bytes",
+    "run_to_bytes",
     "save_model",
 ]

@@ -6,12 +6,14 @@ last layer's file may be torn: that layer is learnt again. Anything older must b
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..network import Layer
 from .errors import ModelFileError
+from .layer_file import layer_from_bytes, layer_to_bytes
 from .layout import CHECKSUM, COPY_AGAIN, HISTORY, MODEL
 from .locking import FolderLock
 from .reading import ModelFolder, check_names, read_model_json, whole_lines
@@ -33,7 +35,9 @@ class InterruptedRun:
         What of the history is kept.
     checksum : str
         Of its last line that is kept.
-    lock : FolderLock
+    lines : list of dict
+        Of the history, as far as it is kept.
+    lock : FolderLock, optional
         No other process may write there; whoever writes on takes it over.
     damaged : str
         The file whose damage costs the last layer, or nothing.
@@ -44,7 +48,8 @@ class InterruptedRun:
     layers: list[Layer]
     history_bytes: int
     checksum: str
-    lock: FolderLock
+    lines: list[dict[str, Any]]
+    lock: FolderLock | None
     damaged: str = ""
 
 
@@ -87,6 +92,37 @@ def read_run(path: str | Path) -> InterruptedRun:
         layers=layers,
         history_bytes=sum(len(line) + 1 for line in ended[:kept]),
         checksum=lines[kept - 1][CHECKSUM] if kept else "",
+        lines=lines[:kept],
         lock=lock,
         damaged=damaged,
     )
+
+
+def run_to_bytes(run: InterruptedRun) -> bytes:
+    """Return a run that was read, for workers that do not see its folder."""
+    layers = [layer_to_bytes(layer) for layer in run.layers]
+    head = {
+        "path": str(run.folder.path),
+        "content": run.content,
+        "lines": run.lines,
+        "history_bytes": run.history_bytes,
+        "checksum": run.checksum,
+        "damaged": run.damaged,
+        "sizes": [len(layer) for layer in layers],
+    }
+    text = json.dumps(head).encode()
+    return b"".join([len(text).to_bytes(8, "big"), text, *layers])
+
+
+def run_from_bytes(data: bytes) -> InterruptedRun:
+    """Return what :func:`run_to_bytes` sent; it holds no lock."""
+    start = 8 + int.from_bytes(data[:8], "big")
+    head = json.loads(data[8:start])
+    folder = ModelFolder.of(Path(head["path"]), head["content"], head["lines"])
+    facts = folder.config, folder.image_shape, len(folder.class_names)
+    layers = []
+    for number, size in enumerate(head["sizes"], 1):
+        layers.append(layer_from_bytes(data[start : start + size], folder.files[number - 1]["file"], *facts, number))
+        start += size
+    told = {key: head[key] for key in ("content", "lines", "history_bytes", "checksum", "damaged")}
+    return InterruptedRun(folder=folder, layers=layers, lock=None, **told)

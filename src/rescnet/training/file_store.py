@@ -70,12 +70,19 @@ class FileStore(MapStore):
         found = []
         for some, rows, columns in where:
             needed, position = some.unique(return_inverse=True)
-            read = np.empty((len(needed), *self._in_memory[1:]), self._numbers)
-            for number, place in zip(needed.tolist(), read, strict=True):
-                # Not mapped: the system would map the pages around as well.
-                os.preadv(self._file.fileno(), [place.data], number * self.bytes_per_image)
-            found.append(gather_patches(self._outside(torch.from_numpy(read)), size, position, rows, columns))
+            found.append(gather_patches(self._read_some(needed), size, position, rows, columns))
         return torch.cat(found).to(self.device)
+
+    def take(self, image: Tensor) -> Tensor:
+        """Read some."""
+        return self._read_some(image).to(self.device)
+
+    def _read_some(self, image: Tensor) -> Tensor:
+        read = np.empty((len(image), *self._in_memory[1:]), self._numbers)
+        for number, place in zip(image.tolist(), read, strict=True):
+            # Not mapped: the system would map the pages around as well.
+            os.preadv(self._file.fileno(), [place.data], number * self.bytes_per_image)
+        return self._outside(torch.from_numpy(read))
 
     def _read(self, part: slice) -> NDArray[Any]:
         return self._mapped(part).copy()

@@ -19,6 +19,7 @@ from ..stages.discriminant import (
     ridge_regression,
 )
 from ..stages.moments import Moments
+from .workers import Workers
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of what is solved by blocks, on tensor cores
 
@@ -67,6 +68,28 @@ def solve_head(sums: list[Moments], config: NetworkConfig, precision: str = "exa
         heads.append(head)
         ridges.append(ridge)
     return LinearHead.join(*heads), max(ridges, default=config.ridge)
+
+
+def solve_on_first(
+    moments: list[Moments], config: NetworkConfig, precision: str, features: int, workers: Workers
+) -> tuple[LinearHead, float]:
+    """Solve the heads on the first worker, which has the sums, cut them to D ``features`` and send them to all."""
+    like = moments[0].shift
+    head = no_head(like, features, len(moments[0].target_total))
+    facts = torch.zeros(2, dtype=torch.float64, device=like.device)
+    failure: ArithmeticError | None = None
+    if workers.is_first:
+        try:
+            solved, ridge = solve_head(moments, config, precision)
+            head, facts = solved.cut_to(features), facts.new_tensor([1, ridge])
+        except ArithmeticError as error:  # the others are told, so that they do not wait
+            failure = error
+    workers.send_from_first(facts)
+    if not bool(facts[0]):
+        raise failure or FloatingPointError("the first worker could not solve the heads: see what it says.")
+    weights, bias, present = head.weights.contiguous(), head.bias.contiguous(), head.present.to(torch.uint8)
+    workers.send_from_first(weights, bias, present)
+    return LinearHead(weights, bias, present.bool()), float(facts[1])
 
 
 def no_head(like: Tensor, features: int = 0, groups: int = 0) -> LinearHead:

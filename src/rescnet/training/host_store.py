@@ -93,6 +93,12 @@ class HostStore(MapStore):
         found = gather_patches(self._outside(self._host), size, image.cpu(), row.cpu(), column.cpu())
         return found.to(self.device)
 
+    def take(self, image: Tensor) -> Tensor:
+        """Copy some to the device."""
+        if self._back is not None:
+            self._back.synchronize()
+        return self._outside(self._host)[image.cpu()].to(self.device)
+
 
 def _new_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

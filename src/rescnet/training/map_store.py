@@ -7,6 +7,7 @@ takes chunks back. The numbers are the same wherever they live, bit for bit. Ima
 
 from __future__ import annotations
 
+import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Literal
@@ -64,6 +65,10 @@ class MapStore(ABC):
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return single patches on the device, as :func:`gather_patches`, shape (samples, channels, k, k)."""
 
+    @abstractmethod
+    def take(self, image: Tensor) -> Tensor:
+        """Return some images' maps on the device, shape (samples, channels, h, w)."""
+
     def whole(self) -> Tensor:
         """Return everything on the device, shape (n, channels, h, w)."""
         return torch.cat([chunk.clone() for chunk in self.chunks(len(self))])
@@ -78,7 +83,15 @@ class MapStore(ABC):
 
 
 class DeviceStore(MapStore):
-    """Maps in the memory of the device they are computed on."""
+    """Maps in the memory of the device they are computed on.
+
+    Parameters
+    ----------
+    given : Tensor, optional
+        What is stored, if it is there already.
+    file : mmap.mmap, optional
+        What is given is mapped from this file: pages that were read are let go, so that memory does not fill with them.
+    """
 
     def __init__(
         self,
@@ -87,8 +100,10 @@ class DeviceStore(MapStore):
         device: torch.device,
         channels_last: bool = False,
         given: Tensor | None = None,
+        file: mmap.mmap | None = None,
     ) -> None:
         super().__init__(shape, dtype, device, channels_last)
+        self._file = file
         own = torch.empty(self._in_memory, dtype=dtype, device=device) if given is None else given
         self._maps = self._outside(own)
 
@@ -96,6 +111,7 @@ class DeviceStore(MapStore):
         """Yield views."""
         for start in range(0, len(self), size):
             yield self._maps[start : start + size]
+            self._let_go()
 
     def write(self, part: slice, maps: Tensor) -> None:
         """Copy a chunk into its place."""
@@ -103,7 +119,20 @@ class DeviceStore(MapStore):
 
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Gather patches where they lie."""
-        return gather_patches(self._maps, size, image.to(self.device), row.to(self.device), column.to(self.device))
+        where = image.to(self.device), row.to(self.device), column.to(self.device)
+        found = gather_patches(self._maps, size, *where)
+        self._let_go()
+        return found
+
+    def take(self, image: Tensor) -> Tensor:
+        """Copy some."""
+        found = self._maps[image.to(self.device)]
+        self._let_go()
+        return found
+
+    def _let_go(self) -> None:
+        if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._file.madvise(mmap.MADV_DONTNEED)
 
     def whole(self) -> Tensor:
         """Return the maps themselves."""

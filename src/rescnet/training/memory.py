@@ -46,16 +46,17 @@ def parse_bytes(text: str) -> int:
     return int(float(match[1]) * UNITS[match[2]])
 
 
-def memory_budget(text: str, device: torch.device) -> int:
+def memory_budget(text: str, device: torch.device, workers: int = 1) -> int:
     """Return the bytes training may use; ``"auto"`` is a share of what the device has, not of what is free just now.
 
-    So the chunks, and with them the last bits of the network, are the same from run to run.
+    So the chunks, and with them the last bits of the network, are the same from run to run. Workers on one machine
+    share its memory; each has a GPU of its own.
     """
     if text != "auto":
         return parse_bytes(text)
     if device.type == "cuda":
         return int(AUTO_SHARE * torch.cuda.get_device_properties(device).total_memory)
-    return int(AUTO_SHARE * host_memory())
+    return int(AUTO_SHARE * host_memory()) // workers
 
 
 def host_memory() -> int:

@@ -15,6 +15,7 @@ from ..stages.images import ValueRange
 from ..stages.patches import PatchMoments, extract_patches, remove_patch_means
 from .map_store import MapStore
 from .streaming import store_images, stream
+from .workers import Workers
 
 SAMPLES_AT_A_TIME = 65_536
 
@@ -37,6 +38,10 @@ class LayerPatches:
         Images at a time.
     generator : torch.Generator
         Draws the patches of a sampled covariance.
+    workers : Workers, optional
+        ``maps`` and ``images`` are this worker's; ``labels``, and the images that are named, are those of all.
+    mine : slice, optional
+        Which of all images are this worker's.
     """
 
     def __init__(
@@ -49,6 +54,8 @@ class LayerPatches:
         size: int,
         chunk: int,
         generator: torch.Generator,
+        workers: Workers | None = None,
+        mine: slice | None = None,
     ) -> None:
         self._network, self._input_range, self._maps = network, input_range, maps
         self._image_store = store_images(images, input_range.low.device, "device")
@@ -56,7 +63,9 @@ class LayerPatches:
         self._mean_and_covariance: tuple[Tensor, Tensor] | None = None
         self._folds = network.half and network.config.centring == "mean-patch"
         self.labels = labels.cpu()
-        self.images, self.size = len(images), size
+        self.images, self.size = len(labels), size
+        self._workers = workers or Workers()
+        self._mine = mine or self._workers.share_of(self.images)
         self.channels = len(input_range.low)
         self.zero_mean = False
         self.rows, self.columns = images.shape[2] - size + 1, images.shape[3] - size + 1
@@ -73,7 +82,7 @@ class LayerPatches:
         """Return mean and covariance, computed once."""
         if self._mean_and_covariance is None:
             samples = self._network.config.patch_samples
-            moments = self._sampled_moments(samples) if samples else self._exact_moments()
+            moments = self._sampled_moments(samples) if samples else self._of_all_workers(self._exact_moments())
             mean, covariance = moments.mean(), moments.covariance()
             if self._folds and not samples:
                 folded = self._network.folded_scale(self._input_range, self._maps)
@@ -83,16 +92,30 @@ class LayerPatches:
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Return the named patches, float64, shape (samples, M)."""
-        where = image, row, column
+        mine = (image >= self._mine.start) & (image < self._mine.stop)
+        where = image[mine] - self._mine.start, row[mine], column[mine]
         maps = None if self._maps is None else self._maps.patches(self.size, *where)
         patches = self._image_store.patches(self.size, *where)
         # Scaling works pixel by pixel, so a patch is scaled like a small image.
-        return self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
+        found = self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
+        if self._workers.count == 1:
+            return found
+        whole = found.new_zeros(len(image), found.shape[1])
+        whole[mine.to(whole.device)] = found
+        self._workers.add_up(whole)  # each patch is one worker's, and zero with the others
+        return whole
+
+    def _of_all_workers(self, moments: PatchMoments) -> PatchMoments:
+        """Return the sums over the patches of all workers."""
+        self._workers.add_up(moments.total, moments.outer)
+        return PatchMoments(self._workers.total(moments.count), moments.total, moments.outer)
 
     def class_moments(self, sets: int = 1) -> ClassMoments:
         """Return the sums over each class's patches, centred as in PCA, its images dealt out to so many sets."""
         group, groups = groups_of(self.labels, sets)
-        return sum_by_group(self._grouped_patches(group), groups)
+        sums = sum_by_group(self._grouped_patches(group[self._mine]), groups)
+        self._workers.add_up(sums.images, sums.outer, sums.by_position)
+        return sums
 
     def _grouped_patches(self, group: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         for part, maps, images in stream(self._chunk, self._maps, self._image_store):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
+from ..network import Layer, Network
 from ..stages.images import ValueRange
+from .history import Stopwatch
 from .map_store import MapStore
+from .streaming import stream
+from .workers import Workers
 
 
 @dataclass
@@ -24,14 +30,64 @@ class Split:
         O of the newest layer; each chunk is overwritten by its successor.
     maps_range : ValueRange, shape (d_i,)
         Of these maps.
+    chunk : int
+        Images at a time; whole sets of copies.
+    copies : int
+        How many of them are one image: itself and its copies, or the views its prediction is the mean of.
+    averaged : bool
+        Whether they are such views.
     """
 
     images: MapStore
     labels: Tensor
     output: Tensor
+    chunk: int = 1
+    copies: int = 1
+    averaged: bool = False
     maps: MapStore | None = None
     maps_range: ValueRange | None = None
 
-    def accuracy(self) -> float:
-        """Return the share of images whose greatest output is their class."""
-        return float((self.output.argmax(1) == self.labels).double().mean())
+    def accuracy(self, workers: Workers | None = None) -> float:
+        """Return the share of images, of all workers, whose greatest output is their class."""
+        workers = workers or Workers()
+        sets = self.output.view(-1, self.copies, self.output.shape[1])
+        shown = sets.mean(1) if self.averaged and self.copies > 1 else sets[:, 0]
+        right = int((shown.argmax(1) == self.labels[:: self.copies]).sum())
+        return workers.total(right) / workers.total(len(shown))
+
+    def parts(self) -> Iterator[slice]:
+        """Yield which images are in each chunk."""
+        for start in range(0, len(self.labels), self.chunk):
+            yield slice(start, min(start + self.chunk, len(self.labels)))
+
+    def image_range(self, dtype: torch.dtype) -> ValueRange:
+        """Return the range of the images, channel by channel."""
+        total: ValueRange | None = None
+        for images in self.images.chunks(self.chunk):
+            here = ValueRange.of(images)
+            total = here if total is None else total.merge(here)
+        assert total is not None
+        return ValueRange(total.low.to(dtype), total.high.to(dtype))
+
+    def through(
+        self, network: Network, layer: Layer, watch: Stopwatch, empty: MapStore | None
+    ) -> Iterator[tuple[slice, Tensor]]:
+        """Let the images through a layer: their maps are overwritten by those yielded, chunk by chunk.
+
+        Parameters
+        ----------
+        empty : MapStore or None
+            Where maps are put if there are none yet.
+        """
+        after = self.maps if empty is None else empty
+        assert after is not None
+        found: ValueRange | None = None
+        for part, before, images in stream(self.chunk, self.maps, self.images):
+            with watch.time("convolution"):
+                maps = network.maps(layer, before, images)
+                after.write(part, maps)
+            with watch.time("scaling"):
+                here = ValueRange.of(maps)
+                found = here if found is None else found.merge(here)
+            yield part, maps
+        self.maps, self.maps_range = after, found

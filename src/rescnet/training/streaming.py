@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,14 +29,27 @@ def make_store(
     return (DeviceStore if place == "device" else HostStore)(shape, dtype, device, channels_last)
 
 
-def store_images(images: Tensor | MapStore, device: torch.device, place: Place) -> MapStore:
-    """Return images (n, d, h, w), in their own type, as a store: on the device, or where the maps are not on it."""
+def store_images(
+    images: Tensor | MapStore, device: torch.device, place: Place, file: mmap.mmap | None = None
+) -> MapStore:
+    """Return images (n, d, h, w), in their own type, as a store: on the device, or where the maps are not on it.
+
+    ``file`` is what they are mapped from, if they are: see :func:`file_of`.
+    """
     if isinstance(images, MapStore):
         return images
     n, d, h, w = images.shape
     if device.type == "cuda" and place != "device":
         return HostStore((n, d, h, w), images.dtype, device, given=images)
-    return DeviceStore((n, d, h, w), images.dtype, device, given=images.to(device))
+    return DeviceStore((n, d, h, w), images.dtype, device, given=images.to(device), file=file)
+
+
+def file_of(images: object) -> mmap.mmap | None:
+    """Return the file an array is mapped from, if it is one that nobody writes to."""
+    if isinstance(images, np.memmap) and images.mode == "r":
+        found: mmap.mmap | None = getattr(images, "_mmap", None)
+        return found
+    return None
 
 
 def stream(size: int, maps: MapStore | None, images: MapStore) -> Iterator[tuple[slice, Tensor | None, Tensor]]:

@@ -5,6 +5,7 @@ No gradient is taken anywhere: a layer's filters come from sums over patches, it
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,18 +15,22 @@ from torch import Tensor
 from ..config import ComputeOptions, NetworkConfig
 from ..images_in import as_images, as_labels
 from ..network import Layer, Network
+from ..stages.augment import Augmentation, changes_of_views
 from ..stages.filters import bank_of_layer, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
-from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
+from .augmented import AugmentedImages
 from .devices import choose_device, choose_precision
-from .heads import no_head, solve_head
+from .feature_sums import FeatureSums
+from .heads import no_head, solve_on_first
 from .history import History, LayerRecord, Stopwatch
 from .map_store import MapStore
 from .memory import Plan, memory_budget, plan_memory
 from .patch_source import LayerPatches
 from .split import Split
-from .streaming import make_store, store_images, stream
+from .streaming import file_of, make_store, store_images
+from .targets import Targets
+from .workers import Workers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -54,6 +59,7 @@ def train(
     compute: ComputeOptions | None = None,
     listener: Listener | None = None,
     start: tuple[Network, History] | None = None,
+    workers: Workers | None = None,
 ) -> tuple[Network, History]:
     """Train a network.
 
@@ -73,13 +79,15 @@ def train(
     start : (network, history), optional
         A network to go on from: the images are sent through its layers, and new ones are added up to ``config.layers``.
         It is left as it was. On the same images and machine this ends with the network an uninterrupted run ends with.
+    workers : Workers, optional
+        Processes that train together (``training/workers.py``): each is given all images, and takes its share.
 
     Returns
     -------
     network : Network
     history : History
     """
-    trainer = Trainer(images, labels, config, validation, test, compute or ComputeOptions())
+    trainer = Trainer(images, labels, config, validation, test, compute or ComputeOptions(), workers)
     if listener:
         listener.planned(trainer.network, trainer.plan)
     if start:
@@ -102,9 +110,11 @@ class Trainer:
         validation: LabelledImages | None,
         test: LabelledImages | None,
         compute: ComputeOptions,
+        workers: Workers | None = None,
     ) -> None:
         self.config, self.compute = config, compute
-        self.device = choose_device(compute.device)
+        self.workers = workers or Workers()
+        self.device = choose_device(compute.device) if self.workers.count == 1 else self.workers.device
         self.dtype = {"float32": torch.float32, "float64": torch.float64}[compute.dtype]
         checked = as_images(images)
         checked_labels = as_labels(labels, checked)
@@ -126,23 +136,35 @@ class Trainer:
             config,
             shape,
             self.network.classes,
-            len(checked),
-            sum(len(other) for other, _ in others.values()),
+            -(-len(checked) // self.workers.count) * config.copies_of_each,
+            -(-sum(len(other) for other, _ in others.values()) // self.workers.count) * len(config.views),
             self.dtype.itemsize,
             half,
-            memory_budget(compute.memory, self.device),
+            memory_budget(compute.memory, self.device, self.workers.on_this_machine),
             self.device,
             compute.maps,
         )
         self._scratch = compute.scratch
         self._image_range: ValueRange | None = None
-        self.training = self._split(checked, checked_labels)
-        self.others = {name: self._split(*given) for name, given in others.items()}
+        copies, mine = config.copies_of_each, self.workers.share_of(len(checked), "training images")
+        self._labels, self._images = checked_labels.repeat_interleave(copies), len(checked) * copies
+        self._mine = slice(mine.start * copies, mine.stop * copies)
+        changes = None
+        if copies > 1:
+            augmentation = Augmentation.parse(config.augment)
+            changes = augmentation.draw(len(checked), config.copies, shape[0], config.seed)[mine]
+        self.training = self._split(checked[mine], checked_labels[mine], file_of(images), changes)
+        self.others = {}
+        views = changes_of_views(config.views, shape[0]) if len(config.views) > 1 else None
+        for name, (other, other_labels) in others.items():
+            part = self.workers.share_of(len(other), f"{name} images")
+            self.others[name] = self._split(other[part], other_labels[part], None, views)
+            self.others[name].averaged = True
         self.history = History()
         self._kept: Tensor | None = None
         if self.plan.keep_features:
             dtype = torch.float16 if half else self.dtype
-            self._kept = torch.zeros(len(checked), self.plan.width, dtype=dtype, device=self.device)
+            self._kept = torch.zeros(len(self.training.labels), self.plan.width, dtype=dtype, device=self.device)
 
     def finished(self) -> bool:
         """Return whether no layer is to be added, and note why."""
@@ -183,23 +205,23 @@ class Trainer:
         with watch.time("filters"):
             weights, bias = self._learn_filters(number, input_range)
         with watch.time("residual"):
-            labels, positive = self._labels_and_signs(number)
-            positive_share = float(positive.double().mean())
+            targets = Targets.of(number, self.training, self.config)
+            positive_share = self.workers.total(int(targets.positive.sum())) / self._images
         rate = self.config.rate_of(number)
         headless = Layer(input_range, weights, bias, no_head(weights), rate, positive_share)
-        moments = self._sum_features(headless, labels, positive, watch)
+        moments = self._sum_features(headless, targets, watch)
         with watch.time("heads"):
-            head, ridge = solve_head(moments, self.config, self.precision)
-            head = head.cut_to(self.plan.features)
+            head, ridge = solve_on_first(moments, self.config, self.precision, self.plan.features, self.workers)
             del moments
         layer = Layer(input_range, weights, bias, head, rate, positive_share)
         self._update_outputs(layer, watch)
         self.network.layers.append(layer)
+        accuracies = {name: split.accuracy(self.workers) for name, split in self.others.items()}
         record = LayerRecord(
             layer=number,
-            train_accuracy=self.training.accuracy(),
-            validation_accuracy=self.others["validation"].accuracy() if "validation" in self.others else None,
-            test_accuracy=self.others["test"].accuracy() if "test" in self.others else None,
+            train_accuracy=self.training.accuracy(self.workers),
+            validation_accuracy=accuracies.get("validation"),
+            test_accuracy=accuracies.get("test"),
             positive_share=positive_share,
             rate=rate,
             ridge=ridge,
@@ -214,10 +236,11 @@ class Trainer:
         """Fit the min-max scaling of the new layer's input on the training images (stage 1)."""
         split, layers = self.training, self.network.layers
         if self._image_range is None:
-            self._image_range = self._range_of(split.images)
-        image_range, maps_range = self._image_range, split.maps_range
-        if maps_range is None:
+            self._image_range = self.workers.widest(split.image_range(self.dtype))
+        image_range = self._image_range
+        if split.maps_range is None:
             return image_range.with_scope(self.config.scaling)
+        maps_range = self.workers.widest(split.maps_range)
         low, high = (min_max_scale(end[None], layers[0].input_range)[0] for end in (image_range.low, image_range.high))
         joined = ValueRange(
             torch.cat([maps_range.low.to(self.dtype), low]), torch.cat([maps_range.high.to(self.dtype), high])
@@ -231,48 +254,27 @@ class Trainer:
         generator = torch.Generator().manual_seed(config.seed * 1_000_003 + number)
         size = config.size_of_filter(number)
         patches = LayerPatches(
-            self.network, input_range, split.maps, split.images, split.labels, size, self.plan.chunk, generator
+            self.network,
+            input_range,
+            split.maps,
+            split.images,
+            self._labels,
+            size,
+            split.chunk,
+            generator,
+            self.workers,
+            self._mine,
         )
-        filters = learn_filters(
-            bank_of_layer(config.bank, number), patches, config.filters, generator, config.bank_options
-        )
-        weights = filters.weights.view(config.filters, patches.channels, size, size)
-        return weights.to(self.device, self.dtype), filters.bias.to(self.device, self.dtype)
+        bank = bank_of_layer(config.bank, number)
+        filters = learn_filters(bank, patches, config.filters, generator, config.bank_options)
+        weights = filters.weights.view(config.filters, patches.channels, size, size).to(self.device, self.dtype)
+        bias = filters.bias.to(self.device, self.dtype)
+        self.workers.send_from_first(weights, bias)  # those of another kind of machine may differ in the last bit
+        return weights, bias
 
-    def _labels_and_signs(self, number: int) -> tuple[Tensor, Tensor]:
-        """Return the new label and sign of each training image, both (n,) (equations 6 and 7)."""
-        split = self.training
-        if number == 1:  # the original classes, all positive
-            return split.labels, torch.ones_like(split.labels, dtype=torch.bool)
-        found = [labels_and_signs(self._residuals(part)) for part in self._parts(split)]
-        return torch.cat([labels for labels, _ in found]), torch.cat([positive for _, positive in found])
-
-    def _residuals(self, part: slice) -> Tensor:
-        """Return R of some training images, shape (n, C) (equation 5)."""
-        split = self.training
-        wanted = one_hot(split.labels[part], self.network.classes, self.dtype)
-        return residual(wanted, split.output[part], self.config.ceiling)
-
-    def _sum_features(self, layer: Layer, labels: Tensor, positive: Tensor, watch: Stopwatch) -> list[Moments]:
+    def _sum_features(self, layer: Layer, targets: Targets, watch: Stopwatch) -> list[Moments]:
         """Let the training images through the layer, chunk by chunk, and add their features up (stages 4 to 7)."""
-        own = self.config.sign_samples == "own" and self.config.head != "ridge"
-        sums: list[Moments] = []
-
-        def add(features: Tensor, part: slice) -> None:
-            if self.config.head == "ridge":
-                targets = self._residuals(part)
-            else:
-                targets = signed_one_hot(labels[part], positive[part], self.network.classes, self.dtype)
-            if not sums:
-                shift = features.mean(0, dtype=self.dtype).to(features.dtype).to(self.dtype)
-                sums.extend(Moments.zeros(shift, targets.shape[1], self.compute.gram) for _ in range(2 if own else 1))
-            if own:
-                here = positive[part]
-                sums[0].add(features[here], targets[here])
-                sums[1].add(features[~here], targets[~here])
-            else:
-                sums[0].add(features, targets)
-
+        sums = FeatureSums(targets, self.workers, self.compute.gram)
         for part, maps in self._new_maps(layer, self.training, watch):
             with watch.time("pooling"):
                 features = self.network.features(maps)
@@ -280,22 +282,22 @@ class Trainer:
                 self._kept[part, : features.shape[1]] = features
             else:
                 with watch.time("moments"):
-                    add(torch.nn.functional.pad(features, (0, self.plan.width - features.shape[1])), part)
-        if self._kept is not None:
-            with watch.time("moments"):
-                for start in range(0, len(labels), self.plan.rows):
+                    sums.add(torch.nn.functional.pad(features, (0, self.plan.width - features.shape[1])), part)
+        with watch.time("moments"):
+            if self._kept is not None:
+                for start in range(0, len(self._kept), self.plan.rows):
                     part = slice(start, start + self.plan.rows)
-                    add(self._kept[part], part)
-        return sums
+                    sums.add(self._kept[part], part)
+            return sums.on_first()
 
     def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
         """Add the layer's correction to every image's output (stage 8)."""
         if self._kept is not None:
-            for part in self._parts(self.training):
+            for part in self.training.parts():
                 self._update(layer, self.training, part, self._kept[part, : self.plan.features], watch)
         else:
             assert self.training.maps is not None
-            for part, maps in zip(self._parts(self.training), self.training.maps.chunks(self.plan.chunk), strict=True):
+            for part, maps in zip(self.training.parts(), self.training.maps.chunks(self.training.chunk), strict=True):
                 with watch.time("pooling"):
                     features = self.network.features(maps)
                 self._update(layer, self.training, part, features, watch)
@@ -315,19 +317,9 @@ class Trainer:
             split.output[part] = output
 
     def _new_maps(self, layer: Layer, split: Split, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
-        """Let images through a layer: their maps are overwritten by those yielded, chunk by chunk."""
-        before = split.maps
-        after = self._empty_maps(split) if before is None else before
-        found: ValueRange | None = None
-        for part, maps_before, images in stream(self.plan.chunk, before, split.images):
-            with watch.time("convolution"):
-                maps = self.network.maps(layer, maps_before, images)
-                after.write(part, maps)
-            with watch.time("scaling"):
-                here = ValueRange.of(maps)
-                found = here if found is None else found.merge(here)
-            yield part, maps
-        split.maps, split.maps_range = after, found
+        """Let a split through a layer: yields its new maps chunk by chunk."""
+        empty = self._empty_maps(split) if split.maps is None else None
+        return split.through(self.network, layer, watch, empty)
 
     def _empty_maps(self, split: Split) -> MapStore:
         """Return memory for the maps of a split, (n, d_i, h, w); in half precision channels last, for the kernels."""
@@ -335,18 +327,12 @@ class Trainer:
         shape, dtype = (n, self.config.filters, h, w), torch.float16 if half else self.dtype
         return make_store(self.plan.maps_place, shape, dtype, self.device, half, self._scratch)
 
-    def _parts(self, split: Split) -> Iterator[slice]:
-        for start in range(0, len(split.images), self.plan.chunk):
-            yield slice(start, min(start + self.plan.chunk, len(split.images)))
-
-    def _range_of(self, images: MapStore) -> ValueRange:
-        total: ValueRange | None = None
-        for chunk in images.chunks(self.plan.chunk):
-            here = ValueRange.of(chunk)
-            total = here if total is None else total.merge(here)
-        assert total is not None
-        return ValueRange(total.low.to(self.dtype), total.high.to(self.dtype))
-
-    def _split(self, images: Tensor, labels: Tensor) -> Split:
-        output = torch.zeros(len(images), self.network.classes, dtype=self.dtype, device=self.device)
-        return Split(store_images(images, self.device, self.plan.maps_place), labels.to(self.device), output)
+    def _split(self, images: Tensor, labels: Tensor, file: mmap.mmap | None, changes: Tensor | None) -> Split:
+        """Return this worker's images on their way, each with its copies if there are changes (n or 1, copies, …)."""
+        store = store_images(images, self.device, self.plan.maps_place, file)
+        copies = 1
+        if changes is not None:
+            store, copies = AugmentedImages(store, changes), changes.shape[1]
+        labels = labels.to(self.device).repeat_interleave(copies)
+        output = torch.zeros(len(labels), self.network.classes, dtype=self.dtype, device=self.device)
+        return Split(store, labels, output, max(1, self.plan.chunk // copies) * copies, copies)

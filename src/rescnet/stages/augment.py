@@ -1,0 +1,167 @@
+"""Copies of images that mean the same: flipped, shifted, turned a little, in slightly other colours.
+
+A list says which, as ``"flip + shift 2 + rotate 10 + jitter 0.1"``. What a copy is like is a row of numbers (its
+*change*), drawn once from a seed; the copy itself is made whenever it is needed, image by image, and never kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+FLIP, DOWN, RIGHT, TURN, CONTRAST, COLOUR = range(6)  # columns of a change; from COLOUR on one a channel
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Which changes copies may have.
+
+    Attributes
+    ----------
+    flip : bool
+        Every second copy is mirrored, left to right.
+    shift : int
+        Pixels a copy is moved by at most, in each direction; the border is repeated.
+    rotate : float
+        Degrees a copy is turned by at most, either way.
+    jitter : float
+        Share by which contrast and the strength of each channel change at most.
+    """
+
+    flip: bool = False
+    shift: int = 0
+    rotate: float = 0.0
+    jitter: float = 0.0
+
+    @staticmethod
+    def parse(text: str) -> Augmentation:
+        """Read a list of changes.
+
+        Examples
+        --------
+        >>> Augmentation.parse("flip + shift 2")
+        Augmentation(flip=True, shift=2, rotate=0.0, jitter=0.0)
+        """
+        found: dict[str, float] = {}
+        for term in text.split("+") if text.strip() else ():
+            name, *amount = term.split() or [""]
+            try:
+                value = (
+                    float(amount[0]) if name != "flip" and len(amount) == 1 else float(name == "flip" and not amount)
+                )
+            except ValueError:
+                value = 0.0
+            limits = {"flip": 1, "shift": 64, "rotate": 180, "jitter": 1}
+            if name not in limits or not 0 < value <= limits[name] or name in found or (name == "shift" and value % 1):
+                raise ValueError(
+                    f"the changes {text!r} cannot be read: write them as 'flip + shift 2 + rotate 10 + jitter 0.1'."
+                )
+            found[name] = value
+        return Augmentation(
+            "flip" in found, int(found.get("shift", 0)), found.get("rotate", 0.0), found.get("jitter", 0.0)
+        )
+
+    @property
+    def is_random(self) -> bool:
+        """Whether there is more than one mirrored copy to be made."""
+        return bool(self.shift or self.rotate or self.jitter)
+
+    def draw(self, images: int, copies: int, channels: int, seed: int) -> Tensor:
+        """Return the changes of all images and their copies, the image itself first, (images, 1 + copies, numbers).
+
+        They depend on the number of the image and the seed alone, not on who asks for which of them.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        drawn = 2 * torch.rand(images, copies, COLOUR + channels, generator=generator) - 1
+        changes = torch.zeros(images, 1 + copies, COLOUR + channels)
+        changes[:, 1::2, FLIP] = float(self.flip)
+        if self.shift:
+            reach = 2 * self.shift + 1
+            places = ((drawn[..., DOWN : RIGHT + 1] + 1) / 2 * reach).floor().clamp_max(reach - 1) - self.shift
+            changes[:, 1:, DOWN : RIGHT + 1] = places
+        changes[:, 1:, TURN] = self.rotate / 180 * pi * drawn[..., TURN]
+        changes[:, 1:, CONTRAST:] = self.jitter * drawn[..., CONTRAST:]
+        return changes
+
+    def views(self) -> list[tuple[bool, int, int]]:
+        """Return what predictions are averaged over, as (mirrored, down, right): as it is, moved, all mirrored."""
+        if self.rotate or self.jitter:
+            raise ValueError("predictions are averaged over flips and shifts only: leave rotate and jitter out.")
+        ways = ((-1, 0), (1, 0), (0, -1), (0, 1)) if self.shift else ()
+        places = [(0, 0), *((self.shift * down, self.shift * right) for down, right in ways)]
+        return [(flip, *place) for flip in ((False, True) if self.flip else (False,)) for place in places]
+
+
+def changes_of_views(views: list[tuple[bool, int, int]], channels: int) -> Tensor:
+    """Return views as changes, shape (1, views, numbers)."""
+    changes = torch.zeros(1, len(views), COLOUR + channels)
+    changes[0, :, : RIGHT + 1] = torch.tensor(views, dtype=torch.float32)
+    return changes
+
+
+def view_images(images: Tensor, view: tuple[bool, int, int]) -> Tensor:
+    """Return images (n, channels, height, width) as one view shows them: :func:`change_images` for all alike."""
+    flip, down, right = view
+    height, width = images.shape[2:]
+    if flip:
+        images = images.flip(3)
+    if down:
+        images = images[:, :, (torch.arange(height, device=images.device) - down).clamp(0, height - 1)]
+    if right:
+        images = images[:, :, :, (torch.arange(width, device=images.device) - right).clamp(0, width - 1)]
+    return images
+
+
+def mean_of_views(output: Tensor, views: int) -> Tensor:
+    """Return the mean output (n, classes) of all views, which lie one after the other, (views·n, classes)."""
+    return output.reshape(views, -1, output.shape[1]).mean(0)
+
+
+def change_images(images: Tensor, changes: Tensor) -> Tensor:
+    """Return each image changed, in its own type: whole numbers are rounded and stay within 0 to 255.
+
+    Parameters
+    ----------
+    images : Tensor, shape (n, channels, height, width)
+    changes : Tensor, shape (n, numbers)
+    """
+    _, _, height, width = images.shape
+    changes = changes.to(images.device)
+    rows = torch.arange(height, device=images.device) - changes[:, DOWN, None].long()  # (n, height)
+    columns = torch.arange(width, device=images.device)
+    columns = torch.where(changes[:, FLIP, None] > 0, width - 1 - columns, columns)
+    columns = columns - torch.where(changes[:, FLIP, None] > 0, -1, 1) * changes[:, RIGHT, None].long()
+    which = torch.arange(len(images), device=images.device)[:, None, None]
+    # Indexing with channels between moves them last: (n, height, width, channels).
+    moved = images[which, :, rows.clamp(0, height - 1)[:, :, None], columns.clamp(0, width - 1)[:, None]]
+    moved = moved.permute(0, 3, 1, 2)
+    turned, coloured = bool((changes[:, TURN] != 0).any()), bool((changes[:, CONTRAST:] != 0).any())
+    if not turned and not coloured:
+        return moved
+    dtype = images.dtype if images.is_floating_point() else torch.float32
+    changed = moved.to(dtype)
+    if turned:
+        changed = _turn(changed, changes[:, TURN].to(dtype))
+    if coloured:
+        mean = changed.double().mean((1, 2, 3), keepdim=True).to(dtype)
+        contrast = 1 + changes[:, CONTRAST, None, None, None].to(dtype)
+        strength = 1 + changes[:, COLOUR:, None, None].to(dtype)
+        same = (changes[:, CONTRAST:] == 0).all(1)[:, None, None, None]
+        changed = torch.where(same, changed, ((changed - mean) * contrast + mean) * strength)
+    return changed if images.is_floating_point() else changed.round().clamp(0, 255).to(images.dtype)
+
+
+def _turn(images: Tensor, angles: Tensor) -> Tensor:
+    """Turn each image about its centre by its angle, in radians; the border is repeated."""
+    _, _, height, width = images.shape
+    cos, sin, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
+    matrix = torch.stack(
+        [torch.stack([cos, -sin * height / width, zero], 1), torch.stack([sin * width / height, cos, zero], 1)], 1
+    )
+    grid = F.affine_grid(matrix, list(images.shape), align_corners=False)
+    turned = F.grid_sample(images, grid, padding_mode="border", align_corners=False)
+    return torch.where((angles != 0)[:, None, None, None], turned, images)

@@ -1,0 +1,56 @@
+"""What the heads of a layer are to learn of each training image: chunk by chunk, since it grows with the classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..config import NetworkConfig
+from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
+from .split import Split
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The new label and sign of each training image (equations 6 and 7).
+
+    Attributes
+    ----------
+    split : Split
+        The training images, with the output before the layer.
+    config : NetworkConfig
+    labels : Tensor of int64, shape (n,)
+    positive : Tensor of bool, shape (n,)
+    """
+
+    split: Split
+    config: NetworkConfig
+    labels: Tensor
+    positive: Tensor
+
+    @staticmethod
+    def of(number: int, split: Split, config: NetworkConfig) -> Targets:
+        """Return the targets of a layer, counted from 1; of the first they are the classes, all positive."""
+        if number == 1:
+            return Targets(split, config, split.labels, torch.ones_like(split.labels, dtype=torch.bool))
+        found = [labels_and_signs(residuals(split, config, part)) for part in split.parts()]
+        labels, positive = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+        return Targets(split, config, labels, positive)
+
+    def part(self, part: slice) -> Tensor:
+        """Return what the heads learn of some images: residuals (n, C) for ridge, else groups (n, 2C)."""
+        if self.config.head == "ridge":
+            return residuals(self.split, self.config, part)
+        output = self.split.output
+        return signed_one_hot(self.labels[part], self.positive[part], output.shape[1], output.dtype)
+
+
+def residuals(split: Split, config: NetworkConfig, part: slice) -> Tensor:
+    """Return R of some images, shape (n, C) (equation 5); that of a copy is its image's, or its own."""
+    output = split.output[part]
+    if split.copies > 1 and config.copy_residuals == "shared":
+        numbers = torch.arange(part.start, part.start + len(output), device=output.device)
+        output = split.output[numbers // split.copies * split.copies]
+    return residual(one_hot(split.labels[part], output.shape[1], output.dtype), output, config.ceiling)

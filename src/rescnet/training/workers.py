@@ -1,0 +1,168 @@
+"""Several processes that train one network, on PyTorch's own engine: NCCL between GPUs, gloo between CPUs.
+
+Each has its share of the images. All that is learnt comes from sums and extremes over images: those are exchanged, a
+few times a layer. The factorisation is done once, by the first worker, and what is solved from it is sent to all.
+``torchrun`` starts the processes and tells each its rank.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..stages.images import ValueRange
+from .heartbeat import Heartbeat, WorkerLostError
+
+LONGEST_STEP = timedelta(days=2)  # a worker that computes for long is not lost: the heartbeat tells
+
+
+class Workers:
+    """The process itself and the others that train with it.
+
+    Attributes
+    ----------
+    rank : int
+        Of this process, from 0. The first writes files and factorises.
+    count : int
+        Of all processes.
+    on_this_machine : int
+        Of those that share its memory.
+    device : torch.device
+        What is exchanged lies there.
+    exchanged : int
+        Bytes of all tensors exchanged so far, each counted once.
+    """
+
+    def __init__(
+        self,
+        rank: int = 0,
+        count: int = 1,
+        on_this_machine: int = 1,
+        device: torch.device | None = None,
+        heartbeat: Heartbeat | None = None,
+    ) -> None:
+        self.rank, self.count, self.on_this_machine = rank, count, on_this_machine
+        self.device = device or torch.device("cpu")
+        self.exchanged = 0
+        self._heartbeat = heartbeat
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that writes and factorises."""
+        return self.rank == 0
+
+    def share_of(self, total: int, what: str = "images") -> slice:
+        """Return which of so many images are this worker's; refuse fewer images than workers."""
+        if total < self.count:
+            raise ValueError(f"{total} {what} are too few for {self.count} workers, one would have none: start fewer.")
+        return slice(total * self.rank // self.count, total * (self.rank + 1) // self.count)
+
+    def add_up(self, *tensors: Tensor) -> None:
+        """Replace each tensor by its sum over all workers."""
+        for tensor in tensors if self.count > 1 else ():
+            self._exchange(dist.all_reduce, tensor)
+
+    def add_up_on_first(self, *tensors: Tensor) -> None:
+        """Replace each tensor by its sum over all workers on the first one; what the others then have is of no use."""
+        for tensor in tensors if self.count > 1 else ():
+            self._exchange(dist.reduce, tensor, dst=0)
+
+    def send_from_first(self, *tensors: Tensor) -> None:
+        """Replace each tensor by the first worker's."""
+        for tensor in tensors if self.count > 1 else ():
+            self._exchange(dist.broadcast, tensor, src=0)
+
+    def total(self, number: int) -> int:
+        """Return a number's sum over all workers."""
+        sums = torch.tensor([number], dtype=torch.int64, device=self.device)
+        self.add_up(sums)
+        return int(sums)
+
+    def widest(self, found: ValueRange) -> ValueRange:
+        """Return the range over all workers' images."""
+        if self.count == 1:
+            return found
+        low, high = found.low.clone(), found.high.clone()
+        self._exchange(dist.all_reduce, low, op=dist.ReduceOp.MIN)
+        self._exchange(dist.all_reduce, high, op=dist.ReduceOp.MAX)
+        return ValueRange(low, high)
+
+    def bytes_from_first(self, data: bytes) -> bytes:
+        """Return the first worker's bytes."""
+        if self.count == 1:
+            return data
+        size = torch.tensor([len(data)], dtype=torch.int64, device=self.device)
+        self.send_from_first(size)
+        held = torch.zeros(int(size), dtype=torch.uint8, device=self.device)
+        if self.is_first:
+            held.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+        self.send_from_first(held)
+        return held.cpu().numpy().tobytes()
+
+    def _exchange(self, how: Any, tensor: Tensor, **options: Any) -> None:
+        """Exchange a tensor in place; if a worker is gone, say which."""
+        self.exchanged += tensor.numel() * tensor.element_size()
+        place = (
+            tensor if tensor.is_contiguous() and tensor.device == self.device else tensor.to(self.device).contiguous()
+        )
+        try:
+            how(place, **options)
+        except RuntimeError as error:
+            lost = self._heartbeat.wait_for_a_loss() if self._heartbeat else None
+            if lost is None:
+                raise
+            raise WorkerLostError(lost) from error
+        if place is not tensor:
+            tensor.copy_(place)
+
+
+@contextmanager
+def join_workers(device: str = "auto") -> Iterator[Workers]:
+    """Join the workers ``torchrun`` has started; without it, work alone.
+
+    Parameters
+    ----------
+    device : str
+        As in :class:`ComputeOptions`; with several GPUs each worker of a machine takes its own.
+    """
+    count = int(os.environ.get("WORLD_SIZE", "1"))
+    if count == 1:
+        yield Workers()
+        return
+    rank, local = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
+    place = own_device(device, local)
+    if place.type == "cuda":
+        torch.cuda.set_device(place)
+    dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=LONGEST_STEP)
+    heartbeat = Heartbeat(rank, count)
+    try:
+        yield Workers(rank, count, int(os.environ.get("LOCAL_WORLD_SIZE", "1")), place, heartbeat)
+        heartbeat.leave()
+        dist.destroy_process_group()
+    except WorkerLostError:  # the others will notice the same, and name the same worker
+        raise
+    except BaseException:
+        heartbeat.give_up()
+        raise
+    finally:
+        heartbeat.stop()
+
+
+def own_device(name: str, local_rank: int) -> torch.device:
+    """Return the device of a worker: its own GPU, if there are GPUs and none is named."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name != "cuda":
+        return torch.device(name)
+    if local_rank >= torch.cuda.device_count():
+        raise ValueError(
+            f"worker {local_rank} of this machine finds {torch.cuda.device_count()} GPUs: start one worker a GPU."
+        )
+    return torch.device("cuda", local_rank)

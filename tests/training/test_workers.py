@@ -1,0 +1,79 @@
+"""Several workers learn the network one worker learns; one that dies ends the others, and is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from rescnet.training.workers import Workers, own_device
+
+SCRIPT = Path(__file__).with_name("worker_runs.py")
+SMALL = {"filters": 6, "layers": 3, "block_size": 6, "block_stride": 2, "pyramid": [2, 1], "stop_at_zero_error": False}
+CASES = [
+    {},
+    {"compute": {"dtype": "float64"}, "head": "ridge", "learning_rate": 0.3, "patch_samples": 3000},
+    {"compute": {"dtype": "float64", "maps": "file"}, "sign_samples": "own", "scaling": "channel", "ridge": 0.5},
+    {"augment": "flip + shift 1 + rotate 10", "copies": 2, "layers": 2, "average": "flip"},
+    # From the second layer on a residual rounded otherwise in half precision may choose another label.
+    {"compute": {"precision": "balanced"}, "bank": "pca", "head": "multiclass-lda", "layers": 1},
+]
+
+
+def run(*words):
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, SCRIPT, *words]
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, env=environment, timeout=120)
+
+
+def test_three_workers_equal_one_to_rounding_and_in_accuracy_exactly(tmp_path):
+    cases = [json.dumps(SMALL | case) for case in CASES]
+    done = run(3, tmp_path, *cases)
+    assert (done.returncode, done.stdout.strip()) == (0, "[0, 0, 0]"), done.stderr
+    alone = runpy.run_path(str(SCRIPT))["one_case"]
+    for number, case in enumerate(cases):
+        found, wanted = torch.load(tmp_path / f"{number}.pt"), alone(case, Workers())
+        double = CASES[number].get("compute", {}).get("dtype") == "float64"
+        assert found["accuracies"] == wanted["accuracies"], CASES[number]
+        torch.testing.assert_close(found["outputs"], wanted["outputs"], rtol=0, atol=1e-8 if double else 2e-3)
+        assert not torch.equal(found["outputs"], wanted["outputs"]) or not double  # sums were added in another order
+
+
+@pytest.mark.parametrize(("how", "code"), [("--die", -9), ("--fail", 1)])
+def test_a_worker_that_ends_early_ends_the_others_and_is_named(how, code, tmp_path):
+    start = time.monotonic()
+    done = run(3, tmp_path, how, 1, json.dumps(SMALL | {"layers": 1000}))
+    assert json.loads(done.stdout)[1] == code
+    assert all(other != 0 for other in json.loads(done.stdout))
+    assert done.stderr.count("worker 1 has died, so the run ends here: go on with --resume") == 2
+    assert time.monotonic() - start < 30
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_shares_are_even_and_whole():
+    for total in (3, 10, 11, 60_000):
+        shares = [Workers(rank, 3).share_of(total) for rank in range(3)]
+        assert [share.start for share in shares] == [0, *(share.stop for share in shares[:-1])]
+        assert shares[-1].stop == total
+        assert max(s.stop - s.start for s in shares) - min(s.stop - s.start for s in shares) <= 1
+
+
+def test_a_worker_without_images_is_refused():
+    with pytest.raises(ValueError, match="2 test images are too few for 3 workers, one would have none: start fewer"):
+        Workers(0, 3).share_of(2, "test images")
+
+
+def test_each_worker_takes_its_own_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert own_device("auto", 1) == torch.device("cuda:1")
+    assert own_device("cpu", 1) == torch.device("cpu")
+    with pytest.raises(ValueError, match="worker 2 of this machine finds 2 GPUs: start one worker a GPU"):
+        own_device("cuda", 2)

@@ -1,0 +1,101 @@
+"""Trains networks with several workers, forked from one process that has imported everything once.
+
+    python worker_runs.py COUNT FOLDER CASE…
+
+Each case is JSON: options of the network, and under "compute" those of the machine. What the first worker has in the
+end goes to ``FOLDER/<number>.pt``. With ``--die RANK`` that worker kills itself after two layers of the first case, and
+with ``--fail RANK`` it raises an error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from rescnet import ComputeOptions, NetworkConfig
+from rescnet.training import heartbeat
+from rescnet.training.trainer import Trainer
+from rescnet.training.workers import join_workers
+
+
+def small_images():
+    """Six classes of gratings, as in conftest."""
+    rng = np.random.default_rng(5)
+    labels = np.arange(240) % 6
+    y, x = np.mgrid[:12, :12]
+    angle = labels[:, None, None] * np.pi / 6
+    wave = np.sin(1.3 * (np.cos(angle) * x + np.sin(angle) * y) + rng.uniform(0, 6, (240, 1, 1)))
+    images = 128 + 50 * wave[:, None] + rng.normal(0, 45, (240, 3, 12, 12))
+    return images.clip(0, 255).astype(np.uint8), labels
+
+
+def one_case(case, workers, ends=None):
+    options = json.loads(case)
+    compute = ComputeOptions(device="cpu", **options.pop("compute", {}))
+    images, labels = small_images()
+    test = images[171:], labels[171:]
+    trainer = Trainer(images[:171], labels[:171], NetworkConfig(**options), None, test, compute, workers)
+    while not trainer.finished():
+        if ends and len(trainer.history) == 2:
+            ends()
+        trainer.add_layer()
+    accuracies = [(r.train_accuracy, r.test_accuracy, r.positive_share) for r in trainer.history]
+    return {"outputs": trainer.network.outputs(images), "accuracies": accuracies}
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def fail():
+    raise ValueError("this worker has had enough")
+
+
+def worker(rank, count, port, folder, cases, ends):
+    told = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
+    os.environ.update({key: str(value) for key, value in told.items()} | {"MASTER_ADDR": "127.0.0.1"})
+    with join_workers("cpu") as workers:
+        for number, case in enumerate(cases):
+            found = one_case(case, workers, ends.get(rank))
+            if workers.is_first:
+                torch.save(found, folder / f"{number}.pt")
+
+
+def main():
+    words = sys.argv[1:]
+    ends = {}
+    for word, how in (("--die", die), ("--fail", fail)):
+        if word in words:
+            ends[int(words.pop(words.index(word) + 1))] = how
+            words.remove(word)
+    count, folder, *cases = words
+    heartbeat.SILENCE = 4.0
+    torch.set_num_threads(1)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    children = []
+    for rank in range(int(count)):
+        child = os.fork()
+        if not child:
+            try:
+                worker(rank, int(count), port, Path(folder), cases, ends)
+                os._exit(0)
+            except BaseException as error:
+                sys.stderr.write(f"{type(error).__name__}: {error}\n")
+                sys.stderr.flush()
+                os._exit(1)
+        children.append(child)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    print(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    main()
