@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
-from ..stages.patches import extract_patches, gather_patches, remove_patch_means
+from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
 from .config import Patches
 from .image_products import products_fit, sums_of_images, without_means
 from .network import z_score_patches
@@ -60,12 +60,9 @@ class StagePatches:
         Patches that have lost their own mean are not centred by the mean patch as well: PCANet's XXᵀ.
         """
         if self._covariance is None:
-            sums = self._sums(torch.zeros_like(self._image_labels), 1)
-            second = sums.outer[0] / (sums.images[0] * sums.positions)
-            if self._normalisation == "plain":
-                mean = sums.by_position[0].mean(0) / sums.images[0]
-                second = second - mean[:, None] * mean
-            self._covariance = second
+            moments = self._moments()
+            plain = self._normalisation == "plain"
+            self._covariance = moments.covariance() if plain else moments.outer / moments.count
         return self._covariance
 
     def class_moments(self, sets: int = 1) -> ClassMoments:
@@ -97,6 +94,18 @@ class StagePatches:
             sums = sums_of_images(parts, groups, self._maps, self.size)
             return without_means(sums, self.channels) if self.zero_mean else sums
         return sum_by_group(((group[index], self._patches(inputs)) for index, inputs in self._parts()), groups)
+
+    def _moments(self) -> PatchMoments:
+        """Sum all patches, in the same two ways; positions are not told apart."""
+        if self._normalisation != "z-score" and products_fit(self._shape, 1):
+            sums = self._sums(torch.zeros_like(self._image_labels), 1)
+            return PatchMoments(self.images * self.rows * self.columns, sums.by_position[0].sum(0), sums.outer[0])
+        total: PatchMoments | None = None
+        for _, inputs in self._parts():
+            moments = PatchMoments.of(self._patches(inputs))
+            total = moments if total is None else total + moments
+        assert total is not None
+        return total
 
     def _patches(self, inputs: Tensor) -> Tensor:
         """Return all patches of some images, normalised, shape (n, maps·positions, M)."""
