@@ -57,8 +57,8 @@ def leagues() -> list[str]:
         found += [
             f"### {rows[0]['dataset']}",
             "",
-            f"Measured on {' or '.join(shared['protocol'])}, {' or '.join(shared['train_images'])} images to learn from, "
-            f"on {' or '.join(shared['device'])}.",
+            f"Measured on {' or '.join(shared['protocol'])}, {' or '.join(shared['train_images'])} images to learn "
+            f"from, on {' or '.join(shared['device'])}.",
             "",
             "| model | accuracy | published | seconds | CPU seconds | peak memory | size | commit |",
             "|---|---|---|---|---|---|---|---|",
