@@ -87,13 +87,15 @@ class StagePatches:
     def _sums(self, group: Tensor, groups: int) -> ClassMoments:
         """Sum patches by group: from products of whole images where those are few enough, else patch by patch.
 
-        z-scores differ from patch to patch, so no product of images has them.
+        z-scores differ from patch to patch, so no product of images has them. Images come group after group, so that a
+        chunk seldom has more than one.
         """
+        order = group.argsort(stable=True)
         if self._normalisation != "z-score" and products_fit(self._shape, groups):
-            parts = ((group[index], inputs) for index, inputs in self._parts())
+            parts = ((group[index], inputs) for index, inputs in self._parts(order))
             sums = sums_of_images(parts, groups, self._maps, self.size)
             return without_means(sums, self.channels) if self.zero_mean else sums
-        return sum_by_group(((group[index], self._patches(inputs)) for index, inputs in self._parts()), groups)
+        return sum_by_group(((group[index], self._patches(inputs)) for index, inputs in self._parts(order)), groups)
 
     def _moments(self) -> PatchMoments:
         """Sum all patches, in the same two ways; positions are not told apart."""
@@ -101,7 +103,7 @@ class StagePatches:
             sums = self._sums(torch.zeros_like(self._image_labels), 1)
             return PatchMoments(self.images * self.rows * self.columns, sums.by_position[0].sum(0), sums.outer[0])
         total: PatchMoments | None = None
-        for _, inputs in self._parts():
+        for _, inputs in self._parts(torch.arange(len(self._image_labels))):
             moments = PatchMoments.of(self._patches(inputs))
             total = moments if total is None else total + moments
         assert total is not None
@@ -112,8 +114,9 @@ class StagePatches:
         patches = self._normalised(extract_patches(inputs, self.size))
         return patches.reshape(len(inputs) // self._maps, -1, patches.shape[2])
 
-    def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for index in torch.split(torch.arange(len(self._image_labels)), self._chunk):
+    def _parts(self, order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the indices of some images and their input, until all were there in the order given."""
+        for index in torch.split(order, self._chunk):
             yield index, self._inputs(index)
 
     def _normalised(self, patches: Tensor) -> Tensor:
