@@ -62,22 +62,26 @@ def leagues() -> list[str]:
     found: list[str] = []
     for file in sorted((ROOT / "results").glob("league-*.json")):
         rows = json.loads(file.read_text())
+        shared = {key: sorted({str(row[key]) for row in rows}) for key in ("protocol", "train_images", "device")}
         found += [
             f"### {rows[0]['dataset']}",
             "",
-            "| model | accuracy | published | seconds | CPU s | peak memory | size | measured on; device |",
+            f"Measured on {' or '.join(shared['protocol'])}, {' or '.join(shared['train_images'])} images to learn "
+            f"from, on {' or '.join(shared['device'])}.",
+            "",
+            "| model | accuracy | published | seconds | CPU seconds | peak memory | size | commit |",
             "|---|---|---|---|---|---|---|---|",
         ]
         for row in sorted(rows, key=lambda row: -(row["accuracy"] or 0)):
             if row["accuracy"] is None:
-                found.append(f"| {row['model']} | {row['error']} | | | | | | |")
+                found.append(f"| {row['model']} | {row['error']} | | | | | | {row['commit']} |")
                 continue
             spread = "" if row["deviation"] is None else f" ± {100 * row['deviation']:.2f}"
             published = "" if row["published"] is None else f"{100 * row['published']:.2f} %"
             found.append(
                 f"| {row['model']} | **{100 * row['accuracy']:.2f} %**{spread} | {published} | {row['seconds']:.1f} | "
                 f"{row['cpu_seconds']:.1f} | {row['peak_memory'] / 1e9:.2f} GB | {row['model_bytes'] / 1e6:.2f} MB | "
-                f"{row['protocol']}, {row['train_images']:,} to learn from; {row['device']}, {row['commit']} |"
+                f"{row['commit']} |"
             )
         found.append("")
     return found

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,22 +151,11 @@ def test_stacked_lda_beats_the_lda_it_is_made_of(digits):
     assert classifier.score(points[400:], ring[400:]) > 0.9  # a single LDA: one half
 
 
-OUTSIDE = """
-import torch
-from rescnet.stages.filters import Filters, register_bank
-
-@register_bank("checkerboard")
-def checkerboard_filters(source, count, generator, options):
-    row, column = torch.meshgrid(torch.arange(source.size), torch.arange(source.size), indexing="ij")
-    board = 1.0 - 2.0 * ((row + column) % 2)
-    weights = board.flatten().repeat(count, source.channels).double()
-    return Filters(weights, torch.zeros(count).double()).unit_norm()
-"""
-
-
 def test_a_bank_from_outside_the_package_serves_rescnet_and_the_family(tmp_path, monkeypatch, digits):
-    (tmp_path / "somebodys_bank.py").write_text(OUTSIDE)
-    assert len(OUTSIDE.strip().splitlines()) <= 10
+    page = (Path(__file__).parents[2] / "docs" / "family.md").read_text()
+    code = next(block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "register_bank" in block)
+    assert len(code.strip().splitlines()) <= 10
+    (tmp_path / "somebodys_bank.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match="there is no filter bank 'checkerboard'"):
         make_member("pcanet", (1, 8, 8), {"bank": "checkerboard"})

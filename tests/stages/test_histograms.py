@@ -76,8 +76,9 @@ def test_normalisations(maps):
     np.testing.assert_allclose(np.linalg.norm(rows("tied-rank"), axis=1), 1, rtol=1e-5)
 
 
-def test_tied_ranks_are_scipys_among_the_counts_above_zero(maps):
-    counts = histogram_features(maps, 3, GRID, None, "max", "none")
+@pytest.mark.parametrize("scale", [1.0, 0.3])  # whole numbers, and others
+def test_tied_ranks_are_scipys_among_the_counts_above_zero(maps, scale):
+    counts = histogram_features(maps, 3, GRID, None, "max", "none") * scale
     found = tied_ranks(counts).numpy()
     for row, ranks in zip(counts.numpy(), found, strict=True):
         assert (ranks[row == 0] == 0).all()

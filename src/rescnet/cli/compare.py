@@ -60,6 +60,8 @@ def compare(
     """Train several models on the same images and print accuracy, time, memory and size.
 
     Without options: ResCNet and all of PCANet's family on the digits inside scikit-learn.
+
+    Of the machine's options dtype and precision are for ResCNet alone.
     """
     from ..league import compare_models, draw_league, parse_models
     from ..training.devices import choose_device

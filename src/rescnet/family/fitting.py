@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +16,7 @@ from ..training.memory import show_bytes
 from .config import FamilyConfig
 from .network import FamilyNetwork, Stage, stage_input
 from .patches import StagePatches
+from .sparse_rows import SparseRows
 from .stacked_lda import fit_stacked_lda
 from .svm import fit_svm
 from .workspace import images_at_a_time
@@ -184,24 +184,10 @@ class Fitting:
 
     def _sparse_features(self, number: int) -> Any:
         """Return the features as a CSR matrix of float32 numbers, shape (n, D)."""
-        from scipy.sparse import csr_matrix
-
-        columns = self.config.features(self.network.image_shape, number)
-        values, places, counts = [], [], [np.zeros(1, np.int64)]
+        rows = SparseRows(self.config.features(self.network.image_shape, number))
         for index in torch.split(torch.arange(len(self.images)), self.chunk):
-            part = self.network.features(self._maps(number, index))
-            row, column = part.nonzero(as_tuple=True)
-            values.append(part[row, column].float().cpu().numpy())
-            places.append(column.int().cpu().numpy())
-            counts.append(torch.bincount(row, minlength=len(index)).cpu().numpy())
-        ends = np.concatenate(counts).cumsum()
-        shape = (len(self.images), columns)
-        kind = np.int32 if ends[-1] < 2**31 else np.int64
-        place = np.concatenate(places).astype(kind, copy=False)
-        places.clear()
-        value = np.concatenate(values)
-        values.clear()
-        return csr_matrix((value, place, ends.astype(kind)), shape=shape)
+            rows.append(self.network.features(self._maps(number, index)))
+        return rows.matrix()
 
     def _refuse_more_than_memory(self, size: int, what: str) -> None:
         if size > self.memory:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
-from ..stages.patches import extract_patches, gather_patches, remove_patch_means
+from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
 from .config import Patches
 from .image_products import products_fit, sums_of_images, without_means
 from .network import z_score_patches
@@ -52,29 +52,21 @@ class StagePatches:
         self.images = len(labels) * maps
         self.labels = labels.repeat_interleave(maps)
         self.zero_mean = normalisation != "plain"
-        self._mean_and_covariance: tuple[Tensor, Tensor] | None = None
+        self._covariance: Tensor | None = None
 
     def covariance(self) -> Tensor:
         """Return the patch covariance, float64, shape (M, M).
 
         Patches that have lost their own mean are not centred by the mean patch as well: PCANet's XXᵀ.
         """
-        return self._moments()[1]
+        if self._covariance is None:
+            plain, moments = self._normalisation == "plain", self._moments()
+            self._covariance = moments.covariance() if plain else moments.outer / moments.count
+        return self._covariance
 
     def mean(self) -> Tensor:
         """Return the mean patch, float64, shape (M,)."""
-        return self._moments()[0]
-
-    def _moments(self) -> tuple[Tensor, Tensor]:
-        """Return mean and covariance, computed once."""
-        if self._mean_and_covariance is None:
-            sums = self._sums(torch.zeros_like(self._image_labels), 1)
-            mean = sums.by_position[0].mean(0) / sums.images[0]
-            second = sums.outer[0] / (sums.images[0] * sums.positions)
-            if self._normalisation == "plain":
-                second = second - mean[:, None] * mean
-            self._mean_and_covariance = mean, second
-        return self._mean_and_covariance
+        return self._moments().mean()
 
     def class_moments(self, sets: int = 1) -> ClassMoments:
         """Return the sums over each class's patches, its images dealt out to so many sets."""
@@ -98,21 +90,36 @@ class StagePatches:
     def _sums(self, group: Tensor, groups: int) -> ClassMoments:
         """Sum patches by group: from products of whole images where those are few enough, else patch by patch.
 
-        z-scores differ from patch to patch, so no product of images has them.
+        z-scores differ from patch to patch, so no product of images has them. Images come group after group, so that a
+        chunk seldom has more than one.
         """
+        order = group.argsort(stable=True)
         if self._normalisation != "z-score" and products_fit(self._shape, groups):
-            parts = ((group[index], inputs) for index, inputs in self._parts())
+            parts = ((group[index], inputs) for index, inputs in self._parts(order))
             sums = sums_of_images(parts, groups, self._maps, self.size)
             return without_means(sums, self.channels) if self.zero_mean else sums
-        return sum_by_group(((group[index], self._patches(inputs)) for index, inputs in self._parts()), groups)
+        return sum_by_group(((group[index], self._patches(inputs)) for index, inputs in self._parts(order)), groups)
+
+    def _moments(self) -> PatchMoments:
+        """Sum all patches, in the same two ways; positions are not told apart."""
+        if self._normalisation != "z-score" and products_fit(self._shape, 1):
+            sums = self._sums(torch.zeros_like(self._image_labels), 1)
+            return PatchMoments(self.images * self.rows * self.columns, sums.by_position[0].sum(0), sums.outer[0])
+        total: PatchMoments | None = None
+        for _, inputs in self._parts(torch.arange(len(self._image_labels))):
+            moments = PatchMoments.of(self._patches(inputs))
+            total = moments if total is None else total + moments
+        assert total is not None
+        return total
 
     def _patches(self, inputs: Tensor) -> Tensor:
         """Return all patches of some images, normalised, shape (n, maps·positions, M)."""
         patches = self._normalised(extract_patches(inputs, self.size))
         return patches.reshape(len(inputs) // self._maps, -1, patches.shape[2])
 
-    def _parts(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for index in torch.split(torch.arange(len(self._image_labels)), self._chunk):
+    def _parts(self, order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the indices of some images and their input, until all were there in the order given."""
+        for index in torch.split(order, self._chunk):
             yield index, self._inputs(index)
 
     def _normalised(self, patches: Tensor) -> Tensor:

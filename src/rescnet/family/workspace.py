@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..workspace import LARGEST_WORKSPACE
 from .config import FamilyConfig
+
+LARGEST_WORKSPACE = {"cpu": 32 * 2**20, "cuda": 4 * 2**30}  # bytes; on a CPU memory this small is not asked for anew
 
 
 def images_at_a_time(config: FamilyConfig, image_shape: tuple[int, int, int], like: Tensor) -> int:

@@ -35,7 +35,7 @@ def draw_league(rows: Sequence[Row], title: str) -> str:
         value = low + (high - low) * step / 4
         parts.append(f'<path d="M{x(value):.1f} {TOP}V{height - 30}" stroke="#ddd"/>')
         parts.append(
-            f'<text x="{x(value):.1f}" y="{height - 12}" text-anchor="middle" fill="#666">{100 * value:.1f}</text>'
+            f'<text x="{x(value):.1f}" y="{height - 12}" text-anchor="middle" fill="#666">{100 * value:.2f}</text>'
         )
     for number, row in enumerate(done):
         assert row.accuracy is not None

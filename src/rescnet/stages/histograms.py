@@ -117,12 +117,20 @@ def normalise(features: Tensor, how: Normalisation, grid: BlockGrid, bins: int) 
 def tied_ranks(counts: Tensor) -> Tensor:
     """Replace what is above zero in each row by its rank from 1 among such, equal ones sharing their mean rank.
 
-    A row holds few different counts, so ranks come from counting how often each occurs.
+    Parameters
+    ----------
+    counts : Tensor, shape (n, D)
+        Small whole numbers, so ranks come from counting how often each occurs; means of such have to be sorted.
     """
-    ranks = torch.zeros_like(counts)
-    for row, result in zip(counts, ranks, strict=True):
-        above = row > 0
-        _, place, times = row[above].unique(return_inverse=True, return_counts=True)
-        last = times.cumsum(0)
-        result[above] = (last - (times - 1) / 2).to(counts.dtype)[place]
-    return ranks
+    place = counts.long()
+    if torch.equal(place.to(counts.dtype), counts):
+        values = torch.arange(int(place.max()) + 1, device=counts.device)
+    else:
+        values, place = torch.unique(counts, return_inverse=True)  # ascending, over all rows
+    n, kinds = len(counts), len(values)
+    first = torch.arange(0, n * kinds, kinds, device=counts.device)[:, None]
+    times = torch.bincount((place + first).flatten(), minlength=n * kinds).view(n, kinds)
+    times[:, values <= 0] = 0
+    ranks = times.cumsum(1) - (times - 1) / 2  # the last of a value, less half of those equal to it
+    ranks[:, values <= 0] = 0
+    return ranks.to(counts.dtype).gather(1, place)
