@@ -14,7 +14,6 @@ import argparse
 import gc
 import json
 import platform
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
@@ -22,10 +21,11 @@ from typing import Any
 
 import torch
 from explore import commit
-from layer_times import smooth_noise
 
 from rescnet import ComputeOptions, Network, NetworkConfig, make_config
+from rescnet.bench.cases import smooth_noise
 from rescnet.data import load
+from rescnet.provenance import shown_command
 from rescnet.training.memory import parse_bytes
 from rescnet.training.trainer import Trainer
 
@@ -43,7 +43,7 @@ def load_images(share: float) -> tuple[str, Pair, Pair]:
         print(f"no CIFAR-10 ({error}): smooth noise instead", flush=True)
         torch.manual_seed(0)
         labels = torch.arange(60_000) % 10
-        images = smooth_noise(60_000, (3, 32, 32), "cpu").float()
+        images = smooth_noise(60_000, (3, 32, 32), torch.device("cpu")).float()
         images += 4 * labels[:, None, None, None]
         images = images.clamp(0, 255).byte()
         pairs = [(images[:50_000], labels[:50_000]), (images[50_000:], labels[50_000:])]
@@ -109,7 +109,7 @@ def main() -> None:
         "dataset": name,
         "config": config.to_dict(),
         "commit": arguments.commit or commit(),
-        "command": " ".join(["python", *sys.argv]),
+        "command": shown_command("python", "benchmarks/capped_memory.py"),
         "device": torch.cuda.get_device_name() if cuda else platform.machine(),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "seed": config.seed,

@@ -14,7 +14,6 @@ import argparse
 import json
 import platform
 import subprocess
-import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -26,6 +25,7 @@ import torch
 from rescnet import ComputeOptions, History, make_config
 from rescnet.data import load
 from rescnet.holdout import hold_out
+from rescnet.provenance import shown_command
 from rescnet.training.trainer import Trainer
 
 DEPTHS = 1, 5, 10, 20, 40, 60, 100, 150, 200, 300
@@ -102,7 +102,7 @@ class Explorer:
                 "config": config.to_dict(),
                 "precision": trainer.precision,
                 "commit": self.arguments.commit or commit(),
-                "command": "python " + " ".join(sys.argv),
+                "command": shown_command("python", "benchmarks/explore.py"),
                 "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor(),
                 "versions": {"python": platform.python_version(), "torch": torch.__version__},
                 "seed": config.seed,

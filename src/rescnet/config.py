@@ -62,13 +62,14 @@ class NetworkConfig:
     tolerance: float = option(0.0, "stacked-LDA: greatest training error of an accepted draw", 0, 1)
     draw_ridge: float = option(0.01, "stacked-LDA: ridge of a draw, relative to its patches' variance", 0)
     filter_bias: Bias = option(
-        "lda", "stacked-LDA: the discriminant's constant, the same without prior odds, minus the mean response, or none"
+        "mean",
+        "stacked-LDA: the discriminant's constant, the same without prior odds, minus the mean response, or none",
     )
-    pca_bias: PCABias = option("none", "PCA: nothing, or minus the mean response, as if patches were centred")
+    pca_bias: PCABias = option("mean", "PCA: nothing, or minus the mean response, as if patches were centred")
     most_draws: int = option(100_000, "stacked-LDA: draws after which the search is given up", 1)
 
     scaling: Scope = option(
-        "global", "min-max scaling of a layer's input: one range, one for maps and one for image, or one a channel"
+        "source", "min-max scaling of a layer's input: one range, one for maps and one for image, or one a channel"
     )
     block_size: int = option(16, "side of a second-order pooling block in pixels", 1)
     block_stride: int = option(4, "pixels from one block to the next", 1)

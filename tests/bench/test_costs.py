@@ -11,7 +11,6 @@ from rescnet import make_config
 from rescnet.bench import layer_costs
 from rescnet.bench.costs import STAGES
 from rescnet.stages.convolution import convolve
-from rescnet.stages.patches import extract_patches
 
 SHAPE, CLASSES, TRAIN, OTHER = (3, 12, 10), 4, 7, 2
 CONFIG = make_config("digits", filters=5, filter_size=3, block_size=4, block_stride=2, pyramid=(2, 1), bank="pca")
@@ -35,11 +34,13 @@ def test_convolution_counts_what_pytorch_counts():
     assert costs()["convolution"].operations == counted(lambda: convolve(x, weights, torch.zeros(5)))
 
 
-def test_filters_count_half_of_the_product_of_patches():
-    patches = extract_patches(torch.zeros(TRAIN, 8, 12, 10), 3).flatten(0, 1)
-    size = patches.shape[1]
-    whole = counted(lambda: patches.T @ patches)
-    assert costs()["filters"].operations - 9 * size**3 == whole * (size + 1) / (2 * size)
+def test_filters_count_products_of_pixels_at_all_shifts():
+    size, shifts = 8 * 9, set()
+    for a, b in itertools.product(itertools.product(range(3), repeat=2), repeat=2):
+        shift = (b[0] - a[0], b[1] - a[1])
+        shifts.add(max(shift, (-shift[0], -shift[1])))  # the other way round it is the transpose
+    pixels = torch.zeros(TRAIN * 12 * 10, 8)
+    assert costs()["filters"].operations - 9 * size**3 == len(shifts) * counted(lambda: pixels.T @ pixels)
     sampled = costs(make_config("digits", filters=5, patch_samples=100))["filters"].operations
     assert sampled - 9 * size**3 == 100 * size * (size + 1)
 

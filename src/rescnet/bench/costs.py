@@ -12,8 +12,9 @@ an addition, a multiplication or a comparison.
 stage          operations                                               bytes
 =============  =======================================================  ================================================
 scaling        2n(c+d)hw: a minimum and a maximum                       maps and images of n
-filters        n(h-k+1)(w-k+1)M(M+1): half of a Gram matrix of patches   maps and images of n, M² sums
-               (or of the patches sampled); 9M³: its eigenvectors
+filters        2n·hw(c+d)²(2k²-2k+1): products of pixels at all shifts  maps and images of n, M² sums
+               within a patch, of which half are transposes (or half of
+               a Gram matrix of the patches sampled); 9M³: eigenvectors
 residual       4nC: difference, absolute value, comparison, sign        outputs, targets of n
 convolution    2(n+m)hw·M·d                                             maps and images of n + m, new maps
 pooling        (n+m)P(2hw + 8B): every pixel's products once, sliding    maps of n + m, features
@@ -93,7 +94,9 @@ def layer_costs(
     factors = 2 if config.sign_samples == "own" and config.head != "ridge" else 1
 
     patch = (before + c) * k * k
-    patches = config.patch_samples or train * (h - k + 1) * (w - k + 1)
+    products = 2 * train * pixels * (before + c) ** 2 * (2 * k * k - 2 * k + 1)
+    if config.patch_samples:
+        products = config.patch_samples * patch * (patch + 1)
     entering = before * pixels * stored + c * pixels  # bytes of an image's maps and pixels
     triangle, head = features * (features + 1) / 2, features * outputs
     half, full = ("float32" if itemsize == 4 else "float64",) * 2
@@ -105,7 +108,7 @@ def layer_costs(
 
     return {
         "scaling": cost(2 * train * (before + c) * pixels, train * entering, full),
-        "filters": cost(patches * patch * (patch + 1) + 9 * patch**3, train * entering + 8 * patch**2, half),
+        "filters": cost(products + 9 * patch**3, train * entering + 8 * patch**2, half),
         "residual": cost(4 * train * classes, train * (classes + outputs) * itemsize, full),
         "convolution": cost(2 * everyone * pixels * patch * d, everyone * (entering + d * pixels * stored), half),
         "pooling": cost(
@@ -117,7 +120,7 @@ def layer_costs(
         "heads": cost(
             factors * features**3 / 3 + 2 * features * head,
             (2 * factors * triangle + head) * itemsize,
-            half if precision == "fast" else full,
+            half,
         ),
         "update": cost(
             2 * everyone * head, everyone * (features * stored + 2 * classes * itemsize) + head * itemsize, full
