@@ -72,7 +72,7 @@ def layer_costs(
     train, other : int
         Images learnt from, and others that are let through.
     precision : {"exact", "balanced", "fast"}
-        As trained: all but ``exact`` keep maps and features in half precision.
+        As trained: all but ``exact`` keep maps and features in half precision, and factorise in it.
     itemsize : int
         Bytes of a number that is not in half precision.
     features_kept : bool
@@ -117,7 +117,7 @@ def layer_costs(
         "heads": cost(
             factors * features**3 / 3 + 2 * features * head,
             (2 * factors * triangle + head) * itemsize,
-            half if precision == "fast" else full,
+            half,
         ),
         "update": cost(
             2 * everyone * head, everyone * (features * stored + 2 * classes * itemsize) + head * itemsize, full
