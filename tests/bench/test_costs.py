@@ -82,8 +82,7 @@ def test_bytes_follow_the_precision():
     assert half["convolution"].bytes == 2 * new_maps + 2 * maps + images
     assert double["pooling"].bytes == 8 * (TRAIN + OTHER) * (600 + features)
     assert {cost.unit for cost in exact.values()} == {"float32"} and double["heads"].unit == "float64"
-    assert half["moments"].unit == "float16" and half["heads"].unit == "float32"
-    assert costs(precision="fast")["heads"].unit == "float16"
+    assert half["moments"].unit == half["heads"].unit == "float16" and half["update"].unit == "float32"
 
 
 def test_two_signs_of_their_own_images_are_two_factorisations():

@@ -73,7 +73,7 @@ def layer_costs(
     train, other : int
         Images learnt from, and others that are let through.
     precision : {"exact", "balanced", "fast"}
-        As trained: all but ``exact`` keep maps and features in half precision.
+        As trained: all but ``exact`` keep maps and features in half precision, and factorise in it.
     itemsize : int
         Bytes of a number that is not in half precision.
     features_kept : bool

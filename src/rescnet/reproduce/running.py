@@ -194,15 +194,16 @@ class ExperimentRun:
 def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOptions) -> str:
     """Return the identity of a run: all that decides which layers are learnt, so not how many."""
     settings = {name: value for name, value in config.to_dict().items() if name != "layers"}
-    precision = choose_precision(options.compute, choose_device(options.compute.device))
+    places = ("device", "memory", "maps")  # where things are kept changes nothing that is learnt
+    compute = {name: value for name, value in asdict(options.compute).items() if name not in places}
+    compute["precision"] = choose_precision(options.compute, choose_device(options.compute.device))
     return identity(
         dataset=experiment.dataset,
         flips=experiment.flips,
         held_out=options.held_out,
         limit=options.limit,
         config=settings,
-        dtype=options.compute.dtype,
-        precision=precision,
+        compute=compute,
     )
 
 
