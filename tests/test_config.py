@@ -38,12 +38,18 @@ def test_presets_are_the_papers(name):
 @pytest.mark.parametrize(
     ("name", "layer", "rate"),
     [
-        ("mnist", 1, 1), ("mnist", 231, 1), ("cifar10", 1, 0.4), ("cifar10", 937, 0.4), ("cifar100", 1, 1),
-        ("cifar100", 11, 0.9), ("cifar100", 436, 0.387), ("tiny-imagenet", 512, 0.478),
+        ("mnist", 1, 1), ("mnist", 231, 1), ("cifar10", 1, 0.4), ("cifar10", 937, 0.4),
+        ("cifar100", 1, 1), ("cifar100", 2, 0.1), ("tiny-imagenet", 512, 0.1),  # our own: the paper's swing
     ],
 )  # fmt: skip
-def test_learning_rates_are_the_papers(name, layer, rate):
-    assert make_config(name).rate_of(layer) == pytest.approx(rate, abs=5e-4)
+def test_learning_rates_of_the_presets(name, layer, rate):
+    assert make_config(name).rate_of(layer) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(("floor", "layer", "rate"), [(0.387, 11, 0.9), (0.387, 436, 0.387), (0.478, 512, 0.478)])
+def test_the_papers_falling_rates_can_be_had(floor, layer, rate):
+    config = make_config("cifar100", learning_rate=1.0, rate_drop=0.1, rate_floor=floor, rate_on_first_layer=True)
+    assert config.rate_of(layer) == pytest.approx(rate, abs=5e-4)
 
 
 @pytest.mark.parametrize(

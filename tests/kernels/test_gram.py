@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 
 from rescnet import ComputeOptions, make_config
 from rescnet.stages.discriminant import factorise, one_vs_rest_lda
+from rescnet.stages.half_products import CPU_PANEL
 from rescnet.stages.moments import Moments
 from rescnet.training.devices import choose_precision
 from rescnet.training.trainer import Trainer
@@ -64,3 +65,18 @@ def test_training_follows_the_option(gram, digits):
     compute = ComputeOptions(device="cpu", gram=gram)
     trainer = Trainer(images[:300], labels[:300], make_config("digits"), None, None, compute)
     assert trainer.add_layer().train_accuracy > 0.99
+
+
+def test_a_large_gram_is_right_in_its_lower_triangle(generator):
+    """Large enough for several panels: the upper triangle is not computed, and nobody reads it."""
+    features = torch.randn(40, 2 * CPU_PANEL + 100, generator=generator, dtype=torch.float64)
+    targets = torch.nn.functional.one_hot(torch.arange(40) % 4).double()
+    moments = Moments.zeros(features[:5].mean(0), 4)
+    moments.add(features[:15], targets[:15])
+    moments.add(features[15:], targets[15:])
+    expected = torch.cov(features.T, correction=0)
+    torch.testing.assert_close(moments.scatter().tril(), expected.tril())
+    assert float((moments.scatter() - expected).abs().max()) > 0.01
+    head = one_vs_rest_lda(factorise(moments, 0.1), moments)
+    moments.gram += moments.gram.tril(-1).T - moments.gram.triu(1)
+    torch.testing.assert_close(head.weights, one_vs_rest_lda(factorise(moments, 0.1), moments).weights)

@@ -6,6 +6,7 @@ four times slower. Weights and targets that must not lose digits are split into 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 GramProducts = Literal["auto", "half", "tf32", "float32"]
 ALIGNMENT = 64
-PANEL = 4096  # columns of the Gram matrix at a time: panels skip most of the upper triangle
+PANEL, CPU_PANEL = 4096, 512  # columns of the Gram matrix at a time: panels skip most of the upper triangle
 
 
 def padded_size(size: int) -> int:
@@ -42,19 +43,28 @@ def add_gram_(gram: Tensor, x: Tensor) -> None:
     The blocks of the upper triangle that lie right of a panel's diagonal block are not computed, nor is what they hold
     touched: n·D² operations instead of 2·n·D², and a little more for the panels' own upper halves.
     """
-    for start in range(0, x.shape[1], PANEL):
-        panel = slice(start, min(start + PANEL, x.shape[1]))
-        add_product_(gram[start:, panel], x[:, start:].T, x[:, panel])
+    for rows, panel in _panels(x.shape[1], PANEL):
+        add_product_(gram[rows, panel], x[:, rows].T, x[:, panel])
 
 
 def add_single_gram_(gram: Tensor, x: Tensor, tf32: bool) -> None:
-    """Add ``xᵀx`` to ``gram`` (D, D); ``x`` is (n, D), of the same type. A GPU may round factors of float32 to TF32."""
+    """Add ``xᵀx`` to the lower triangle of ``gram`` (D, D); ``x`` is (n, D), of the same type.
+
+    With ``tf32`` a GPU may round float32 factors to ten bits.
+    """
     setting = torch.backends.cuda.matmul
     before, setting.allow_tf32 = setting.allow_tf32, tf32
     try:
-        gram.addmm_(x.T, x)
+        for rows, panel in _panels(x.shape[1], PANEL if x.is_cuda else CPU_PANEL):
+            gram[rows, panel].addmm_(x[:, rows].T, x[:, panel])
     finally:
         setting.allow_tf32 = before
+
+
+def _panels(size: int, width: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the rows and columns of the panels that make up a lower triangle."""
+    for start in range(0, size, width):
+        yield slice(start, size), slice(start, min(start + width, size))
 
 
 def split(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -30,7 +30,7 @@ class Moments:
     total : Tensor, shape (D,)
         Σ (f - shift).
     gram : Tensor, shape (D, D)
-        Σ (f - shift)(f - shift)ᵀ; from half-precision features the lower triangle alone, which is all a factor needs.
+        Σ (f - shift)(f - shift)ᵀ; of a large one the lower triangle alone, which is all a factor needs.
     target_total : Tensor, shape (K,)
         Σ z.
     cross : Tensor, shape (K, D)
@@ -87,7 +87,10 @@ class Moments:
         return self.shift + self.mean_offset
 
     def scatter(self) -> Tensor:
-        """Return the total scatter S, the covariance of all features about their mean (divided by n), shape (D, D)."""
+        """Return the total scatter S, the covariance of all features about their mean (divided by n), shape (D, D).
+
+        Where the Gram matrix has a lower triangle only, so has the scatter.
+        """
         return (self.gram / self.count).addr_(self.mean_offset, self.mean_offset, alpha=-1)
 
     def variances(self) -> Tensor:
