@@ -15,6 +15,7 @@ from tables import (  # its charts are in the package, which need not be install
     ablations,
     bench,
     reproduction,
+    scaling,
     side_by_side,
 )
 
@@ -106,6 +107,7 @@ def main() -> int:
         (ROOT / "docs/ablations.md", "ablations", ablations.tables()),
         *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.plan_names()),
         (ROOT / "docs/family.md", "league", leagues()),
+        *((ROOT / "docs/scaling.md", mark, rows) for mark, rows in scaling.tables().items()),
     ]
     stale = 0
     for file, text in (bench.pictures() | side_by_side.pictures() | reproduction.pictures()).items():

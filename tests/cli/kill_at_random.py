@@ -51,7 +51,7 @@ def main():
             start, child = time.monotonic(), attempt(words, out)
             # Most kills come while layers are written; each attempt is given a little longer, so that every run ends.
             longest += 0.05
-            time.sleep(rng.uniform(0.0, 0.5) + longest)
+            time.sleep(rng.uniform(0.0, 0.35) + longest)
             done, status = os.waitpid(child, os.WNOHANG)
             if not done:
                 os.kill(child, signal.SIGKILL)

@@ -248,3 +248,45 @@ def pool_atoms(
         place = i * d - i * (i + 1) // 2 + j - i - 1
         wanted = (i < j) & (j < d)
     tl.store(pooled + program.to(tl.int64) * pairs + place, best, mask=wanted)
+
+
+@triton.jit
+def join_atoms(
+    pooled,  # (n, atom rows, atom columns, pairs)
+    cells,  # (cells, 4): first and last atom row, first and last atom column, ends excluded
+    heights,
+    widths,
+    features,  # (n, cells, pairs)
+    atom_rows,
+    atom_columns,
+    pairs,
+    CELLS: tl.constexpr,
+    WIDTH: tl.constexpr,
+    MAXIMUM: tl.constexpr,
+):
+    """Make the cells of one image of its atoms, some pairs at a time: the maximum, or the mean by blocks."""
+    image = tl.program_id(0).to(tl.int64)
+    pair = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside = pair < pairs
+    pooled += image * atom_rows * atom_columns * pairs
+    features += image * CELLS * pairs
+    for cell in range(CELLS):
+        top = tl.load(cells + 4 * cell)
+        bottom = tl.load(cells + 4 * cell + 1)
+        left = tl.load(cells + 4 * cell + 2)
+        right = tl.load(cells + 4 * cell + 3)
+        best = tl.full((WIDTH,), float("-inf") if MAXIMUM else 0.0, tl.float32)
+        blocks = 0.0
+        for row in range(top, bottom):
+            for column in range(left, right):
+                atom = pooled + (row * atom_columns + column) * pairs
+                value = tl.load(atom + pair, mask=inside, other=0.0).to(tl.float32)
+                if MAXIMUM:
+                    best = tl.maximum(best, value)
+                else:
+                    share = tl.load(heights + row) * tl.load(widths + column)
+                    blocks += share
+                    best += share * value
+        if not MAXIMUM:
+            best = best / blocks
+        tl.store(features + cell * pairs + pair, best, mask=inside)
