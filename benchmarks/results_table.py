@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from tables import (  # its charts are in the package, which need not be installed
     ablations,
     bench,
+    fast_path,
     reproduction,
     scaling,
     side_by_side,
@@ -103,6 +104,8 @@ def main() -> int:
         (ROOT / "docs/performance.md", "bench", bench.stages()),
         (ROOT / "docs/performance.md", "heads", bench.heads()),
         (ROOT / "docs/performance.md", "side-by-side", side_by_side.table()),
+        (ROOT / "docs/performance.md", "precisions", fast_path.precisions()),
+        (ROOT / "docs/performance.md", "capped", fast_path.capped()),
         (ROOT / "docs/reproduction.md", "table2-others", reproduction.both_halves()),
         (ROOT / "docs/ablations.md", "ablations", ablations.tables()),
         *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.plan_names()),
