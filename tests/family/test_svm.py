@@ -73,6 +73,8 @@ def test_memory_decides_who_solves(problem, monkeypatch):
     plenty = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**9)
     monkeypatch.setattr("sklearn.svm.LinearSVC.fit", None)  # no more to be called
     little = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**4)
+    coarse = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**4, tolerance=0.5)
+    assert not torch.equal(coarse.weights, little.weights)
     np.testing.assert_allclose(plenty.weights.numpy(), little.weights.numpy(), atol=0.05)
 
 

@@ -104,7 +104,9 @@ def _as_tensor(matrix: Any) -> Tensor:
         return torch.sparse_csr_tensor(starts, columns, values, matrix.shape)
 
 
-def fit_svm(features: Any, labels: Tensor, classes: int, cost: float, seed: int, memory: int) -> LinearHead:
+def fit_svm(
+    features: Any, labels: Tensor, classes: int, cost: float, seed: int, memory: int, tolerance: float = 0.01
+) -> LinearHead:
     """Learn a linear SVM, one class against the rest.
 
     Parameters
@@ -115,9 +117,12 @@ def fit_svm(features: Any, labels: Tensor, classes: int, cost: float, seed: int,
         Every class has an image.
     memory : int
         Bytes that may be used.
+    tolerance : float
+        Of Newton's method; liblinear has its own.
     """
+    columns = features.shape[1]
     if isinstance(features, Tensor):
-        return newton_svm(DenseFeatures(features), features.shape[1], labels.to(features.device), classes, cost)
+        return newton_svm(DenseFeatures(features), columns, labels.to(features.device), classes, cost, tolerance)
     if features.nnz > MOST_NUMBERS:
         raise ValueError(
             f"the histograms have {features.nnz:,} numbers that are not zero, more than {MOST_NUMBERS:,}: use a GPU, "
@@ -125,7 +130,7 @@ def fit_svm(features: Any, labels: Tensor, classes: int, cost: float, seed: int,
         )
     if LIBLINEAR_BYTES * features.nnz > LIBLINEAR_SHARE * memory:
         by_columns = 2 * SPARSE_BYTES * features.nnz <= SPARSE_SHARE * memory
-        return newton_svm(SparseFeatures(features, by_columns), features.shape[1], labels, classes, cost)
+        return newton_svm(SparseFeatures(features, by_columns), columns, labels, classes, cost, tolerance)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
