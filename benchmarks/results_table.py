@@ -79,7 +79,8 @@ def leagues() -> list[str]:
                 found.append(f"| {row['model']} | {row['error']} | | | | | | {row['commit']} |")
                 continue
             spread = "" if row["deviation"] is None else f" ± {100 * row['deviation']:.2f}"
-            published = "" if row["published"] is None else f"{100 * row['published']:.2f} %"
+            partial = "--limit" in row["command"]
+            published = "" if row["published"] is None or partial else f"{100 * row['published']:.2f} %"
             found.append(
                 f"| {row['model']} | **{100 * row['accuracy']:.2f} %**{spread} | {published} | {row['seconds']:.1f} | "
                 f"{row['cpu_seconds']:.1f} | {row['peak_memory'] / 1e9:.2f} GB | {row['model_bytes'] / 1e6:.2f} MB | "

@@ -28,11 +28,12 @@ def objective(features, labels, weights, bias, cost):
 
 
 @pytest.mark.parametrize("cost", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_newtons_method_finds_what_liblinear_finds(problem, cost, sparse):
+@pytest.mark.parametrize("kind", ["dense", "rows", "rows and columns"])
+def test_newtons_method_finds_what_liblinear_finds(problem, cost, kind):
     features, labels = problem
     judge = LinearSVC(C=cost, tol=1e-8, max_iter=100_000, random_state=0).fit(features.astype(float), labels)
-    given = SparseFeatures(csr_matrix(features)) if sparse else DenseFeatures(torch.from_numpy(features))
+    sparse = SparseFeatures(csr_matrix(features), by_columns=kind != "rows")
+    given = DenseFeatures(torch.from_numpy(features)) if kind == "dense" else sparse
     head = newton_svm(given, 40, torch.from_numpy(labels), 4, cost, tolerance=1e-5)
     np.testing.assert_allclose(head.weights.numpy(), judge.coef_.T, atol=5e-3 * np.abs(judge.coef_).max())
     ours = objective(features, labels, head.weights.numpy(), head.bias.numpy(), cost)
@@ -72,6 +73,8 @@ def test_memory_decides_who_solves(problem, monkeypatch):
     plenty = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**9)
     monkeypatch.setattr("sklearn.svm.LinearSVC.fit", None)  # no more to be called
     little = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**4)
+    coarse = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**4, tolerance=0.5)
+    assert not torch.equal(coarse.weights, little.weights)
     np.testing.assert_allclose(plenty.weights.numpy(), little.weights.numpy(), atol=0.05)
 
 

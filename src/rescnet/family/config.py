@@ -57,6 +57,9 @@ class FamilyConfig:
 
     classifier: Classifier = option("svm", "linear SVM, one-vs-rest LDA, or stacked-LDA")
     svm_cost: float = option(10.0, "C of the SVM", 1e-12)
+    svm_tolerance: float = option(
+        0.01, "share of its first gradient at which Newton's solver of the SVM stops", 1e-9, 1
+    )
     ridge: float = option(0.1, "γ of the LDA, in units of a feature's variance", 0)
     sigmoid_scale: float = option(16.0, "σ of the posteriors that are added", 1e-12)
     discriminants: int = option(1000, "stacked-LDA: discriminants of the first layer", 1)

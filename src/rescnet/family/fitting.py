@@ -160,7 +160,10 @@ class Fitting:
         """Fit the SVM on a stage's features: in a dense matrix on a GPU, in a sparse one on a CPU."""
         features = self._dense_features(number) if self._is_dense(number) else self._sparse_features(number)
         self._kept = None
-        head = fit_svm(features, self.labels, self.classes, self.config.svm_cost, self.config.seed, self.memory)
+        config = self.config
+        head = fit_svm(
+            features, self.labels, self.classes, config.svm_cost, config.seed, self.memory, config.svm_tolerance
+        )
         dtype = self.network.input_range.low.dtype
         return LinearHead(
             head.weights.to(self.device, dtype), head.bias.to(self.device, dtype), head.present.to(self.device)
