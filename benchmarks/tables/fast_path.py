@@ -14,7 +14,7 @@ def precisions() -> list[str]:
     """Return the same network trained in each precision."""
     runs = [read(file)[0] for name in ("exact", "balanced", "fast") if (file := _file(f"precision-{name}")).exists()]
     if not runs:
-        return not_run_yet("python benchmarks/explore.py cifar10 benchmarks/variants/precision.json --precision exact …")
+        return not_run_yet("python benchmarks/explore.py cifar10 benchmarks/variants/precision.json --precision exact")
     rows = [
         f"| precision | test %, last layer | test %, mean of the last {LAST} | held-out %, mean of the last {LAST} "
         "| training % | seconds a layer |",
@@ -24,7 +24,8 @@ def precisions() -> list[str]:
         history = run["history"]
         cells = [
             percent(history[-1]["test_accuracy"]),
-            *(percent(fmean(layer[key] for layer in history[-LAST:])) for key in ("test_accuracy", "validation_accuracy")),
+            percent(fmean(layer["test_accuracy"] for layer in history[-LAST:])),
+            percent(fmean(layer["validation_accuracy"] for layer in history[-LAST:])),
             percent(history[-1]["train_accuracy"]),
             f"{median(sum(layer['seconds'].values()) for layer in history[2:]):.2f}",
         ]
@@ -40,7 +41,7 @@ def capped() -> list[str]:
     if not file.exists():
         return not_run_yet("python benchmarks/capped_memory.py --out results/capped-memory-h200.json")
     result = read(file)
-    rows = ["| memory | maps | peak on the device | seconds a layer | test % after the last layer |", "|---|---|---|---|---|"]
+    rows = ["| memory | maps | peak on the device | seconds a layer | test % at the end |", "|---|---|---|---|---|"]
     for name, run in ((f"all {_total(result)}", result["free"]), (f"{result['cap'] / 1e9:.0f} GB", result["capped"])):
         rows.append(
             f"| {name} | on the {run['plan']['maps_place']} | {run['peak_memory'] / 1e9:.1f} GB | "
