@@ -167,6 +167,7 @@ def interrupted_run(small, pictures, place, *words, layers=4):
         text=True,
         env=environment,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job would ignore it
     )
     history = place / "history.jsonl"
     deadline = time.monotonic() + 120

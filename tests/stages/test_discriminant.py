@@ -67,7 +67,7 @@ def test_one_vs_rest_agrees_with_scikit_learn(gamma):
         np.testing.assert_allclose(scores[:, c], judge.decision_function(features), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("shrinkage", [0.1, 0.6])
+@pytest.mark.parametrize("shrinkage", [0.1, 0.6, 1.0])
 def test_convex_shrinkage_agrees_with_scikit_learn_given_the_same_target(shrinkage):
     features, labels = sample()
 
@@ -79,14 +79,15 @@ def test_convex_shrinkage_agrees_with_scikit_learn_given_the_same_target(shrinka
             return self
 
     moments = moments_of(features, one_hot(labels, 4))
-    # (1-γ)(S - π(1-π)mmᵀ) + γtI: the rank-one part is shrunk too, so compare with the group sums scaled by √(1-γ)
-    factor = factorise(moments, shrinkage / (1 - shrinkage) * np.var(features, axis=0).mean(), standardise=False)
-    scores = one_vs_rest_lda(factor, moments, prior="equal").scores(torch.as_tensor(features)).numpy() / (1 - shrinkage)
-    judge = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=Shrunk(), priors=[0.5, 0.5])
-    within_prior = [np.mean(labels != 1), np.mean(labels == 1)]
-    judge.set_params(priors=within_prior).fit(features, labels == 1)
-    expected = judge.decision_function(features) - np.log(within_prior[1] / within_prior[0])
-    np.testing.assert_allclose(scores[:, 1], expected, rtol=1e-6, atol=1e-6)
+    factor = factorise(moments, shrinkage, "convex", standardise=False)
+    scores = one_vs_rest_lda(factor, moments).scores(torch.as_tensor(features)).numpy()
+    for c in range(4):
+        judge = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=Shrunk()).fit(features, labels == c)
+        np.testing.assert_allclose(scores[:, c], judge.decision_function(features), rtol=1e-6, atol=1e-6)
+    together = multiclass_lda(factor, moments).scores(torch.as_tensor(features))
+    judge = LinearDiscriminantAnalysis(solver="lsqr", covariance_estimator=Shrunk()).fit(features, labels)
+    found = torch.softmax(together, 1).numpy()
+    np.testing.assert_allclose(found, judge.predict_proba(features), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.2])

@@ -32,8 +32,11 @@ def naive_rescnet(images, labels, network, config):
     first_low, first_high = raw.min(), raw.max()
     scaled_images = (raw - first_low) / (first_high - first_low)
     for number, layer in enumerate(network.layers, 1):
-        x = scaled_images if maps is None else np.concatenate([maps, scaled_images], 1)
-        if maps is not None:
+        x = scaled_images
+        if maps is not None and config.scaling == "source":
+            x = np.concatenate([(maps - maps.min()) / (maps.max() - maps.min()), scaled_images], 1)
+        elif maps is not None:
+            x = np.concatenate([maps, scaled_images], 1)
             x = (x - x.min()) / (x.max() - x.min())
         maps = naive.convolve(x, layer.weights.numpy(), layer.bias.numpy())
         size = images.shape[2:]
@@ -60,9 +63,10 @@ def naive_rescnet(images, labels, network, config):
     return outputs
 
 
-def test_a_whole_network_matches_the_naive_one(blobs):
+@pytest.mark.parametrize("scaling", ["source", "global"])
+def test_a_whole_network_matches_the_naive_one(scaling, blobs):
     images, labels = blobs[0][:60], blobs[1][:60]
-    config = small(filters=5, layers=3, ridge=0.3, stop_at_zero_error=False)
+    config = small(filters=5, layers=3, ridge=0.3, stop_at_zero_error=False, scaling=scaling)
     network, _ = train(images, labels, config, compute=ComputeOptions(dtype="float64"))
     staged = list(network.staged_outputs(torch.as_tensor(images)))
     expected = naive_rescnet(images, labels, network, config)
@@ -145,7 +149,7 @@ def test_every_reading_trains_and_predicts_what_it_trained(options, halves):
 
 def test_own_sign_samples_use_only_their_own_images(blobs):
     images, labels = blobs[0][:100], blobs[1][:100]
-    config = small(filters=4, sign_samples="own", ridge=0.5, rate_on_first_layer=False, sigmoid_scale=3.0)
+    config = small(filters=4, sign_samples="own", ridge=0.5, rate_on_first_layer=False, sigmoid_scale=2.5)
     trainer = Trainer(images, labels, config, None, None, ComputeOptions(dtype="float64"))
     trainer.add_layer()
     output = trainer.training.output.numpy().copy()

@@ -5,7 +5,8 @@ S_c = S - π(1-π) m mᵀ. The total scatter S does not depend on labels, so wit
 
     (A - π(1-π) m mᵀ)⁻¹ m  =  A⁻¹m / (1 - π(1-π) mᵀA⁻¹m)
 
-gives every class, both signs, and multi-class LDA and ridge regression besides.
+gives every class, both signs, and multi-class LDA and ridge regression besides. Where A = (1-γ)S + γtI, so must the
+rank-one part be multiplied by κ = 1-γ.
 """
 
 from __future__ import annotations
@@ -43,10 +44,13 @@ class ScatterFactor:
         Of A, for features multiplied by ``scale``.
     scale : Tensor, shape (D,)
         1/standard deviation of each feature; 0 for a constant one, which so gets no weight.
+    kept : float
+        The share κ of the scatter that is in A, so of what is between classes: 1 - γ for convex shrinkage, else 1.
     """
 
     solver: Solver
     scale: Tensor
+    kept: float = 1.0
 
     def solve(self, right: Tensor) -> Tensor:
         """Return A⁻¹ ``right`` in the units of the features, shape (D, K)."""
@@ -128,13 +132,14 @@ def factorise(
     scatter = moments.scatter().mul_(scale).mul_(scale[:, None])
     if not bool(scatter.diagonal().isfinite().all()):
         raise FloatingPointError("the features hold NaN or infinity: a layer before this one went wrong.")
-    added = ridge
+    added, kept = ridge, 1.0
     if shrinkage == "convex":
-        scatter.mul_(1 - ridge)
+        kept = 1 - ridge
+        scatter.mul_(kept)
         added = ridge * (1.0 if standardise else float(variances.mean()))
     # A constant feature has an empty row: any positive number on its diagonal keeps it out of the way.
     scatter.diagonal().add_(added).add_(constant.to(scatter.dtype))
-    return ScatterFactor(method(scatter), scale)
+    return ScatterFactor(method(scatter), scale, kept)
 
 
 def fit_head(
@@ -193,7 +198,7 @@ def one_vs_rest_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "emp
     difference = deviation * (moments.count / rest.clamp_min(1))[:, None]  # m = (μ₁ - μ)/(1-π)
     solved = factor.solve(difference.T)  # (D, K)
     distance = (difference.T * solved).sum(0)  # mᵀA⁻¹m
-    slack = 1 - share * (1 - share) * distance
+    slack = 1 - factor.kept * share * (1 - share) * distance
     if bool((slack <= 64 * torch.finfo(slack.dtype).eps).any()):
         raise NotPositiveDefiniteError("a class is told apart without any within scatter.")
     weights = solved / slack
@@ -218,7 +223,7 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empi
     share = (all_size / moments.count).clamp_min(0.5 / moments.count)
     roots = all_cross / share.sqrt()[:, None] * (all_size > 0)[:, None]  # √π_g (μ_g - μ), (K+1, D)
     solved = factor.solve(roots.T)  # A⁻¹U
-    inner = roots @ solved  # UᵀA⁻¹U
+    inner = factor.kept * (roots @ solved)  # κUᵀA⁻¹U
     remainder = torch.eye(len(inner), dtype=inner.dtype, device=inner.device) - inner
     if not bool((torch.linalg.eigvalsh(remainder) > 64 * torch.finfo(inner.dtype).eps).all()):
         raise NotPositiveDefiniteError("classes are told apart without any within scatter.")
