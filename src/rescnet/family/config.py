@@ -14,8 +14,8 @@ from difflib import get_close_matches
 from importlib import resources
 from typing import Any, Literal
 
-from ..config import SMALL_SIDE, check_keys, option
-from ..config import _checked as checked
+from ..config import SMALL_SIDE, check_keys
+from ..options import checked, option
 from ..stages.filters import BankOptions, bank_of_layer, check_banks
 from ..stages.histograms import Normalisation
 from ..stages.pyramid import Cell, Cells, Reduction, pyramid_cells
