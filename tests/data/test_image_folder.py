@@ -128,7 +128,8 @@ def test_train_is_a_class_beside_other_vehicles(tmp_path):
 
 def test_hidden_files_are_skipped(tmp_path):
     save(tmp_path / "a" / "1.png", grey())
-    (tmp_path / "a" / ".DS_Store").write_bytes(b"\0")
+    for name in (".DS_Store", "Thumbs.db", "desktop.ini"):
+        (tmp_path / "a" / name).write_bytes(b"\0")
     (tmp_path / ".git").mkdir()
     assert len(load(tmp_path).train) == 1
 

@@ -18,6 +18,7 @@ from .decode import ImageHeader, read_headers, read_images
 from .errors import DataError
 from .image_set import Dataset, ImageSet
 
+LEFT_BEHIND = {"thumbs.db", "desktop.ini"}
 _SPLIT_OF_FOLDER = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
 
 ClassFiles = dict[str, list[Path]]
@@ -34,7 +35,8 @@ def read_image_folder(folder: Path, image_size: tuple[int, int] | None = None) -
     ----------
     folder : Path
         One sub-folder for each class; or ``train`` and, where wanted, ``val`` (or ``validation``) and
-        ``test``, each with the same classes. Files and folders whose names start with a dot are skipped.
+        ``test``, each with the same classes. Files and folders whose names start with a dot are skipped,
+        and so are Thumbs.db and desktop.ini.
     image_size : tuple of int, optional
         (h, w) to resize every image to. By default images must share one size.
 
@@ -132,5 +134,7 @@ def _sub_folders(folder: Path) -> list[Path]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """List what is in a folder, sorted by name, without hidden files."""
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    """List what is in a folder, sorted by name, without hidden files and those a file manager leaves behind."""
+    return sorted(
+        path for path in folder.iterdir() if not path.name.startswith(".") and path.name.lower() not in LEFT_BEHIND
+    )
