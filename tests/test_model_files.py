@@ -100,6 +100,15 @@ def test_only_the_layers_asked_for_are_opened(model, saved, images):
             load_model(saved, layers=wrong)
 
 
+def test_a_file_from_before_an_option_keeps_what_it_was_trained_with(model, tmp_path):
+    save_model(tmp_path / "m", model)
+    file = tmp_path / "m" / "model.json"
+    content = json.loads(file.read_text())
+    del content["config"]["pca_bias"]
+    file.write_text(json.dumps(content))
+    assert load_model(tmp_path / "m").network.config.pca_bias == "none"
+
+
 def test_half_precision_heads(model, images, tmp_path):
     wild = [
         replace(layer, head=replace(layer.head, weights=layer.head.weights * torch.logspace(-9, 9, 6)))

@@ -6,6 +6,7 @@ from .config import NetworkConfig
 from .kernels import sums_in_place
 from .stages.second_order import count_pairs
 
+BANKS_OF_CLASS_SUMS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
 LARGEST_WORKSPACE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
 
 
@@ -22,9 +23,11 @@ def workspace_per_image(
     d, pairs = config.filters, count_pairs(config.filters, config.keeps_diagonal)
     inputs = (channels + d) * h * w
     patches = 0
+    by_class = any(bank in config.bank.replace("stacked-lda", "") for bank in BANKS_OF_CLASS_SUMS)
     for layer, depth in ((1, channels), (2, channels + d)):
         k = config.size_of_filter(layer)
-        if not (fused and sums_in_place(depth, (h, w), k)):
+        in_place = fused and config.centring == "mean-patch" and not by_class
+        if not (in_place and sums_in_place(depth, (h, w), k)):
             patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
     cells = len(config.pyramid_of((h, w)))
     if fused:  # half precision, and the block grid stays in registers: atoms, at most four a cell

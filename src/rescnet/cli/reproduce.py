@@ -132,6 +132,9 @@ def _run(
         f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, up to {config.layers} layers, {run.images}",
     )
     entry = run.go()
+    if entry is None:
+        _say(console, "  no layer was learnt: the time is over")
+        return
     _say(
         console,
         f"  {count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s; "

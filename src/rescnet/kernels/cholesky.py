@@ -92,13 +92,18 @@ def blocked_solver(matrix: Tensor, block: int = BLOCK, tolerance: float = TOLERA
     What rounding spoilt may still be positive definite: where the blocked factor breaks down, or is too poor for
     refinement to converge, the plain one is tried.
     """
-    factor = blocked_cholesky(matrix.clone(), block)
-    if factor is None:
+    blocked = blocked_cholesky(matrix.clone(), block)
+    if blocked is None:
         return cholesky_solver(matrix)
+    factors = [blocked]
 
     def solve(right: Tensor) -> Tensor:
-        x, converged = refine(matrix, factor, right, tolerance)
-        return x if converged else cholesky_solver(matrix)(right)
+        if factors:
+            x, converged = refine(matrix, factors[0], right, tolerance)
+            if converged:
+                return x
+            factors.clear()  # makes room for the plain factor
+        return cholesky_solver(matrix)(right)
 
     return solve
 

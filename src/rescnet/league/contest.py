@@ -107,6 +107,8 @@ def _is_partial(dataset: Dataset) -> bool:
 def _give_memory_back() -> None:
     """Return freed memory to the system where the C library can: what one model left is not the next one's peak."""
     gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -129,8 +131,9 @@ def _measure(
         start, processor = time.perf_counter(), time.process_time()
         try:
             fitted = contestant.fit(config, train.images, train.labels, compute)
-        except (ValueError, FloatingPointError, MemoryError) as error:
-            return Row(contestant.label, error=str(error) or "it is out of memory", config=config.to_dict())
+        except (ValueError, ArithmeticError, MemoryError, RuntimeError) as error:  # the others' turn comes all the same
+            said = str(error).splitlines()[0] if str(error) else "it is out of memory"
+            return Row(contestant.label, error=said, config=config.to_dict())
         if memory.device.type == "cuda":
             torch.cuda.synchronize(memory.device)
         learnt = time.perf_counter()

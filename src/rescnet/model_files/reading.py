@@ -26,6 +26,8 @@ _CONTENT = {
     "sealed": dict | None,
 }
 
+BEFORE_IT_WAS_AN_OPTION = {"pca_bias": "none"}  # what a file that lacks the option was trained with
+
 
 def load_model(
     path: str | Path,
@@ -222,7 +224,7 @@ def _network_facts(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, 
         raise ModelFileError(f"{file} has no list of class names: {COPY_AGAIN}.")
     try:
         check_keys(content["config"], "the configuration")
-        config = NetworkConfig(**content["config"])
+        config = NetworkConfig(**(BEFORE_IT_WAS_AN_OPTION | content["config"]))
         config.check_images(shape[0], (shape[1], shape[2]))
     except ValueError as error:
         raise ModelFileError(f"{file} holds a configuration this version of rescnet does not know: {error}") from None

@@ -83,8 +83,8 @@ class ExperimentRun:
         self._saved = self._written = time.monotonic()
         self._kept = 0  # layers in the state's folder
 
-    def go(self) -> dict[str, Any]:
-        """Train until done or out of time; return the entry, which is in the results file too.
+    def go(self) -> dict[str, Any] | None:
+        """Train until done or out of time; return the entry, which is in the results file too; None without a layer.
 
         Ctrl-C, or an error, leaves the layers so far in the state's folder and the results.
         """
@@ -94,7 +94,7 @@ class ExperimentRun:
         )
         del pairs
         self._go_on(trainer)
-        stopped = "of an error"
+        stopped, entry = "of an error", None
         try:
             stopped = self._add_layers(trainer)
         except KeyboardInterrupt:
@@ -194,7 +194,7 @@ class ExperimentRun:
 def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOptions) -> str:
     """Return the identity of a run: all that decides which layers are learnt, so not how many."""
     settings = {name: value for name, value in config.to_dict().items() if name != "layers"}
-    places = ("device", "memory", "maps")  # where things are kept changes nothing that is learnt
+    places = ("device", "memory", "maps", "scratch")  # where things are kept changes nothing that is learnt
     compute = {name: value for name, value in asdict(options.compute).items() if name not in places}
     compute["precision"] = choose_precision(options.compute, choose_device(options.compute.device))
     return identity(
@@ -209,7 +209,7 @@ def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOp
 
 def is_finished(stopped: str) -> bool:
     """Return whether a run stopped by its own rules."""
-    return bool(stopped) and stopped not in ("its time was over", "it was interrupted", "of an error")
+    return bool(stopped) and not stopped.startswith(("its time was over", "it was interrupted", "of an error"))
 
 
 def split_images(dataset: Dataset, held_out: int, limit: int | None, seed: int) -> dict[str, ImageSet]:

@@ -48,6 +48,8 @@ class Heartbeat:
     def __init__(self, rank: int, count: int, store: Any = None) -> None:
         self.rank, self.count = rank, count
         self.lost: int | None = None
+        # torchrun may start workers again beside a store that remembers the last ones
+        self._prefix = f"rescnet/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
         self._store = store or dist.TCPStore(  # type: ignore[attr-defined]
             os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=timedelta(seconds=20)
         )
@@ -58,12 +60,12 @@ class Heartbeat:
 
     def leave(self) -> None:
         """Tell the others that this worker is done, not dead."""
-        self._store.add(f"rescnet/left/{self.rank}", 1)
+        self._store.add(f"{self._prefix}/left/{self.rank}", 1)
 
     def give_up(self) -> None:
         """Tell the others not to wait: this worker ends because of an error, which it tells itself."""
         with suppress(RuntimeError):  # the store may be what failed
-            self._store.add(f"rescnet/failed/{self.rank}", 1)
+            self._store.add(f"{self._prefix}/failed/{self.rank}", 1)
 
     def stop(self) -> None:
         """Stop counting."""
@@ -83,14 +85,16 @@ class Heartbeat:
         seen = dict.fromkeys((rank for rank in range(self.count) if rank != self.rank), (0, time.monotonic()))
         while not self._stopped.wait(BEAT):
             try:
-                self._store.add(f"rescnet/beat/{self.rank}", 1)
+                self._store.add(f"{self._prefix}/beat/{self.rank}", 1)
                 for rank, (beats, _) in list(seen.items()):
-                    now = self._store.add(f"rescnet/beat/{rank}", 0)
+                    now = self._store.add(f"{self._prefix}/beat/{rank}", 0)
                     if now != beats:
                         seen[rank] = now, time.monotonic()
-                    if self._store.add(f"rescnet/left/{rank}", 0):
+                    if self._store.add(f"{self._prefix}/left/{rank}", 0):
                         del seen[rank]
-                    elif time.monotonic() - seen[rank][1] > SILENCE or self._store.add(f"rescnet/failed/{rank}", 0):
+                    elif time.monotonic() - seen[rank][1] > SILENCE or self._store.add(
+                        f"{self._prefix}/failed/{rank}", 0
+                    ):
                         self._notice(rank)
                         return
             except RuntimeError:  # the store is gone, and with it the machine, or the worker, that kept it

@@ -147,7 +147,8 @@ def plan_memory(
 
     def room(where: Place, keep: bool) -> int:
         """Return what is left for chunks and what goes with them."""
-        held = (maps_bytes if where == "device" else 0) + (all_features if keep else 0)
+        beside = where == "device" or (where == "host" and device.type == "cpu")
+        held = (maps_bytes if beside else 0) + (all_features if keep else 0)
         return budget - gram_bytes - libraries - held
 
     def chunk_of(where: Place, keep: bool) -> int:

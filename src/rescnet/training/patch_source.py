@@ -75,8 +75,15 @@ class LayerPatches:
         return self._moments()[1]
 
     def mean(self) -> Tensor:
-        """Return the mean patch, float64, shape (M,), of the same patches."""
-        return self._moments()[0]
+        """Return the mean patch, float64, shape (M,), of patches as filters see them: nothing taken off."""
+        if self._network.config.centring == "mean-patch":
+            return self._moments()[0]
+        total = torch.zeros(self.channels * self.size**2, dtype=torch.float64, device=self._input_range.low.device)
+        for _, maps, images in stream(self._chunk, self._maps, self._image_store):
+            inputs = self._network.layer_input(self._input_range, maps, images)
+            total += extract_patches(inputs, self.size).sum((0, 1), dtype=torch.float64)
+        self._workers.add_up(total)
+        return total / (self.images * self.rows * self.columns)
 
     def _moments(self) -> tuple[Tensor, Tensor]:
         """Return mean and covariance, computed once."""
