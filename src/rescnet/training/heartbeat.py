@@ -92,9 +92,9 @@ class Heartbeat:
                         seen[rank] = now, time.monotonic()
                     if self._store.add(f"{self._prefix}/left/{rank}", 0):
                         del seen[rank]
-                    elif time.monotonic() - seen[rank][1] > SILENCE or self._store.add(
-                        f"{self._prefix}/failed/{rank}", 0
-                    ):
+                        continue
+                    failed = self._store.add(f"{self._prefix}/failed/{rank}", 0)
+                    if failed or time.monotonic() - seen[rank][1] > SILENCE:
                         self._notice(rank)
                         return
             except RuntimeError:  # the store is gone, and with it the machine, or the worker, that kept it
