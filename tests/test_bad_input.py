@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet import ComputeOptions, Network, NetworkConfig, train
+from rescnet import ComputeOptions, Network, NetworkConfig, ResCNetClassifier, train
 
 GOOD = np.random.default_rng(0).integers(0, 256, (20, 3, 12, 12)).astype(np.uint8)
 LABELS = np.arange(20) % 4
@@ -116,3 +116,23 @@ def test_a_network_without_layers_says_so():
 def test_pixels_of_any_moderate_size_train(factor):
     network, _ = train(GOOD * factor, LABELS, NetworkConfig(**SMALL))
     assert bool(network.outputs(GOOD * factor).isfinite().all())
+
+
+@pytest.mark.parametrize("kind", [list, tuple, "tensors", "object"])
+def test_images_of_unequal_shape_are_refused_and_the_first_odd_one_named(kind):
+    images = [np.zeros((1, 8, 8), np.float32) for _ in range(6)]
+    images[4] = np.zeros((1, 9, 8), np.float32)
+    if kind == "tensors":
+        images = [torch.from_numpy(image) for image in images]
+    elif kind == "object":
+        images = np.array([*images, None], dtype=object)[:-1]
+    else:
+        images = kind(images)
+    labels = [0, 1, 0, 1, 0, 1]
+    wanted = r"of unequal shape, number 4 is .*1, 9, 8.* and number 0 is .*1, 8, 8.*: bring all to one size"
+    for refuse in (
+        lambda: train(images, labels, NetworkConfig(block_size=4, pyramid=(1,))),
+        lambda: ResCNetClassifier().fit(images, labels),
+    ):
+        with pytest.raises(ValueError, match=wanted):
+            refuse()

@@ -72,10 +72,26 @@ def as_labels(labels: Any, images: Tensor, classes: int | None = None, name: str
     return tensor
 
 
+def refuse_unequal_shapes(values: Any, name: str = "images") -> None:
+    """Refuse a list of images of unequal shape, and name the first that differs; anything else is left alone."""
+    loose = isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1
+    listed = (loose or isinstance(values, list | tuple)) and len(values) > 0
+    if not listed or not isinstance(values[0], np.ndarray | Tensor):
+        return
+    first = np.shape(values[0])
+    for index, value in enumerate(values):
+        if np.shape(value) != first:
+            raise ValueError(
+                f"{name} are of unequal shape, number {index} is {np.shape(value)} and number 0 is {first}: bring all "
+                f"to one size."
+            )
+
+
 def _as_tensor(values: Any, name: str) -> Tensor:
     if isinstance(values, Tensor):
         tensor = values.detach()
     else:
+        refuse_unequal_shapes(values, name)
         array = np.asarray(values)
         if array.dtype.kind not in "buif":
             raise ValueError(f"{name} are of type {array.dtype}: give whole or floating numbers.")

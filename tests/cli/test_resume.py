@@ -202,6 +202,16 @@ def test_what_cannot_be_resumed_is_told(small, rescnet, refused, pictures, tmp_p
     assert "heads rounded to half precision" in refused("train", "--resume", tmp_path / "half", "--layers", 4)
 
 
+@pytest.mark.parametrize("gone", ["model.json", "history.jsonl"])
+def test_a_lost_file_is_named_and_nothing_is_changed(gone, small, rescnet, refused, pictures, tmp_path):
+    place = tmp_path / "m"
+    rescnet("train", pictures, *small, "--out", place)
+    (place / gone).unlink()
+    before = sorted(path.name for path in place.rglob("*"))
+    assert f"{gone} is gone" in refused("train", "--resume", place)
+    assert sorted(path.name for path in place.rglob("*")) == before
+
+
 def test_a_run_killed_before_its_first_layer_leaves_its_place_free(small, rescnet, pictures, tmp_path):
     (tmp_path / "run" / "layers").mkdir(parents=True)
     (tmp_path / "run" / "history.jsonl").touch()

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ..config import ComputeOptions, NetworkConfig
 from ..holdout import hold_out
+from ..images_in import refuse_unequal_shapes
 from ..model import Model, describe_run
 from ..network import Network
 from ..probabilities import probabilities
@@ -206,6 +207,7 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self
         """
         goes_on = bool(self.warm_start) and hasattr(self, "network_")
+        refuse_unequal_shapes(X, "X")
         array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
         layout = find_layout(array.shape, self.image_shape, self.channels)
         classes, labels = encode_labels(targets)
@@ -299,6 +301,7 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     def _streamed(self, X: ArrayLike) -> tuple[Network, NDArray[Any], ImageLayout, int]:
         """Check images to predict, and return what the streaming functions take."""
         check_is_fitted(self)
+        refuse_unequal_shapes(X, "X")
         array = validate_data(self, X, reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
         check_same_images(array, self._layout, type(self).__name__)
         check_pixels(array)

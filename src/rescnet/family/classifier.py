@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..estimator.checks import check_pixels, check_same_images, draw_seed, encode_labels
 from ..estimator.layouts import ChannelRule, ImageLayout, find_layout
-from ..images_in import as_images
+from ..images_in import as_images, refuse_unequal_shapes
 from ..training.devices import choose_device
 from ..training.memory import memory_budget
 from .config import FamilyConfig, make_member
@@ -108,6 +108,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         -------
         self
         """
+        refuse_unequal_shapes(X, "X")
         array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
         layout = find_layout(array.shape, self.image_shape, self.channels)
         classes, labels = encode_labels(targets)
@@ -140,6 +141,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _outputs(self, X: ArrayLike) -> Tensor:
         check_is_fitted(self)
+        refuse_unequal_shapes(X, "X")
         array = validate_data(self, X, reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
         check_same_images(array, self._layout, type(self).__name__)
         check_pixels(array)

@@ -14,7 +14,7 @@ from typing import Any
 from ..network import Layer
 from .errors import ModelFileError
 from .layer_file import layer_from_bytes, layer_to_bytes
-from .layout import CHECKSUM, COPY_AGAIN, HISTORY, MODEL
+from .layout import CHECKSUM, COPY_AGAIN, HISTORY, LAYERS, MODEL
 from .locking import FolderLock
 from .reading import ModelFolder, check_names, read_model_json, whole_lines
 
@@ -64,10 +64,14 @@ def read_run(path: str | Path) -> InterruptedRun:
     """
     place = Path(path)
     if place.is_dir() and not (place / MODEL).exists():
+        if (place / LAYERS).is_dir() and any((place / LAYERS).iterdir()):
+            raise ModelFileError(f"{place / MODEL} is gone, and its layers mean nothing without it: {COPY_AGAIN}.")
         raise ModelFileError(f"{place} holds no {MODEL}, so no layer was finished there: start the run anew.")
     content = read_model_json(place)
-    lock = FolderLock(place)
     file = place / HISTORY
+    if not file.exists() and content["sealed"]:
+        raise ModelFileError(f"{file} is gone: {COPY_AGAIN}.")
+    lock = FolderLock(place)
     text = file.read_bytes() if file.exists() else b""
     lines = whole_lines(text)
     *ended, tail = text.split(b"\n")
