@@ -171,7 +171,7 @@ def test_more_layers_can_be_asked_for(begun, whole, rescnet, pictures, options, 
         (["--dtype", "float64"], "began with dtype float32, which cannot become float64"),
         (["--limit", 7], "--limit cannot be given with --resume"),
         (["--out", "x"], "--out cannot be given with --resume"),
-        (["digits"], "not digits: leave the name out"),
+        (["digits"], "images of digits are not those"),
     ],
 )
 def test_another_configuration_is_refused(words, message, begun, refused):
@@ -182,6 +182,15 @@ def test_another_configuration_is_refused(words, message, begun, refused):
 
 def test_what_was_said_again_the_same_is_no_other_configuration(begun, rescnet):
     assert rescnet("train", "--resume", begun, "--filters", 6).exit_code == 0
+
+
+def test_images_that_were_moved_are_found_by_their_new_name(small, rescnet, refused, pictures, tmp_path):
+    shutil.copytree(pictures, tmp_path / "mine")
+    assert rescnet("train", tmp_path / "mine", *small, "--layers", 1, "--out", tmp_path / "run").exit_code == 0
+    shutil.move(tmp_path / "mine", tmp_path / "yours")
+    assert "mine" in refused("train", "--resume", tmp_path / "run", "--layers", 2)
+    assert rescnet("train", tmp_path / "yours", "--resume", tmp_path / "run", "--layers", 2).exit_code == 0
+    assert len(ModelFolder.open(tmp_path / "run").records) == 2
 
 
 def test_changed_images_are_refused(small, rescnet, refused, pictures, save_png, tmp_path):

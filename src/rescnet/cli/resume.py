@@ -38,7 +38,7 @@ def take_up(
     place : Path
         Its folder.
     source : str, optional
-        If given, it must be what the run began with.
+        Where the images are now, if not where they were; they must be the same.
     root : Path, optional
         Folder of the public sets.
     options, compute_options : dict
@@ -57,8 +57,6 @@ def take_up(
     about = run.folder.about
     if about.get("half_heads"):
         raise ValueError(f"{place} has heads rounded to half precision, from which no run goes on: train anew.")
-    if source is not None and full_name(source) != about.get("source"):
-        raise ValueError(f"{place} was trained on {about.get('source')}, not {source}: leave the name out.")
     config = _agreed(run.folder.config, options, MAY_CHANGE, place)
     compute = _agreed(ComputeOptions(**about.get("compute", {})), compute_options, MACHINE_MAY_CHANGE, place)
     device = choose_device(compute.device) if workers.count == 1 else workers.device
@@ -67,7 +65,8 @@ def take_up(
         raise ValueError(
             f"{place} was computed in {there} precision, {device} computes in {here}: resume it elsewhere."
         )
-    dataset, _ = dataset_of(run.folder, None, root)
+    folder = run.folder if source is None else replace(run.folder, about=about | {"source": full_name(source)})
+    dataset, _ = dataset_of(folder, None, root)
     _check_images(dataset, run)
     return TrainingRun(
         dataset=dataset,
