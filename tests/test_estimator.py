@@ -14,6 +14,7 @@ import joblib
 import numpy as np
 import pytest
 import torch
+from one_cpu import one_thread_only
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
@@ -37,10 +38,8 @@ def small(**parameters):
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
     """Hundreds of tiny fits: a second thread costs more than it brings, most of all on a busy machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with one_thread_only():
+        yield
 
 
 @pytest.fixture(scope="module")

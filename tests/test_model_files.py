@@ -14,6 +14,7 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 import torch
+from one_cpu import one_cpu_only
 
 from rescnet import NetworkConfig, train
 from rescnet.model import Model, describe_images, describe_run
@@ -26,12 +27,8 @@ NAMES = ("ant", "bee", "Käfer")
 @pytest.fixture(scope="module", autouse=True)
 def one_cpu():
     """Use no GPU where there is one, and one thread: networks this small wait for more longer than they compute."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("torch.cuda.is_available", lambda: False)
+    with one_cpu_only():
         yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

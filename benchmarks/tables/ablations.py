@@ -10,7 +10,7 @@ import json
 from statistics import mean, median, stdev
 from typing import Any
 
-from .common import RESULTS, not_run_yet, read
+from .results_files import RESULTS, not_run_yet, read
 
 APART = ("seed", "layers")  # options that make no other reading
 

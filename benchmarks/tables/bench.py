@@ -7,7 +7,7 @@ from typing import Any
 
 from rescnet.charts import stacked_bars
 
-from .common import DOCS, RESULTS, not_run_yet, percent, read, source_line
+from .results_files import DOCS, RESULTS, not_run_yet, percent, read, source_line
 
 HEADS = "bench-heads-"
 

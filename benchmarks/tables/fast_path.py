@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean, median
 from typing import Any
 
-from .common import RESULTS, not_run_yet, percent, read, source_line
+from .results_files import RESULTS, not_run_yet, percent, read, source_line
 
 LAST = 10  # layers whose accuracies are averaged: a single one swings by a few tenths of a point
 

@@ -9,7 +9,7 @@ from rescnet.reproduce.plans import load_plan, plan_names
 from rescnet.reproduce.plots import curves, datasets
 from rescnet.reproduce.tables import markdown
 
-from .common import RESULTS, not_run_yet, percent, read
+from .results_files import RESULTS, not_run_yet, percent, read
 
 DATASETS = ("cifar10", "cifar100", "mnist", "tiny-imagenet")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from rescnet.charts import Line, line_chart
 
-from .common import DOCS, RESULTS, not_run_yet, percent, read, source_line
+from .results_files import DOCS, RESULTS, not_run_yet, percent, read, source_line
 
 MOMENTS = (5, 15, 60, 240, 900)  # seconds at which the table looks
 PICTURE = "side-by-side.svg"

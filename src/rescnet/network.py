@@ -60,15 +60,12 @@ class Layer:
     def to(self, device: torch.device, dtype: torch.dtype) -> Layer:
         """Return the layer on a device, in a floating type."""
         low, high = self.input_range.low.to(device, dtype), self.input_range.high.to(device, dtype)
-        head = LinearHead(
-            self.head.weights.to(device, dtype), self.head.bias.to(device, dtype), self.head.present.to(device)
-        )
         return replace(
             self,
             input_range=ValueRange(low, high),
             weights=self.weights.to(device, dtype),
             bias=self.bias.to(device, dtype),
-            head=head,
+            head=self.head.to(device, dtype),
         )
 
 

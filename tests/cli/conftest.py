@@ -6,7 +6,7 @@ from inspect import signature
 
 import numpy as np
 import pytest
-import torch
+from one_cpu import one_cpu_only
 from typer.testing import CliRunner
 
 from rescnet.cli import app
@@ -15,12 +15,8 @@ from rescnet.cli import app
 @pytest.fixture(scope="package", autouse=True)
 def one_cpu():
     """Use no GPU where there is one, and one thread: networks this small wait for more longer than they compute."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("torch.cuda.is_available", lambda: False)
+    with one_cpu_only():
         yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="package")

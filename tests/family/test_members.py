@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from one_cpu import one_thread_only
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -28,10 +29,8 @@ FEW = {"filters": (4, 4)}
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with one_thread_only():
+        yield
 
 
 @pytest.fixture(scope="module")

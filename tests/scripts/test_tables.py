@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from tables import ablations, bench, common, reproduction, side_by_side
+from tables import ablations, bench, reproduction, results_files, side_by_side
 
 ORIGIN = {"device": "a GPU", "versions": {"torch": "2"}, "commit": "abc", "command": "do it"}
 
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    for module in (ablations, bench, common, reproduction, side_by_side):
+    for module in (ablations, bench, results_files, reproduction, side_by_side):
         for name, folder in (("RESULTS", tmp_path), ("DOCS", tmp_path)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, folder)

@@ -16,8 +16,10 @@ import socket
 import sys
 from pathlib import Path
 
-import numpy as np
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from gratings import gratings
 
 from rescnet import ComputeOptions, NetworkConfig
 from rescnet.training import heartbeat
@@ -25,21 +27,10 @@ from rescnet.training.trainer import Trainer
 from rescnet.training.workers import join_workers
 
 
-def small_images():
-    """Six classes of gratings, as in conftest."""
-    rng = np.random.default_rng(5)
-    labels = np.arange(240) % 6
-    y, x = np.mgrid[:12, :12]
-    angle = labels[:, None, None] * np.pi / 6
-    wave = np.sin(1.3 * (np.cos(angle) * x + np.sin(angle) * y) + rng.uniform(0, 6, (240, 1, 1)))
-    images = 128 + 50 * wave[:, None] + rng.normal(0, 45, (240, 3, 12, 12))
-    return images.clip(0, 255).astype(np.uint8), labels
-
-
 def one_case(case, workers, ends=None):
     options = json.loads(case)
     compute = ComputeOptions(device="cpu", **options.pop("compute", {}))
-    images, labels = small_images()
+    images, labels = gratings()
     test = images[171:], labels[171:]
     trainer = Trainer(images[:171], labels[:171], NetworkConfig(**options), None, test, compute, workers)
     while not trainer.finished():

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
-import shlex
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,37 +109,22 @@ def _rows_to_keep(out: Path | None, add: bool) -> list[dict[str, Any]]:
 def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, commit: str | None) -> dict[str, Any]:
     """Return where the rows come from."""
     import sklearn
-    import torch
 
-    from ..model import describe_run
+    from ..provenance import origin
 
     protocol = "test images" if not share else f"{share:g} of the training images held out at random"
     if splits > 1:
         protocol += f", mean of {splits} splits"
-    run = describe_run(device)
-    cores = f"{torch.get_num_threads()} CPU core{'s' * (torch.get_num_threads() > 1)} ({platform.machine()})"
+    run = origin(device)
     return {
         "dataset": data.name,
         "protocol": protocol,
         "train_images": len(data.train) if not share else round(len(data.train) * (1 - share)),
-        "command": shlex.join(["rescnet", *sys.argv[1:]]),
-        "commit": commit or _commit(),
-        "device": run["device"] if device.type == "cuda" else cores,
+        **run,
+        "commit": commit or run["commit"],
         "versions": {**run["versions"], "scikit-learn": sklearn.__version__},
         "seed": seed,
-        "date": run["date"],
     }
-
-
-def _commit() -> str:
-    """Return the commit the package is at, with a + if files differ from it; a package that git does not know: none."""
-    here = Path(__file__)
-    try:
-        for words in (["ls-files", "--error-unmatch", here.name], ["describe", "--always", "--dirty=+"]):
-            done = subprocess.run(["git", *words], cwd=here.parent, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def _table(rows: list[Row], title: str) -> Table:

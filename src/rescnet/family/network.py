@@ -135,7 +135,7 @@ class FamilyNetwork:
             self.image_shape,
             ValueRange(self.input_range.low.to(device), self.input_range.high.to(device)),
             [Stage(stage.weights.to(device), stage.bias.to(device)) for stage in self.stages],
-            {number: move_head(head, device) for number, head in self.heads.items()},
+            {number: head.to(device) for number, head in self.heads.items()},
             self.stacked.to(device) if self.stacked else None,
         )
 
@@ -169,8 +169,3 @@ def z_score_patches(patches: Tensor, channels: int) -> Tensor:
     centred = by_channel - by_channel.mean(-1, keepdim=True)
     spread = centred.square().mean(-1, keepdim=True).sqrt()
     return torch.where(spread > FLAT, centred / spread.clamp_min(FLAT), 0).flatten(-2)
-
-
-def move_head(head: LinearHead, device: torch.device) -> LinearHead:
-    """Return a head on a device."""
-    return LinearHead(head.weights.to(device), head.bias.to(device), head.present.to(device))

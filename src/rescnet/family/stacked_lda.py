@@ -44,8 +44,7 @@ class StackedLDA:
 
     def to(self, device: torch.device) -> StackedLDA:
         """Return the classifier on a device."""
-        head = LinearHead(self.head.weights.to(device), self.head.bias.to(device), self.head.present.to(device))
-        return StackedLDA(self.weights.to(device), self.bias.to(device), head)
+        return StackedLDA(self.weights.to(device), self.bias.to(device), self.head.to(device))
 
 
 def first_posteriors(samples: Tensor, weights: Tensor, bias: Tensor) -> Tensor:

@@ -45,16 +45,15 @@ class PatchSums:
     def add(self, x: Tensor) -> None:
         """Add images ``x`` (n, h, w, c), half precision; c is a multiple of 8 and greater than ``channels``."""
         n, h, w, c = x.shape
-        work, items = _share_out(n, h, w)
-        work = work.to(x.device, non_blocking=True)
+        work, members = (table.to(x.device, non_blocking=True) for table in _share_out(n, h, w))
         padded = -(-c // TILE) * TILE
         partial = torch.empty(len(work), REACH + 1, ZONES, padded, padded, device=x.device)
         grid = len(work), REACH + 1, (padded // TILE) ** 2
         zone_products[grid](x, work, partial, h, w, CHANNELS=c, TILE=TILE, PADDED=padded, **LAUNCH)
         if self._zones is None:
             self._zones = partial.new_zeros(ZONES**2, *partial.shape[1:], dtype=torch.float64)
-        for zone, (first, last) in enumerate(items):  # always in the same order, so that sums are the same bit for bit
-            self._zones[zone] += partial[first:last].sum(0, dtype=torch.float64)
+        # A product, not scattered additions: their order, and with it the last bit, would differ from run to run.
+        self._zones += (members @ partial.double().flatten(1)).view_as(self._zones)
         self.count += n * (h - REACH) * (w - REACH)
 
     def moments(self) -> PatchMoments:
@@ -79,18 +78,18 @@ class PatchSums:
 
 
 @cache
-def _share_out(n: int, h: int, w: int) -> tuple[Tensor, list[tuple[int, int]]]:
-    """Divide the pixels of each zone among programs: the kernel's ``work`` (items, 6), each zone's first and last."""
-    work: list[tuple[int, ...]] = []
-    items: list[tuple[int, int]] = []
+def _share_out(n: int, h: int, w: int) -> tuple[Tensor, Tensor]:
+    """Divide the pixels of each zone among programs: the kernel's ``work`` (items, 6), and zones by items, 0 or 1."""
+    work, zones = [], []
     share = max(LAUNCH["STEP"], -(-n * h * w // ITEMS))
-    for top, rows in _zones(h):
-        for left, columns in _zones(w):
-            pixels, before = n * rows * columns, len(work)
+    for index, (top, rows) in enumerate(_zones(h)):
+        for further, (left, columns) in enumerate(_zones(w)):
+            pixels = n * rows * columns
             for first in range(0, pixels, share):
                 work.append((top, rows, left, columns, first, min(first + share, pixels)))
-            items.append((before, len(work)))
-    return torch.tensor(work, dtype=torch.int32), items
+                zones.append(index * ZONES + further)
+    members = torch.nn.functional.one_hot(torch.tensor(zones), ZONES**2).T.double()
+    return torch.tensor(work, dtype=torch.int32), members
 
 
 def _zones(length: int) -> list[tuple[int, int]]:

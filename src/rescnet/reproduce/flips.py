@@ -1,7 +1,7 @@
 """Horizontal flips, computed in advance as in the paper: mirrored copies to learn from, predictions averaged over both.
 
-Table 4's only augmentation lives here and nowhere else. Copies come after the originals, so the two halves of a split
-belong together image by image.
+The option ``augment = "flip"`` makes the same copies on the fly; here they are made as the paper made them. Copies come
+after the originals, so the two halves of a split belong together image by image.
 """
 
 from __future__ import annotations

@@ -77,6 +77,10 @@ class LinearHead:
         """Return the scores of ``features`` (n, D), shape (n, K): log-odds for LDA."""
         return torch.addmm(self.bias, features.to(self.weights.dtype), self.weights)
 
+    def to(self, device: torch.device, dtype: torch.dtype | None = None) -> LinearHead:
+        """Return the head on a device, in a floating type if one is named."""
+        return LinearHead(self.weights.to(device, dtype), self.bias.to(device, dtype), self.present.to(device))
+
     def cut_to(self, features: int) -> LinearHead:
         """Return the head without the rows of padding after the first ``features``."""
         return self if len(self.weights) == features else replace(self, weights=self.weights[:features].clone())
