@@ -68,6 +68,12 @@ def pictures() -> dict[Path, str]:
     found = {}
     for file in [*layer_files(), *sorted(RESULTS.glob("layer-times-*.json"))]:
         runs = read(file)
-        rows = {" ".join(run["name"].split()): run["seconds_by_stage"] for run in runs}
+        rows = {" ".join(run["name"].split()): _whole(run) for run in runs}
         found[DOCS / f"{file.stem}.svg"] = stacked_bars(f"Seconds of one layer by stage, {runs[0]['device']}", rows)
     return found
+
+
+def _whole(run: dict[str, Any]) -> dict[str, float]:
+    """Return the stages and what passes between them, so that a bar is as long as the layer takes."""
+    stages: dict[str, float] = run["seconds_by_stage"]
+    return {**stages, "between": max(0.0, run["seconds"] - sum(stages.values()))}
