@@ -45,7 +45,7 @@ def summary_rows() -> list[str]:
     for name in ("table2", "table4"):
         labels = {e.name: (e.label, max(figure.accuracy for figure in e.paper)) for e in load_plan(name).experiments}
         for entry in entries(name):
-            if name == "table4" and not entry["flips"]:
+            if name == "table4" and not entry["config"].get("augment"):
                 continue
             (label, paper), summary = labels[entry["name"]], entry["summary"]
             at = summary.get("chosen") or summary["last"]

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from rescnet import ComputeOptions, make_config, train
@@ -25,13 +24,11 @@ from rescnet.reproduce import (
     plan_names,
     summarise,
 )
-from rescnet.reproduce.flips import averaged_accuracy, with_mirrored
 from rescnet.reproduce.forecast import seconds_per_layer
 from rescnet.reproduce.plots import curves
 from rescnet.reproduce.running import experiment_key, split_images
 from rescnet.reproduce.tables import markdown
 from rescnet.training.history import LayerRecord
-from rescnet.training.split import Split
 
 NAMES = tuple("abcdef")
 
@@ -76,7 +73,7 @@ def test_every_plan_can_be_configured_and_holds_the_papers_figures():
             assert config.layers >= max(figure.layers for figure in experiment.paper)
     best = {e.name: max(f.accuracy for f in e.paper) for e in load_plan("table2").experiments}
     assert best == {"cifar10": 87.54, "cifar100": 64.9, "mnist": 99.52, "tiny-imagenet": 44.37}
-    flips = {e.name: e.paper[0].accuracy for e in load_plan("table4").experiments if e.flips}
+    flips = {e.name: e.paper[0].accuracy for e in load_plan("table4").experiments if "augment" in e.changes}
     assert flips == {"cifar10-flips": 88.35, "cifar100-flips": 67.8, "tiny-imagenet-flips": 45.91}
     with pytest.raises(ValueError, match="did you mean 'table2'"):
         load_plan("tabel2")
@@ -97,11 +94,14 @@ def test_a_run_is_that_of_train_and_says_where_it_comes_from(config, dataset, tm
     assert entry["finished"] and entry["stopped"] == "5 layers were asked for"
 
 
-@pytest.mark.parametrize("flips", [False, True])
+FLIPS = {"augment": "flip", "copy_residuals": "own", "average": "flip"}
+
+
+@pytest.mark.parametrize("flips", [{}, FLIPS], ids=["plain", "flips"])
 def test_a_run_that_is_cut_short_goes_on_where_it_was_left(config, dataset, tmp_path, flips):
-    what = replace(EXPERIMENT, flips=flips)
-    whole = run(config, dataset, tmp_path / "whole", what)[0].go()
-    cut, results = run(config, dataset, tmp_path / "cut", what)
+    config = replace(config, **flips)
+    whole = run(config, dataset, tmp_path / "whole")[0].go()
+    cut, results = run(config, dataset, tmp_path / "cut")
     heard = []
 
     def interrupt(record):
@@ -115,7 +115,7 @@ def test_a_run_that_is_cut_short_goes_on_where_it_was_left(config, dataset, tmp_
     (left,) = results.entries()
     assert heard == [1, 2, 3] and left["layers"] == 3 and not left["finished"]
     assert left["stopped"] == "it was interrupted"
-    again = run(config, dataset, tmp_path / "cut", what)[0]
+    again = run(config, dataset, tmp_path / "cut")[0]
     again.heard = lambda record: heard.append(record.layer)
     entry = again.go()
     assert heard == [1, 2, 3, 4, 5] and entry["finished"]
@@ -150,20 +150,11 @@ def test_identity_is_all_that_decides_what_is_learnt(config):
     assert key == experiment_key(replace(EXPERIMENT, name="other"), replace(config, layers=99), options)
     for other in (
         experiment_key(EXPERIMENT, replace(config, ridge=0.3), options),
-        experiment_key(replace(EXPERIMENT, flips=True), config, options),
+        experiment_key(EXPERIMENT, replace(config, **FLIPS), options),
         experiment_key(EXPERIMENT, config, replace(options, held_out=10)),
         experiment_key(EXPERIMENT, config, replace(options, limit=10)),
     ):
         assert other != key
-
-
-def test_mirrored_copies_double_the_images_and_outputs_are_averaged(dataset):
-    both = with_mirrored(dataset.test)
-    assert len(both) == 120 and np.array_equal(both.labels[60:], dataset.test.labels)
-    assert np.array_equal(both.images[60 + 7, 2, 3, 0], dataset.test.images[7, 2, 3, -1])
-    output = torch.tensor([[0.9, 0.0], [0.4, 0.5], [0.0, 0.8], [0.0, 0.5]])  # image 0: 0.9 + 0.0 against 0.0 + 0.8
-    split = Split(torch.zeros(4, 1, 1, 1), torch.tensor([0, 1, 0, 1]), output)
-    assert averaged_accuracy(split) == 1 and split.accuracy() == 0.75
 
 
 def record(layer, train, held, test):
@@ -200,11 +191,11 @@ def test_a_forecast_scales_what_was_measured_by_operations(tmp_path, config):
     stages = {stage: {"seconds": 0.5, "operations": cost.operations} for stage, cost in costs.items()}
     measured = [{"device": "here", "precision": "exact", "stages": stages}]
     (tmp_path / "bench-here.json").write_text(json.dumps(measured))
-    same = seconds_per_layer(tmp_path, "here", config, (3, 12, 12), 6, 100, 20)
+    same = seconds_per_layer(tmp_path, "here", "exact", config, (3, 12, 12), 6, 100, 20)
     assert same == pytest.approx(0.5 * len(stages))
-    more = seconds_per_layer(tmp_path, "here", config, (3, 12, 12), 6, 200, 40)
+    more = seconds_per_layer(tmp_path, "here", "exact", config, (3, 12, 12), 6, 200, 40)
     assert same < more < 2 * same  # heads and eigenvectors do not grow with the images
-    assert seconds_per_layer(tmp_path, "elsewhere", config, (3, 12, 12), 6, 100, 20) is None
+    assert seconds_per_layer(tmp_path, "elsewhere", "exact", config, (3, 12, 12), 6, 100, 20) is None
 
 
 @pytest.fixture
@@ -239,6 +230,13 @@ def test_the_command_runs_resumes_and_reuses_other_tables(small_cifar, tmp_path)
     assert "finished before, 2 layers" in other.output  # the same network, of another table
     (same,) = json.loads((tmp_path / "out" / "table4.json").read_text())
     assert same["label"] == "CIFAR-10, stride 4" and same["history"] == entry["history"]
+
+
+def test_a_trial_on_few_images_leaves_the_results_alone(small_cifar, tmp_path):
+    done = CliRunner().invoke(app, ["reproduce", "table2", *small_cifar, "--held-out", "0", "--limit", "40"])
+    assert done.exit_code == 0, done.output
+    written = {file.name for file in (tmp_path / "out").iterdir()}
+    assert written == {f"table2-of-40-images{end}" for end in (".json", ".md", "-cifar10.svg")}
 
 
 def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):

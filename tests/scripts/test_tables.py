@@ -94,7 +94,7 @@ def test_readings_are_compared_at_equal_depth_and_seeds_averaged(results):
 def test_both_halves_of_table_2_show_what_was_measured(results):
     at = {"layer": 5, "test": 0.86, "train": 1.0, "held_out": 0.86}
     ours = {"name": "cifar10", "dataset": "cifar10", "summary": {"last": at | {"test": 0.5}, "chosen": at}, **ORIGIN}
-    ours |= {"flips": False, "images": {"train": 45_000, "validation": 5000}, "layers": 9, "seconds": 90}
+    ours |= {"config": {}, "images": {"train": 45_000, "validation": 5000}, "layers": 9, "seconds": 90}
     history = [{"epoch": 1, "validation_accuracy": 0.9, "test_accuracy": 0.88}]
     history.append({"epoch": 2, "validation_accuracy": 0.8, "test_accuracy": 0.99})
     theirs = {"name": "resnet18", "dataset": "cifar10", "config": {"flips": False}, "history": history}

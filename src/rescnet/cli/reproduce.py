@@ -32,7 +32,9 @@ def reproduce(
     seconds: Annotated[
         float | None, typer.Option(help="Begin no layer after so many seconds; the same command goes on later.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="Use about so many training and test images, for a trial.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="For a trial: about so many training and test images, results in their own file.")
+    ] = None,
     held_out: Annotated[int, typer.Option(help="Training images the depth is chosen on; 0: none.", min=0)] = 5000,
     config: Annotated[Path | None, typer.Option(help="TOML file of options that override the presets'.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of every random draw; default: the preset's.")] = None,
@@ -73,7 +75,7 @@ def reproduce(
     )
     overrides = {"layers": layers, "seed": seed}
     overrides = {key: value for key, value in overrides.items() if value is not None}
-    console, results = Console(), Results(out / f"{name}.json")
+    console, results = Console(), Results(out / (f"{name}.json" if limit is None else f"{name}-of-{limit}-images.json"))
     configs = {experiment.name: experiment.config(config, **overrides) for experiment in experiments}
     present = {experiment.name: download or _is_here(experiment.dataset, root) for experiment in experiments}
     if dry_run:
@@ -92,7 +94,7 @@ def reproduce(
                 _say_cut_short(console, experiment, results, options)
                 raise
             finally:
-                _write_table(plan, results, out)
+                _write_table(plan, results)
     _print_table(console, plan, results)
 
 
@@ -181,9 +183,10 @@ def _print_plan(
     from ..progress import show_seconds
     from ..provenance import device_name
     from ..reproduce.forecast import seconds_per_layer
-    from ..training.devices import choose_device
+    from ..training.devices import choose_device, choose_precision
 
-    device = device_name(choose_device(options.compute.device))
+    chosen = choose_device(options.compute.device)
+    device, precision = device_name(chosen), choose_precision(options.compute, chosen)
     _say(console, f"[bold]{escape(plan.title)}[/bold], on {device}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("experiment", "data", "layers", "varied", "paper", "expected time"):
@@ -192,9 +195,8 @@ def _print_plan(
     for experiment in experiments:
         public, config = PUBLIC_SETS[experiment.dataset], configs[experiment.name]
         train, test = (min(n, options.limit or n) for n in (public.n_train, public.n_test))
-        copies = 2 if experiment.flips else 1
-        shapes = public.shape, public.classes, copies * train, copies * test
-        layer = seconds_per_layer(out, device, config, *shapes)
+        shapes = public.shape, public.classes, config.copies_of_each * train, len(config.views) * test
+        layer = seconds_per_layer(out, device, precision, config, *shapes)
         unknown = unknown or layer is None
         total += (layer or 0.0) * config.layers
         varied = ", ".join(f"{key} {value}" for key, value in experiment.changes.items() if key != "layers")
@@ -202,7 +204,7 @@ def _print_plan(
             experiment.name,
             experiment.dataset if present[experiment.name] else f"{experiment.dataset} (not here)",
             str(config.layers),
-            ", ".join(filter(None, [varied, "flips" if experiment.flips else ""])) or "–",
+            varied or "–",
             "; ".join(f"{figure.accuracy:g}" for figure in experiment.paper),
             "unknown" if layer is None else show_seconds(layer * config.layers),
         )
@@ -213,7 +215,7 @@ def _print_plan(
         _say(console, f"all together about {show_seconds(total)}")
 
 
-def _write_table(plan: Plan, results: Any, out: Path) -> None:
+def _write_table(plan: Plan, results: Any) -> None:
     """Write the table and the plots beside the JSON file."""
     from ..reproduce.plots import curves, datasets
     from ..reproduce.tables import markdown
@@ -222,9 +224,9 @@ def _write_table(plan: Plan, results: Any, out: Path) -> None:
     if not entries:
         return
     text = "\n".join([f"# {plan.title}", "", *markdown(plan, entries), ""])
-    (out / f"{plan.name}.md").write_text(text)
+    results.file.with_suffix(".md").write_text(text)
     for dataset in datasets(plan, entries):
-        (out / f"{plan.name}-{dataset}.svg").write_text(curves(plan, entries, dataset))
+        results.file.with_name(f"{results.file.stem}-{dataset}.svg").write_text(curves(plan, entries, dataset))
 
 
 def _print_table(console: Console, plan: Plan, results: Any) -> None:

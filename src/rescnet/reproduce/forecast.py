@@ -13,13 +13,14 @@ from ..config import NetworkConfig
 def seconds_per_layer(
     folder: Path,
     device: str,
+    precision: str,
     config: NetworkConfig,
     image_shape: tuple[int, int, int],
     classes: int,
     train: int,
     other: int,
 ) -> float | None:
-    """Return the seconds a layer should take, or None where nothing was measured on this device.
+    """Return the seconds a layer should take, or None where nothing was measured so on this device.
 
     Each stage is taken from the measured network whose stage had the nearest number of operations, and scaled by them.
 
@@ -29,14 +30,16 @@ def seconds_per_layer(
         Where ``bench-*.json`` files are.
     device : str
         As :func:`rescnet.provenance.device_name` writes it.
+    precision : str
+        ``exact``, ``balanced`` or ``fast``.
     """
-    measured = [run for run in _runs(folder) if run["device"] == device]
+    measured = [run for run in _runs(folder) if (run["device"], run["precision"]) == (device, precision)]
     if not measured:
         return None
     total = 0.0
     for stage in measured[0]["stages"]:
         known = [run for run in measured if stage in run["stages"]]
-        costs = layer_costs(config, image_shape, classes, train, other, precision=known[0]["precision"])
+        costs = layer_costs(config, image_shape, classes, train, other, precision=precision)
         wanted = costs[stage].operations
 
         def distance(run: dict[str, Any], stage: str = stage, wanted: float = wanted) -> float:

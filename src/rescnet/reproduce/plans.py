@@ -34,8 +34,6 @@ class Experiment:
         A public set; its preset has the settings.
     changes : dict
         What the table varies.
-    flips : bool
-        Whether mirrored copies of the training images are learnt from, and predictions averaged over both.
     paper : tuple of PaperFigure
     """
 
@@ -43,7 +41,6 @@ class Experiment:
     label: str
     dataset: str
     changes: dict[str, Any] = field(default_factory=dict)
-    flips: bool = False
     paper: tuple[PaperFigure, ...] = ()
 
     def config(self, file: Path | None = None, **overrides: Any) -> NetworkConfig:

@@ -18,7 +18,6 @@ from ..provenance import origin
 from ..training.devices import choose_device, choose_precision
 from ..training.history import LayerRecord
 from ..training.trainer import Trainer
-from .flips import average_record, with_mirrored
 from .plans import Experiment
 from .records import Results, compact, identity, summarise
 
@@ -76,9 +75,8 @@ class ExperimentRun:
         self.experiment, self.config, self.options, self.results = experiment, config, options, results
         self.heard = heard or (lambda record: None)
         self.class_names = dataset.class_names
-        splits = split_images(dataset, options.held_out, options.limit, config.seed)
-        self.images = {name: len(images) for name, images in splits.items()}
-        self.splits = {name: with_mirrored(i) if experiment.flips else i for name, i in splits.items()}
+        self.splits = split_images(dataset, options.held_out, options.limit, config.seed)
+        self.images = {name: len(images) for name, images in self.splits.items()}
         self.key = experiment_key(experiment, config, options)
         self._saved = self._written = time.monotonic()
         self._kept = 0  # layers in the state's folder
@@ -122,8 +120,6 @@ class ExperimentRun:
             if self.options.deadline is not None and time.monotonic() > self.options.deadline:
                 return "its time was over"
             record = trainer.add_layer()
-            if self.experiment.flips:
-                record = average_record(trainer, record)
             self.heard(record)
             now = time.monotonic()
             if now - self._written > WRITE_EVERY:
@@ -143,7 +139,6 @@ class ExperimentRun:
             "dataset": self.experiment.dataset,
             "config": self.config.to_dict(),
             "changes": self.experiment.changes,
-            "flips": self.experiment.flips,
             "images": self.images,
             "precision": trainer.precision,
             "compute": asdict(self.options.compute),
@@ -199,7 +194,6 @@ def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOp
     compute["precision"] = choose_precision(options.compute, choose_device(options.compute.device))
     return identity(
         dataset=experiment.dataset,
-        flips=experiment.flips,
         held_out=options.held_out,
         limit=options.limit,
         config=settings,

@@ -33,7 +33,7 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
                 _cell(summary.get("chosen")),
                 _cell(summary["last"], unfinished),
                 _cell(summary.get("paper_rule")),
-                f"{entry['images']['train']:,}{' and mirrored' if entry['flips'] else ''}",
+                f"{entry['images']['train']:,}{' and mirrored' if entry['config'].get('augment') == 'flip' else ''}",
                 _time(entry["seconds"]),
             ]
         )
