@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
-import subprocess
 import time
-from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -25,20 +22,11 @@ import torch
 from rescnet import ComputeOptions, History, make_config
 from rescnet.data import load
 from rescnet.holdout import hold_out
-from rescnet.provenance import shown_command
+from rescnet.provenance import origin, shown_command
+from rescnet.reproduce.records import compact
 from rescnet.training.trainer import Trainer
 
 DEPTHS = 1, 5, 10, 20, 40, 60, 100, 150, 200, 300
-
-
-def commit() -> str:
-    """Return the commit the code is at, with a + if files differ from it."""
-    try:
-        return subprocess.run(
-            ["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, check=True
-        ).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def settled(history: History) -> float:
@@ -72,7 +60,7 @@ class Explorer:
     def run(self, name: str, start: str, options: dict[str, Any]) -> float:
         """Train one variant and return the accuracy it came to."""
         config = make_config(start, **options)
-        compute = ComputeOptions(precision=self.arguments.precision)
+        compute = ComputeOptions(precision=self.arguments.precision, memory=self.arguments.memory)
         trainer = Trainer(*self.training, config, self.held_out, self.test, compute)
         try:
             while not trainer.finished() and self.in_time():
@@ -101,14 +89,11 @@ class Explorer:
                 "dataset": self.arguments.dataset,
                 "config": config.to_dict(),
                 "precision": trainer.precision,
-                "commit": self.arguments.commit or commit(),
-                "command": shown_command("python", "benchmarks/explore.py"),
-                "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor(),
-                "versions": {"python": platform.python_version(), "torch": torch.__version__},
+                **origin(trainer.device, shown_command("python", "benchmarks/explore.py")),
                 "seed": config.seed,
                 "training_images": len(self.training[0]),
                 "stopped": history.stopped or "time was up",
-                "history": [asdict(record) for record in history],
+                "history": [compact(record) for record in history],
             }
         )
         self.arguments.out.write_text(json.dumps(self.runs))
@@ -126,7 +111,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=None, help="layers of every variant, for a trial")
     parser.add_argument("--held-out", type=int, default=5000)
     parser.add_argument("--precision", default="auto")
-    parser.add_argument("--commit", default=None)
+    parser.add_argument("--memory", default="auto", help="bytes a run may use, as 40GB")
     arguments = parser.parse_args()
     explorer = Explorer(arguments)
     chosen: dict[str, Any] = {}

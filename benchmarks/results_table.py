@@ -108,8 +108,10 @@ def main() -> int:
         (ROOT / "docs/performance.md", "precisions", fast_path.precisions()),
         (ROOT / "docs/performance.md", "capped", fast_path.capped()),
         (ROOT / "docs/reproduction.md", "table2-others", reproduction.both_halves()),
-        (ROOT / "docs/ablations.md", "ablations", ablations.tables()),
-        *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.plan_names()),
+        (ROOT / "docs/ablations.md", "ablations", ablations.tables("explore-*.json")),
+        *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.PAPER),
+        (ROOT / "docs/beyond.md", "beyond", reproduction.table("beyond")),
+        (ROOT / "docs/beyond.md", "directions", ablations.tables("beyond-*.json")),
         (ROOT / "docs/family.md", "league", leagues()),
         *((ROOT / "docs/scaling.md", mark, rows) for mark, rows in scaling.tables().items()),
     ]

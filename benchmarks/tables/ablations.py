@@ -1,4 +1,4 @@
-"""Readings of the paper side by side, from ``results/explore-*.json``: at equal depth, seeds averaged.
+"""Readings of the paper side by side, from what ``explore.py`` wrote: at equal depth, seeds averaged.
 
 A file holds runs of one data set, and its first run is the base the others are compared with. Runs that differ in
 nothing but the seed are one row: their mean, and the standard deviation over seeds.
@@ -15,10 +15,10 @@ from .results_files import RESULTS, not_run_yet, read
 APART = ("seed", "layers")  # options that make no other reading
 
 
-def tables() -> list[str]:
-    """Return one table a file."""
+def tables(files: str) -> list[str]:
+    """Return one table a file of results, named by a pattern."""
     found: list[str] = []
-    for file in sorted(RESULTS.glob("explore-*.json")):
+    for file in sorted(RESULTS.glob(files)):
         runs = [run for run in _runs(read(file)) if run.get("history")]
         if runs:
             found += ["", f"## {file.stem}", "", *file_table(runs)]

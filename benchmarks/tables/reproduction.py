@@ -11,6 +11,7 @@ from rescnet.reproduce.tables import markdown
 
 from .results_files import RESULTS, not_run_yet, percent, read
 
+PAPER = tuple(name for name in plan_names() if name != "beyond")
 DATASETS = ("cifar10", "cifar100", "mnist", "tiny-imagenet")
 
 

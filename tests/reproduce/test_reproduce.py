@@ -27,7 +27,7 @@ from rescnet.reproduce import (
 from rescnet.reproduce.forecast import seconds_per_layer
 from rescnet.reproduce.plots import curves
 from rescnet.reproduce.running import experiment_key, split_images
-from rescnet.reproduce.tables import markdown
+from rescnet.reproduce.tables import markdown, table_rows
 from rescnet.training.history import LayerRecord
 
 NAMES = tuple("abcdef")
@@ -65,12 +65,12 @@ def accuracies(entry):
 
 
 def test_every_plan_can_be_configured_and_holds_the_papers_figures():
-    assert plan_names() == ["table2", "figure2", "table3", "table4"]
+    assert plan_names() == ["table2", "figure2", "table3", "table4", "beyond"]
     for name in plan_names():
         for experiment in load_plan(name).experiments:
             config = experiment.config()
             assert all(getattr(config, key) == value for key, value in experiment.changes.items())
-            assert config.layers >= max(figure.layers for figure in experiment.paper)
+            assert name == "beyond" or config.layers >= max(figure.layers for figure in experiment.paper)
     best = {e.name: max(f.accuracy for f in e.paper) for e in load_plan("table2").experiments}
     assert best == {"cifar10": 87.54, "cifar100": 64.9, "mnist": 99.52, "tiny-imagenet": 44.37}
     flips = {e.name: e.paper[0].accuracy for e in load_plan("table4").experiments if "augment" in e.changes}
@@ -182,6 +182,16 @@ def test_table_and_plot_show_ours_beside_the_papers(config, dataset, tmp_path):
     chart = ElementTree.fromstring(curves(plan, [entry], "cifar10"))
     drawn = [text.text for text in chart.iter("{http://www.w3.org/2000/svg}text")]
     assert "paper 87.54" in drawn and "CIFAR-10, test" in drawn
+
+
+def test_seeds_of_one_network_are_one_row(tmp_path):
+    results = Results(tmp_path / "table2.json")
+    for seed, images, test in ((1, 90, 0.86), (0, 90, 0.84), (0, 100, 0.9), (0, 90, 0.85)):
+        at = {"layer": 10 + seed, "test": test}
+        entry = {"name": "cifar10", "seed": seed, "images": {"train": images}, "summary": {"last": at}, "seconds": 60}
+        results.put(entry | {"finished": True, "config": {}})
+    shown = [row[3] for row in table_rows(load_plan("table2"), results.entries()) if row[3]]
+    assert shown == ["**90.00** (10)", "**85.50** ± 0.71 (10, 11; 2 seeds)"]  # the first of seed 0 was replaced
 
 
 def test_a_forecast_scales_what_was_measured_by_operations(tmp_path, config):

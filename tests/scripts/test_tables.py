@@ -20,7 +20,13 @@ def results(tmp_path, monkeypatch):
 
 
 def test_without_results_the_docs_say_so(results):
-    for rows in (bench.stages(), bench.heads(), side_by_side.table(), ablations.tables(), reproduction.table("table3")):
+    for rows in (
+        bench.stages(),
+        bench.heads(),
+        side_by_side.table(),
+        ablations.tables("explore-*.json"),
+        reproduction.table("table3"),
+    ):
         assert len(rows) == 1 and rows[0].startswith("*Not run yet")
     assert bench.pictures() == side_by_side.pictures() == reproduction.pictures() == {}
     assert not any("·" in row for row in reproduction.both_halves())
@@ -84,7 +90,7 @@ def test_readings_are_compared_at_equal_depth_and_seeds_averaged(results):
         explored("failed", [(0.1, 0.1)], head="ridge"),
     ]
     (results / "explore-x.json").write_text(json.dumps(runs))
-    rows = [row for row in ablations.tables() if row.startswith("| ")]
+    rows = [row for row in ablations.tables("explore-*.json") if row.startswith("| ")]
     assert "held-out % at layer 3" in rows[0]
     assert rows[1] == "| first | the base: head lda, ridge 0.1 | 3 | 70.00 | 60.00 | 60.00 (3) | 1 |"
     assert rows[2] == "| more ridge | ridge 1.0 | 4 | 30.00 ± 14.14 | 20.00 ± 14.14 | 80.00 ± 14.14 (4, 2) | 2 |"

@@ -24,7 +24,7 @@ LAYERS_BETWEEN_LINES = 10
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="table2, figure2, table3 or table4.")],
+    name: Annotated[str, typer.Argument(help="table2, figure2, table3, table4; or beyond: our best networks.")],
     only: Annotated[
         list[str] | None, typer.Option(help="Run this experiment only, as cifar10; as often as you like.")
     ] = None,

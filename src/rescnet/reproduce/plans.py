@@ -15,11 +15,19 @@ from ..config import NetworkConfig, make_config
 
 @dataclass(frozen=True)
 class PaperFigure:
-    """An accuracy in the paper: in percent, at a depth, and what it is (``best``: read off the test curve)."""
+    """An accuracy in the paper: in percent, at a depth, and what it is (``best``: read off the test curve).
+
+    Beyond the paper there are figures of others, without a depth.
+    """
 
     layers: int
     accuracy: float
     what: str
+
+    @property
+    def shown(self) -> str:
+        """The figure as a table has it."""
+        return f"{self.accuracy:g} ({f'{self.layers}, ' if self.layers else ''}{self.what})"
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,9 @@ class Experiment:
     name, label : str
         For the command line, and for people.
     dataset : str
-        A public set; its preset has the settings.
+        A public set; its preset has the settings,
+    preset : str
+        unless another is named.
     changes : dict
         What the table varies.
     paper : tuple of PaperFigure
@@ -41,11 +51,12 @@ class Experiment:
     label: str
     dataset: str
     changes: dict[str, Any] = field(default_factory=dict)
+    preset: str = ""
     paper: tuple[PaperFigure, ...] = ()
 
     def config(self, file: Path | None = None, **overrides: Any) -> NetworkConfig:
         """Return the preset's settings, then those of a file, then what the table varies, then what is asked for."""
-        base = make_config(self.dataset, file).to_dict()
+        base = make_config(self.preset or self.dataset, file).to_dict()
         return NetworkConfig(**(base | self.changes | overrides))
 
 
@@ -70,13 +81,14 @@ class Plan:
 
 
 @cache
-def _paper() -> dict[str, Any]:
-    return tomllib.loads(resources.files(__package__).joinpath("paper.toml").read_text("utf-8"))
+def _plans() -> dict[str, Any]:
+    files = (resources.files(__package__).joinpath(name) for name in ("paper.toml", "beyond.toml"))
+    return {name: plan for file in files for name, plan in tomllib.loads(file.read_text("utf-8")).items()}
 
 
 def plan_names() -> list[str]:
-    """Return the tables and figures that can be reproduced."""
-    return list(_paper())
+    """Return the tables and figures that can be reproduced, and what goes beyond the paper."""
+    return list(_plans())
 
 
 def load_plan(name: str) -> Plan:
@@ -85,7 +97,7 @@ def load_plan(name: str) -> Plan:
         near = get_close_matches(name, plan_names(), 1)
         hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(plan_names())}."
         raise ValueError(f"the paper has nothing called {name!r} to reproduce: {hint}")
-    content = _paper()[name]
+    content = _plans()[name]
     experiments = tuple(
         Experiment(**(entry | {"paper": tuple(PaperFigure(**figure) for figure in entry["paper"])}))
         for entry in content["experiment"]

@@ -10,8 +10,11 @@ from .plans import Plan
 
 
 def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None = None) -> str:
-    """Draw the experiments of a plan, or those on one data set: tables hold sets whose accuracies lie far apart."""
-    found = {entry["name"]: entry for entry in entries}
+    """Draw the experiments of a plan, or those on one data set: tables hold sets whose accuracies lie far apart.
+
+    Of several seeds the deepest is drawn.
+    """
+    found = {entry["name"]: entry for entry in sorted(entries, key=lambda entry: (entry["layers"], -entry["seed"]))}
     lines, marks, seen = [], [], []
     for number, experiment in enumerate(plan.experiments):
         entry = found.get(experiment.name)
@@ -22,7 +25,7 @@ def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None
             if points:
                 lines.append(Line(f"{experiment.label}, {name}", points, dashed, colour=number))
         seen += [100 * r["test_accuracy"] for r in entry["history"] if r["test_accuracy"] is not None]
-        for figure in experiment.paper:
+        for figure in (figure for figure in experiment.paper if figure.layers):
             marks.append(Mark(f"paper {figure.accuracy:g}", figure.layers, figure.accuracy, colour=number))
             seen.append(figure.accuracy)
     several = len({experiment.dataset for experiment in plan.experiments}) > 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def compact(record: LayerRecord) -> dict[str, Any]:
 
 
 class Results:
-    """The file of one table: a list of experiments, each replaced when it is run on or again.
+    """The file of one table: a list of experiments, a seed each, replaced when it is run on or again.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ class Results:
         return _read(self.file)
 
     def put(self, entry: dict[str, Any]) -> None:
-        """Add an experiment, in place of an earlier one of its name."""
-        kept = [other for other in self.entries() if other["name"] != entry["name"]]
+        """Add an experiment, in place of an earlier one of its name, seed and number of training images."""
+        kept = [other for other in self.entries() if _place(other) != _place(entry)]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         beside = self.file.with_name(self.file.name + ".part")
         lines = ",\n".join(json.dumps(content, allow_nan=False) for content in [*kept, entry])
@@ -85,6 +85,18 @@ class Results:
                 if entry.get("key") == key and (stopped_early or entry["layers"] >= layers):
                     return entry
         return None
+
+
+def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Return the entries in groups that differ in nothing but the seed, which comes in order."""
+    groups: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    for entry in sorted(entries, key=lambda entry: int(entry["seed"])):
+        groups.setdefault(_place(entry)[:2], []).append(entry)
+    return list(groups.values())
+
+
+def _place(entry: Mapping[str, Any]) -> tuple[str, int, int]:
+    return entry["name"], entry["images"]["train"], entry["seed"]
 
 
 def _read(file: Path) -> list[dict[str, Any]]:

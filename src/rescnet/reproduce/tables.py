@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import mean, stdev
 from typing import Any
 
 from .plans import Plan
+from .records import seeds_together
 
 TITLES = ("network", "paper", "chosen on held-out images", "last layer", "best on the test curve", "images", "time")
 
@@ -16,27 +18,27 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
     All in percent on the test set. "Best on the test curve" is the paper's own rule and no honest choice; it is there
     for comparison.
     """
-    found = {entry["name"]: entry for entry in entries}
+    groups = seeds_together(entries)
     rows = []
     for experiment in plan.experiments:
-        paper = "; ".join(f"{figure.accuracy:g} ({figure.layers}, {figure.what})" for figure in experiment.paper)
-        entry = found.get(experiment.name)
-        if entry is None:
+        paper = "; ".join(figure.shown for figure in experiment.paper)
+        found = [group for group in groups if group[0]["name"] == experiment.name]
+        if not found:
             rows.append([experiment.label, paper, "not run yet", "", "", "", ""])
-            continue
-        summary = entry["summary"]
-        unfinished = "" if entry["finished"] else ", unfinished"
-        rows.append(
-            [
-                experiment.label,
-                paper,
-                _cell(summary.get("chosen")),
-                _cell(summary["last"], unfinished),
-                _cell(summary.get("paper_rule")),
-                f"{entry['images']['train']:,}{' and mirrored' if entry['config'].get('augment') == 'flip' else ''}",
-                _time(entry["seconds"]),
-            ]
-        )
+        for group in found:
+            entry, changes = group[0], group[0]["config"].get("augment")
+            unfinished = "" if all(seed["finished"] for seed in group) else ", unfinished"
+            rows.append(
+                [
+                    experiment.label,
+                    paper,
+                    _cell(group, "chosen"),
+                    _cell(group, "last", unfinished),
+                    _cell(group, "paper_rule"),
+                    f"{entry['images']['train']:,}{f', {changes}' if changes else ''}",
+                    _time(mean(seed["seconds"] for seed in group)),
+                ]
+            )
     return rows
 
 
@@ -50,10 +52,16 @@ def markdown(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return rows
 
 
-def _cell(at: Mapping[str, Any] | None, more: str = "") -> str:
-    if at is None or at["test"] is None:
+def _cell(group: Sequence[Mapping[str, Any]], which: str, more: str = "") -> str:
+    """Write the accuracy of one network, or the mean of those that differ in the seed, with their deviation."""
+    found = [entry["summary"][which] for entry in group if which in entry["summary"]]
+    found = [at for at in found if at["test"] is not None]
+    if not found:
         return "–"
-    return f"**{100 * at['test']:.2f}** ({at['layer']}{more})"
+    tests, layers = [100 * at["test"] for at in found], ", ".join(dict.fromkeys(str(at["layer"]) for at in found))
+    if len(found) == 1:
+        return f"**{tests[0]:.2f}** ({layers}{more})"
+    return f"**{mean(tests):.2f}** ± {stdev(tests):.2f} ({layers}{more}; {len(found)} seeds)"
 
 
 def _time(seconds: float) -> str:
