@@ -15,6 +15,7 @@ from tables import (  # its charts are in the package, which need not be install
     ablations,
     bench,
     fast_path,
+    ladder,
     reproduction,
     scaling,
     side_by_side,
@@ -111,12 +112,15 @@ def main() -> int:
         (ROOT / "docs/ablations.md", "ablations", ablations.tables("explore-*.json")),
         *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.PAPER),
         (ROOT / "docs/beyond.md", "beyond", reproduction.table("beyond")),
+        (ROOT / "docs/beyond.md", "ladder", ladder.table()),
         (ROOT / "docs/beyond.md", "directions", ablations.tables("beyond-*.json")),
         (ROOT / "docs/family.md", "league", leagues()),
         *((ROOT / "docs/scaling.md", mark, rows) for mark, rows in scaling.tables().items()),
     ]
     stale = 0
-    for file, text in (bench.pictures() | side_by_side.pictures() | reproduction.pictures()).items():
+    for file, text in (
+        bench.pictures() | side_by_side.pictures() | reproduction.pictures() | ladder.pictures()
+    ).items():
         stale += not file.exists() or file.read_text() != text
         if "--check" not in sys.argv:
             file.write_text(text)

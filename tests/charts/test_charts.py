@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from rescnet.charts import Line, Mark, line_chart, stacked_bars
+from rescnet.charts import Line, Mark, ladder_chart, line_chart, stacked_bars
 from rescnet.charts.lines import HEIGHT, LEFT, RIGHT, WIDTH, _log_ticks, _ticks
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -18,6 +18,15 @@ def points(chart):
         [tuple(map(float, pair.split(","))) for pair in line.get("points").split()]
         for line in ElementTree.fromstring(chart).iter(f"{SVG}polyline")
     ]
+
+
+def test_a_rung_goes_from_the_figure_before_it_to_its_own():
+    drawn = ElementTree.fromstring(ladder_chart("t", [("a", 80.0), ("b", 84.0), ("c", 83.0)]))
+    first, up, down = (r for r in drawn.iter(f"{SVG}rect") if r.find(f"{SVG}title") is not None)
+    assert float(first.get("width")) == 3  # nothing before it
+    ends = [float(r.get("x")) + float(r.get("width")) for r in (up, down)]
+    assert ends[0] == pytest.approx(ends[1], abs=0.02) and up.get("fill") != down.get("fill")
+    assert float(up.get("width")) - 3 == pytest.approx(4 * (float(down.get("width")) - 3), abs=0.05)
 
 
 def test_bars_are_as_long_as_their_parts():

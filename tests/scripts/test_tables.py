@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from tables import ablations, bench, reproduction, results_files, side_by_side
+from tables import ablations, bench, ladder, reproduction, results_files, side_by_side
 
 ORIGIN = {"device": "a GPU", "versions": {"torch": "2"}, "commit": "abc", "command": "do it"}
 
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    for module in (ablations, bench, results_files, reproduction, side_by_side):
+    for module in (ablations, bench, ladder, results_files, reproduction, side_by_side):
         for name, folder in (("RESULTS", tmp_path), ("DOCS", tmp_path)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, folder)
@@ -26,10 +26,24 @@ def test_without_results_the_docs_say_so(results):
         side_by_side.table(),
         ablations.tables("explore-*.json"),
         reproduction.table("table3"),
+        ladder.table(),
     ):
         assert len(rows) == 1 and rows[0].startswith("*Not run yet")
-    assert bench.pictures() == side_by_side.pictures() == reproduction.pictures() == {}
+    assert bench.pictures() == side_by_side.pictures() == reproduction.pictures() == ladder.pictures() == {}
     assert not any("·" in row for row in reproduction.both_halves())
+
+
+def test_a_ladder_reads_all_runs_at_one_depth_and_averages_seeds(results):
+    def run(name, seed, *shares):
+        records = [{"validation_accuracy": share, "test_accuracy": share / 2} for share in shares]
+        return {"name": name, "seed": seed, "dataset": "x", "training_images": 9, "history": records, **ORIGIN}
+
+    runs = [run("paper", 0, 0.5, 0.7), run("paper", 1, 0.6, 0.6), run("flips", 0, 0.9, 0.9, 0.1)]
+    (results / "ladder-x.json").write_text(json.dumps(runs))
+    assert ladder.rungs(runs) == [("paper", [60, 60], [30, 30], 2), ("flips", [90], [45], 2)]
+    assert "| paper | 60.00 ± 0.00 | 30.00 ± 0.00 | 2 |" in ladder.table()
+    (drawn,) = ladder.pictures().values()
+    assert "90.00 %" in drawn and "+30.00" in drawn
 
 
 def test_side_by_side_looks_at_moments_and_at_held_out_images(results):

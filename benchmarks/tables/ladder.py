@@ -1,0 +1,66 @@
+"""From the paper's network to ours, one change a step, from ``results/ladder-*.json``: a picture and a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from rescnet.charts import ladder_chart
+
+from .ablations import spread
+from .results_files import DOCS, RESULTS, not_run_yet, read
+
+
+def rungs(runs: list[dict[str, Any]]) -> list[tuple[str, list[float], list[float], int]]:
+    """Return the changes in the order they were made: name, held-out and test accuracies of all seeds, and the depth.
+
+    All are read at the depth the shallowest reached, the mean of the five layers up to it.
+    """
+    depth = min(len(run["history"]) for run in runs)
+    names = dict.fromkeys(run["name"] for run in runs)
+    found = []
+    for name in names:
+        seeds = [run["history"][max(0, depth - 5) : depth] for run in runs if run["name"] == name]
+        held, test = (
+            [100 * mean(record[which] for record in last) for last in seeds]
+            for which in ("validation_accuracy", "test_accuracy")
+        )
+        found.append((name, held, test, depth))
+    return found
+
+
+def table() -> list[str]:
+    """Return each ladder: its picture, and its figures with where they come from."""
+    found: list[str] = []
+    for file in sorted(RESULTS.glob("ladder-*.json")):
+        runs = read(file)
+        steps, first = rungs(runs), runs[0]
+        found += [
+            f"![{_title(runs)}]({file.stem}.svg)",
+            "",
+            "| change, kept by all below | held-out % | test % | seeds |",
+            "|---|---|---|---|",
+            *(f"| {name} | {spread(held)} | {spread(test)} | {len(held)} |" for name, held, test, _ in steps),
+            "",
+            f"Means of the five layers up to layer {steps[0][3]}. {first['training_images']:,} images, {first['device']}, "
+            f"commit {first['commit']}, `{first['command']}`.",
+            "",
+        ]
+    return found or not_run_yet("python benchmarks/explore.py")
+
+
+def pictures() -> dict[Path, str]:
+    """Return the ladders drawn."""
+    found = {}
+    for file in sorted(RESULTS.glob("ladder-*.json")):
+        runs = read(file)
+        found[DOCS / f"{file.stem}.svg"] = ladder_chart(
+            _title(runs), [(name, mean(held)) for name, held, _, _ in rungs(runs)]
+        )
+    return found
+
+
+def _title(runs: list[dict[str, Any]]) -> str:
+    depth = min(len(run["history"]) for run in runs)
+    return f"{runs[0]['dataset']}, held-out accuracy after {depth} layers"
