@@ -43,8 +43,8 @@ def table() -> list[str]:
             "|---|---|---|---|",
             *(f"| {name} | {spread(held)} | {spread(test)} | {len(held)} |" for name, held, test, _ in steps),
             "",
-            f"Means of the five layers up to layer {steps[0][3]}. {first['training_images']:,} images, {first['device']}, "
-            f"commit {first['commit']}, `{first['command']}`.",
+            f"Means of the five layers up to layer {steps[0][3]}. {first['training_images']:,} images, "
+            f"{first['device']}, commit {first['commit']}, `{first['command']}`.",
             "",
         ]
     return found or not_run_yet("python benchmarks/explore.py")
