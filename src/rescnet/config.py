@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from .feature_options import FeatureOptions
 from .options import checked, declared_types, option
 from .stages.augment import Augmentation
 from .stages.discriminant import Prior, Shrinkage
@@ -34,7 +35,7 @@ SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digit
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
+class NetworkConfig(FeatureOptions):
     """Everything that decides which network is learnt.
 
     The defaults are the paper's CIFAR settings where it states them; where it does not, a reading that is open.
@@ -104,6 +105,7 @@ class NetworkConfig:
         for name, value in vars(self).items():
             object.__setattr__(self, name, checked(name, value, NetworkConfig))
         check_banks(self.bank)
+        self.check_features()
         Augmentation.parse(self.average).views()
         changes = Augmentation.parse(self.augment)
         if changes.flip and not changes.is_random and self.copies > 1:
@@ -149,17 +151,28 @@ class NetworkConfig:
             self.pca_bias,
         )
 
-    def grid(self, image_size: tuple[int, int]) -> BlockGrid:
-        """Return the blocks of second-order pooling on images of (height, width)."""
-        return BlockGrid(image_size, (self.block_size,) * 2, (self.block_stride,) * 2)
+    @property
+    def pooled_maps(self) -> int:
+        """How many maps of a layer are pooled: two of each, where both signs are."""
+        return 2 * self.filters if self.rectifier == "both" else self.filters
+
+    def grid(self, image_size: tuple[int, int], block_size: int = 0) -> BlockGrid:
+        """Return the blocks of second-order pooling on images of (height, width), those of ``block_size`` if named."""
+        return BlockGrid(image_size, (block_size or self.block_size,) * 2, (self.block_stride,) * 2)
+
+    def grids(self, image_size: tuple[int, int]) -> list[tuple[BlockGrid, list[Cell]]]:
+        """Return the blocks of every size, and the cells of their pyramid."""
+        found = [self.grid(image_size, size) for size in (self.block_size, *self.more_block_sizes)]
+        return [(grid, pyramid_cells(grid, self.pyramid, self.cells)) for grid in found]
 
     def pyramid_of(self, image_size: tuple[int, int]) -> list[Cell]:
         """Return the pyramid's cells on images of (height, width)."""
-        return pyramid_cells(self.grid(image_size), self.pyramid, self.cells)
+        return self.grids(image_size)[0][1]
 
     def features(self, image_size: tuple[int, int]) -> int:
         """Return D, the features of one image at any layer."""
-        return len(self.pyramid_of(image_size)) * count_pairs(self.filters, self.keeps_diagonal)
+        cells = sum(len(cells) for _, cells in self.grids(image_size))
+        return cells * (count_pairs(self.pooled_maps, self.keeps_diagonal) + self.means * self.pooled_maps)
 
     def check_images(self, channels: int, image_size: tuple[int, int]) -> None:
         """Refuse, in one sentence, images this network cannot be built on."""
@@ -170,8 +183,13 @@ class NetworkConfig:
                     f"filters of {size}×{size} do not fit images of {image_size[0]}×{image_size[1]}: choose "
                     f"{'first_' if layer == 1 and self.first_filter_size else ''}filter_size at most {min(image_size)}."
                 )
-        self.pyramid_of(image_size)
-        if self.filters < 2 and not self.keeps_diagonal:
+        self.grids(image_size)
+        if self.contrast > min(image_size) or self.whitening > min(image_size):
+            raise ValueError(
+                f"images of {image_size[0]}×{image_size[1]} are smaller than the window they are to be prepared by: "
+                f"choose contrast and whitening at most {min(image_size)}."
+            )
+        if self.pooled_maps < 2 and not self.keeps_diagonal:
             raise ValueError("one filter has no pair to correlate: choose filters at least 2, or diagonal 'keep'.")
 
     def to_dict(self) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from .network import Layer, Network
 from .stages.augment import mean_of_views, view_images
 from .stages.discriminant import LinearHead
 from .stages.images import ValueRange
+from .stages.preparation import Preparation
 from .stages.residual import compensate
 
 Run = Callable[[Tensor], Tensor]
@@ -44,6 +45,8 @@ class ExportedLayer(nn.Module):
         super().__init__()
         layer = layer.to(torch.device("cpu"), torch.float32)
         self.rate, self.positive_share = layer.rate, layer.positive_share
+        self.window = layer.preparation.window if layer.preparation else None
+        preparation = layer.preparation and (layer.preparation.floor, layer.preparation.weights, layer.preparation.bias)
         self.any_present = [bool(half.any()) for half in layer.head.present.chunk(2)]  # known now, so no branch later
         for name, tensor in (
             ("low", layer.input_range.low),
@@ -53,6 +56,7 @@ class ExportedLayer(nn.Module):
             ("head_weights", layer.head.weights),
             ("head_bias", layer.head.bias),
             ("present", layer.head.present),
+            *zip(("floor", "whitening_weights", "whitening_bias"), preparation or (), strict=False),
         ):
             self.register_buffer(name, tensor.detach().clone(memory_format=torch.contiguous_format))
 
@@ -61,7 +65,13 @@ class ExportedLayer(nn.Module):
         buffers = dict(self.named_buffers())
         head = LinearHead(buffers["head_weights"], buffers["head_bias"], buffers["present"])
         value_range = ValueRange(buffers["low"], buffers["high"])
-        return Layer(value_range, buffers["weights"], buffers["bias"], head, self.rate, self.positive_share)
+        preparation = None
+        if self.window is not None:
+            whitening = buffers["whitening_weights"], buffers["whitening_bias"]
+            preparation = Preparation(self.window, buffers["floor"], *whitening)
+        return Layer(
+            value_range, buffers["weights"], buffers["bias"], head, self.rate, self.positive_share, preparation
+        )
 
 
 class ExportedNetwork(nn.Module):
@@ -87,6 +97,7 @@ class ExportedNetwork(nn.Module):
         views = network.config.views
         if len(views) > 1:
             images = torch.cat([view_images(images, view) for view in views])
+        images = network.prepared(images)
         output = images.new_zeros(images.shape[0], network.classes)
         for module, layer in zip(exported, network.layers, strict=True):
             maps = network.maps(layer, maps, images)

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from .config import NetworkConfig
 from .images_in import as_images
-from .kernels import pooling_for
 from .kernels.half_layer import FoldedScale, convolve_scaled
+from .layer_features import layer_features
 from .stages.augment import mean_of_views, view_images
 from .stages.convolution import convolve
 from .stages.discriminant import LinearHead, sigmoid_posterior, softmax_posterior
 from .stages.images import ValueRange, concatenate, min_max_scale
+from .stages.preparation import Preparation
 from .stages.residual import compensate
 from .workspace import chunk_size
 
@@ -48,6 +49,8 @@ class Layer:
         α.
     positive_share : float
         n_p/N; n_n/N is the rest.
+    preparation : Preparation, optional
+        What images go through before the first layer, which keeps it.
     """
 
     input_range: ValueRange
@@ -56,6 +59,7 @@ class Layer:
     head: LinearHead
     rate: float
     positive_share: float
+    preparation: Preparation | None = None
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Layer:
         """Return the layer on a device, in a floating type."""
@@ -66,6 +70,7 @@ class Layer:
             weights=self.weights.to(device, dtype),
             bias=self.bias.to(device, dtype),
             head=self.head.to(device, dtype),
+            preparation=self.preparation and self.preparation.to(device, dtype),
         )
 
 
@@ -102,6 +107,11 @@ class Network:
             return convolve_scaled(maps, scaled, self.folded_scale(layer.input_range, maps), layer.weights, layer.bias)
         return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
 
+    def prepared(self, images: Tensor) -> Tensor:
+        """Return images as the layers take them: as they are, unless contrast or whitening was asked for."""
+        preparation = self.layers[0].preparation
+        return images if preparation is None else preparation(images)
+
     def layer_input(self, input_range: ValueRange, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself before the first layer."""
         images = self.scaled_images(input_range, images)
@@ -120,10 +130,7 @@ class Network:
 
     def features(self, maps: Tensor) -> Tensor:
         """Return F of a layer, shape (n, D) (stages 5 and 6)."""
-        config, size = self.config, self.image_shape[1:]
-        pool = pooling_for(maps)
-        cells = config.pyramid_of(size)
-        return pool(maps, config.grid(size), cells, config.z_score, config.keeps_diagonal, config.pooling)
+        return layer_features(self.config, maps)
 
     def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
         """Return Ỹ⁽ⁱ⁾ from Ỹ⁽ⁱ⁻¹⁾ and the layer's features, shape (n, classes) (stages 7 and 8)."""
@@ -148,6 +155,7 @@ class Network:
         views = self.config.views
         if len(views) > 1:
             images = torch.cat([view_images(images, view) for view in views])
+        images = self.prepared(images)
         output = self.layers[0].weights.new_zeros(len(images), self.classes)
         for layer in self.layers:
             maps = self.maps(layer, maps, images)

@@ -34,7 +34,7 @@ def checked(name: str, value: Any, owner: type) -> Any:
         if isinstance(value, str):
             value = value.replace(",", " ").split()
         numbers = tuple(_number(name, item, int) for item in (value if isinstance(value, list | tuple) else [value]))
-        if not numbers:
+        if not numbers and owner.__dataclass_fields__[name].default:  # type: ignore[attr-defined]
             raise ValueError(f"{name} is empty: choose for instance 4 2 1.")
         for number in numbers:
             _within(name, number, limits)

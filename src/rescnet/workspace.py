@@ -20,7 +20,8 @@ def workspace_per_image(
 ) -> int:
     """Return the bytes one image takes while its patches are summed, convolved, or pooled: the largest of the three."""
     channels, h, w = image_shape
-    d, pairs = config.filters, count_pairs(config.filters, config.keeps_diagonal)
+    d, pooled = config.filters, config.pooled_maps
+    pairs = count_pairs(pooled, config.keeps_diagonal)
     inputs = (channels + d) * h * w
     patches = 0
     by_class = any(bank in config.bank.replace("stacked-lda", "") for bank in BANKS_OF_CLASS_SUMS)
@@ -29,15 +30,21 @@ def workspace_per_image(
         in_place = fused and config.centring == "mean-patch" and not by_class
         if not (in_place and sums_in_place(depth, (h, w), k)):
             patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
-    cells = len(config.pyramid_of((h, w)))
+    features = config.features((h, w))
+    if len(config.grids((h, w))) > 1 or config.means or config.feature_power != 1:
+        features *= 2  # parts before they are joined, or powers beside them
+    if config.prepares_images:
+        inputs += 4 * channels * h * w
     if fused:  # half precision, and the block grid stays in registers: atoms, at most four a cell
-        return 2 * (3 * inputs + max(patches, 6 * 2 * d * h * w) + 6 * cells * pairs)
-    grid = config.grid((h, w))
-    (tile_h, tile_w), (block_rows, block_columns) = grid.tile, grid.shape
-    blocks, tiles = block_rows * block_columns, (h // tile_h) * (w // tile_w)
-    pooling = 5 * d * h * w + 3 * blocks * pairs
-    if grid.tile == (1, 1):
-        pooling += blocks * (grid.block[0] * grid.block[1] * d + d * d)
-    else:
-        pooling += d * h * w + tiles * (d * d + pairs) + block_rows * (w // tile_w) * pairs
-    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * cells * pairs)
+        return 2 * (3 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
+    pooling = 0
+    for grid, _ in config.grids((h, w)):
+        (tile_h, tile_w), (block_rows, block_columns) = grid.tile, grid.shape
+        blocks, tiles = block_rows * block_columns, (h // tile_h) * (w // tile_w)
+        needed = 5 * pooled * h * w + 3 * blocks * pairs
+        if grid.tile == (1, 1):
+            needed += blocks * (grid.block[0] * grid.block[1] * pooled + pooled * pooled)
+        else:
+            needed += pooled * h * w + tiles * (pooled * pooled + pairs) + block_rows * (w // tile_w) * pairs
+        pooling = max(pooling, needed)
+    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * features)

@@ -85,7 +85,7 @@ def layer_costs(
     d, k, pixels = config.filters, config.size_of_filter(layer), h * w
     before = 0 if layer == 1 else d
     stored = itemsize if precision == "exact" else 2
-    pairs = count_pairs(d, config.keeps_diagonal)
+    pairs = count_pairs(config.pooled_maps, config.keeps_diagonal)
     rows, columns = config.grid((h, w)).shape
     features = config.features((h, w))
     outputs = classes if config.head == "ridge" else 2 * classes

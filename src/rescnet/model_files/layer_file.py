@@ -18,9 +18,11 @@ from ..config import NetworkConfig
 from ..network import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
+from ..stages.preparation import Preparation
 from .errors import ModelFileError
 from .layout import COPY_AGAIN
 
+PREPARATION = ("floor", "weights", "bias")
 _LARGEST_EXPONENT = 15  # 2¹⁵ is well below 65504, the greatest float16
 
 
@@ -37,6 +39,9 @@ def layer_to_bytes(layer: Layer, half_heads: bool = False) -> bytes:
         "rate": torch.tensor(layer.rate, dtype=torch.float64),
         "positive_share": torch.tensor(layer.positive_share, dtype=torch.float64),
     }
+    if layer.preparation is not None:
+        for part in PREPARATION:
+            tensors[f"preparation.{part}"] = getattr(layer.preparation, part)
     if half_heads:
         tensors["head.weights"], tensors["head.scale"] = _halve(layer.head.weights)
     # Cloned: safetensors takes neither views such as an expanded range nor tensors that share their memory.
@@ -77,6 +82,9 @@ def layer_from_bytes(
     head_weights = tensors["head.weights"].to(dtype)
     if "head.scale" in tensors:
         head_weights = head_weights * tensors["head.scale"]
+    preparation = None
+    if "preparation.weights" in wanted:
+        preparation = Preparation(config.contrast, *(tensors[f"preparation.{part}"] for part in PREPARATION))
     return Layer(
         ValueRange(tensors["input_range.low"], tensors["input_range.high"]),
         tensors["weights"],
@@ -84,6 +92,7 @@ def layer_from_bytes(
         LinearHead(head_weights, tensors["head.bias"], tensors["head.present"]),
         float(tensors["rate"]),
         float(tensors["positive_share"]),
+        preparation,
     )
 
 
@@ -97,7 +106,13 @@ def _expected_shapes(
 ) -> dict[str, tuple[int, ...]]:
     channels = image_shape[0] + (config.filters if number > 1 else 0)
     k, groups = config.size_of_filter(number), classes if config.head == "ridge" else 2 * classes
+    preparation: dict[str, tuple[int, ...]] = {}
+    if config.prepares_images and number == 1:
+        depth, side = image_shape[0], config.whitening
+        shapes: tuple[tuple[int, ...], ...] = ((), (depth, depth, side, side), (depth,))
+        preparation = {f"preparation.{part}": shape for part, shape in zip(PREPARATION, shapes, strict=True)}
     return {
+        **preparation,
         "input_range.low": (channels,),
         "input_range.high": (channels,),
         "weights": (config.filters, channels, k, k),

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network import Network
+from ..network import Layer, Network
 from ..stages.convolution import rectify
 from ..stages.filters import bank_of_layer
 from ..stages.residual import residual
@@ -68,11 +68,12 @@ def walk_through(network: Network, evaluation: Evaluation, index: int) -> dict[s
     layer = network.layers[0]
     image = evaluation.shown.images.images[index]
     label = int(evaluation.labels[index])
-    maps = network.maps(layer, None, torch.tensor(image[None]).to(layer.weights.device))
+    prepared = network.prepared(torch.tensor(image[None]).to(layer.weights.device))
+    maps = network.maps(layer, None, prepared)
     lit = rectify(maps)  # (1, d_1, h, w)
     output = network.update(layer, layer.weights.new_zeros(1, network.classes), network.features(maps))
     target = torch.nn.functional.one_hot(torch.tensor([label]), network.classes).to(output)
-    low, high = float(layer.input_range.low.min()), float(layer.input_range.high.max())
+    low, high = (float(image.min()), float(image.max())) if layer.preparation else _shown_range(layer)
     strongest = torch.argsort(-lit[0].flatten(1).std(1), stable=True)[:MAPS_SHOWN].tolist()
     return {
         "index": index,
@@ -86,6 +87,11 @@ def walk_through(network: Network, evaluation: Evaluation, index: int) -> dict[s
         "outputs": [round(float(value), 4) for value in output[0]],
         "residual": [round(float(value), 4) for value in residual(target, output, network.config.ceiling)[0]],
     }
+
+
+def _shown_range(layer: Layer) -> tuple[float, float]:
+    """Return the range of the training images."""
+    return float(layer.input_range.low.min()), float(layer.input_range.high.max())
 
 
 def _middle_correlations(network: Network, lit: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -19,6 +20,7 @@ from ..stages.augment import Augmentation, changes_of_views
 from ..stages.filters import bank_of_layer, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
+from ..stages.preparation import Preparation
 from .augmented import AugmentedImages
 from .devices import choose_device, choose_precision
 from .feature_sums import FeatureSums
@@ -27,6 +29,7 @@ from .history import History, LayerRecord, Stopwatch
 from .map_store import MapStore
 from .memory import Plan, memory_budget, plan_memory
 from .patch_source import LayerPatches
+from .prepared import PreparedImages, learn_preparation
 from .split import Split
 from .streaming import file_of, make_store, store_images
 from .targets import Targets
@@ -146,6 +149,7 @@ class Trainer:
         )
         self._scratch = compute.scratch
         self._image_range: ValueRange | None = None
+        self._preparation: Preparation | None = None
         copies, mine = config.copies_of_each, self.workers.share_of(len(checked), "training images")
         self._labels, self._images = checked_labels.repeat_interleave(copies), len(checked) * copies
         self._mine = slice(mine.start * copies, mine.stop * copies)
@@ -186,6 +190,8 @@ class Trainer:
                 f"{self.network.image_shape} of {self.network.classes}: train anew, or give images of the same kind."
             )
         watch = Stopwatch(self.device)
+        if network.layers:
+            self._prepare_images(network.layers[0].preparation)
         for given in network.layers:
             layer = given.to(self.device, self.dtype)
             for part, maps in self._new_maps(layer, self.training, watch):
@@ -200,6 +206,8 @@ class Trainer:
         """Learn one more layer and let all images through it."""
         number = len(self.network.layers) + 1
         watch = Stopwatch(self.device)
+        if number == 1 and self.config.prepares_images:
+            self._prepare_images(self._learn_preparation())
         with watch.time("scaling"):
             input_range = self._input_range()
         with watch.time("filters"):
@@ -213,7 +221,7 @@ class Trainer:
         with watch.time("heads"):
             head, ridge = solve_on_first(moments, self.config, self.precision, self.plan.features, self.workers)
             del moments
-        layer = Layer(input_range, weights, bias, head, rate, positive_share)
+        layer = replace(headless, head=head, preparation=self._preparation if number == 1 else None)
         self._update_outputs(layer, watch)
         self.network.layers.append(layer)
         accuracies = {name: split.accuracy(self.workers) for name, split in self.others.items()}
@@ -231,6 +239,20 @@ class Trainer:
         )
         self.history.append(record)
         return record
+
+    def _learn_preparation(self) -> Preparation:
+        """Learn what images go through before the first layer."""
+        return learn_preparation(
+            self.training.images, self.config, self.dtype, self.workers, self._mine.start, self._images
+        )
+
+    def _prepare_images(self, preparation: Preparation | None) -> None:
+        """Let images through the preparation from now on."""
+        if preparation is None:
+            return
+        self._preparation = preparation.to(self.device, self.dtype)
+        for split in (self.training, *self.others.values()):
+            split.images = PreparedImages(split.images, self._preparation)
 
     def _input_range(self) -> ValueRange:
         """Fit the min-max scaling of the new layer's input on the training images (stage 1)."""

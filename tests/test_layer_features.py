@@ -1,0 +1,127 @@
+"""Features beyond the paper: each against what it says it is; networks that use them, trained, saved, exported."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rescnet import ComputeOptions, NetworkConfig, make_config, train
+from rescnet.export import export_program
+from rescnet.layer_features import block_means, layer_features, pooling_input, signed_power
+from rescnet.model import Model
+from rescnet.model_files import load_model, save_model
+from rescnet.stages.pooling import pool_features
+from rescnet.stages.pyramid import Cell
+from rescnet.stages.second_order import BlockGrid
+
+BASE = {"filters": 4, "block_size": 4, "block_stride": 2, "pyramid": (2, 1), "layers": 3, "stop_at_zero_error": False}
+MAPS = torch.randn(5, 4, 12, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+def pooled(maps, config):
+    (grid, cells) = config.grids((12, 12))[0]
+    return pool_features(maps, grid, cells, config.z_score, config.keeps_diagonal, config.pooling)
+
+
+def test_nothing_is_changed_unless_asked_for():
+    config = make_config(**BASE)
+    assert torch.equal(layer_features(config, MAPS), pooled(MAPS, config))
+    assert not config.prepares_images
+
+
+def test_both_signs_are_maps_of_their_own():
+    config = make_config(**BASE, rectifier="both")
+    features = layer_features(config, MAPS)
+    assert features.shape == (5, config.features((12, 12))) == (5, 5 * 28)
+    torch.testing.assert_close(features, pooled(torch.cat([MAPS, -MAPS], 1), config))
+
+
+def test_rectifiers_say_what_is_pooled():
+    assert torch.equal(pooling_input(MAPS, "relu"), MAPS)
+    assert torch.equal(pooling_input(MAPS, "abs"), MAPS.abs())
+    config = make_config(**BASE, rectifier="none")
+    lifted = pooled(MAPS + 100, config)  # all positive, so nothing is cut off
+    torch.testing.assert_close(layer_features(config, MAPS), lifted)
+
+
+def test_further_block_sizes_and_means_are_added():
+    config = make_config(**BASE, more_block_sizes=(6,), means=True)
+    features = layer_features(config, MAPS)
+    (small, small_cells), (large, large_cells) = config.grids((12, 12))
+    assert (small.block, large.block) == ((4, 4), (6, 6)) and features.shape[1] == config.features((12, 12))
+    pairs = 6 * len(small_cells)
+    torch.testing.assert_close(features[:, :pairs], pooled(MAPS, make_config(**BASE)))
+    wanted = block_means(MAPS, small, small_cells, "max")
+    torch.testing.assert_close(features[:, pairs : pairs + wanted.shape[1]], wanted)
+    other = make_config(**(BASE | {"block_size": 6}))
+    rest = features[:, pairs + wanted.shape[1] :]
+    torch.testing.assert_close(rest[:, : 6 * len(large_cells)], pooled(MAPS, other))
+
+
+@pytest.mark.parametrize("reduction", ["max", "mean"])
+def test_block_means_are_those_of_a_loop(reduction):
+    grid, cells = BlockGrid((12, 12), (4, 4), (4, 4)), [Cell(0, 2, 1, 3)]
+    found = block_means(MAPS, grid, cells, reduction)
+    blocks = [
+        MAPS[:, :, 4 * r : 4 * r + 4, 4 * c : 4 * c + 4].clamp_min(0).mean((2, 3)) for r in (0, 1) for c in (1, 2)
+    ]
+    stacked = torch.stack(blocks)
+    torch.testing.assert_close(found, stacked.amax(0) if reduction == "max" else stacked.mean(0))
+
+
+def test_powers_keep_the_sign():
+    f = torch.tensor([-4.0, 0.0, 9.0])
+    torch.testing.assert_close(signed_power(f.clone(), 0.5), torch.tensor([-2.0, 0.0, 3.0]))
+
+
+OPTIONS = [
+    {"rectifier": "both", "means": True},
+    {"more_block_sizes": (6,), "feature_power": 0.5},
+    {"contrast": 5, "whitening": 3, "rectifier": "abs"},
+    {"contrast": 3, "rectifier": "none", "augment": "flip", "average": "flip"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["both", "blocks", "prepared", "views"])
+def test_a_network_is_trained_saved_gone_on_with_and_exported(blobs, tmp_path, options):
+    images, labels = blobs[0][:90], blobs[1][:90]
+    config = make_config(**BASE, **options)
+    compute = ComputeOptions(device="cpu")
+    network, history = train(images, labels, config, test=(images[:30], labels[:30]), compute=compute)
+    assert history[-1].test_accuracy > 0.5
+    outputs = network.outputs(images[:30])
+    shown = float((outputs.argmax(1).numpy() == labels[:30]).mean())
+    assert shown == pytest.approx(history[-1].test_accuracy)  # predicted as it was trained
+    model = Model(network, history, tuple(str(c) for c in range(network.classes)), {})
+    save_model(tmp_path / "model", model)
+    loaded = load_model(tmp_path / "model").network
+    assert torch.equal(loaded.outputs(images[:30]), outputs)
+    begun, early = train(images, labels, make_config(**(BASE | {"layers": 2}), **options), compute=compute)
+    further, _ = train(images, labels, config, compute=compute, start=(begun, early))
+    assert torch.equal(further.outputs(images[:30]), outputs)
+    assert export_program(model, tmp_path / "model.pt2") < 1e-4
+
+
+def test_images_may_be_prepared_by_several_workers_shares(blobs):
+    from rescnet.training.map_store import DeviceStore
+    from rescnet.training.prepared import learn_preparation
+    from rescnet.training.workers import Workers
+
+    images = torch.from_numpy(np.ascontiguousarray(blobs[0][:50]))
+    store = DeviceStore(tuple(images.shape), images.dtype, images.device, given=images)
+    config = make_config(**BASE, contrast=3, whitening=3)
+    found = learn_preparation(store, config, torch.float64, Workers(), 0, 50)
+    part = DeviceStore((20, *images.shape[1:]), images.dtype, images.device, given=images[30:])
+    other = learn_preparation(part, config, torch.float64, Workers(), 0, 20)
+    assert found.weights.shape == other.weights.shape == (images.shape[1], images.shape[1], 3, 3)
+    assert not torch.equal(found.weights, other.weights)
+
+
+def test_what_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="choose an odd side"):
+        NetworkConfig(whitening=4)
+    with pytest.raises(ValueError, match="smaller than the window"):
+        make_config(**BASE, contrast=13).check_images(3, (12, 12))
+    with pytest.raises(ValueError, match="does not fit"):
+        make_config(**BASE, more_block_sizes=(20,)).check_images(3, (12, 12))
