@@ -14,6 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from .flow_options import FlowOptions
 from .options import checked, declared_types, option
 from .stages.augment import Augmentation
 from .stages.discriminant import Prior, Shrinkage
@@ -34,7 +35,7 @@ SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digit
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
+class NetworkConfig(FlowOptions):
     """Everything that decides which network is learnt.
 
     The defaults are the paper's CIFAR settings where it states them; where it does not, a reading that is open.

@@ -1,6 +1,6 @@
 """The network: the eight stages in order, on one screen.
 
-X⁽ⁱ⁾ = scale([O⁽ⁱ⁻¹⁾ ; image])           stage 1
+X⁽ⁱ⁾ = scale([φ(O⁽ⁱ⁻¹⁾) ; image])        stage 1; the paper has no φ
 O⁽ⁱ⁾ = X⁽ⁱ⁾ ∗ W⁽ⁱ⁾ + B⁽ⁱ⁾                  stages 2 to 4
 F⁽ⁱ⁾ = pyramid(second_order(ReLU(O⁽ⁱ⁾)))   stages 5 and 6
 Ỹ⁽ⁱ⁾ = Ỹ⁽ⁱ⁻¹⁾ + α [n_p/N·Ỹ_p - n_n/N·Ỹ_n]  stages 7 and 8
@@ -19,6 +19,7 @@ from .config import NetworkConfig
 from .images_in import as_images
 from .kernels import pooling_for
 from .kernels.half_layer import FoldedScale, convolve_scaled
+from .stages.activation import activate
 from .stages.augment import mean_of_views, view_images
 from .stages.convolution import convolve
 from .stages.discriminant import LinearHead, sigmoid_posterior, softmax_posterior
@@ -98,14 +99,19 @@ class Network:
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
         if self.half:
-            scaled = self.scaled_images(layer.input_range, images).half()
-            return convolve_scaled(maps, scaled, self.folded_scale(layer.input_range, maps), layer.weights, layer.bias)
+            scaled, folded = self.scaled_images(layer.input_range, images), self.folded_scale(layer.input_range, maps)
+            return convolve_scaled(self.activated(maps), scaled.half(), folded, layer.weights, layer.bias)
         return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
 
     def layer_input(self, input_range: ValueRange, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself before the first layer."""
         images = self.scaled_images(input_range, images)
-        return images if maps is None else min_max_scale(concatenate(maps.to(images.dtype), images), input_range)
+        before = self.activated(maps)
+        return images if before is None else min_max_scale(concatenate(before.to(images.dtype), images), input_range)
+
+    def activated(self, maps: Tensor | None) -> Tensor | None:
+        """Return the maps before a layer as it reads them: φ(O), if there are any."""
+        return None if maps is None else activate(maps, self.config.activation)
 
     def scaled_images(self, input_range: ValueRange, images: Tensor) -> Tensor:
         """Return images scaled by the first layer's range, which is ``input_range`` while there is no layer yet."""

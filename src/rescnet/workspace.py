@@ -22,6 +22,7 @@ def workspace_per_image(
     channels, h, w = image_shape
     d, pairs = config.filters, count_pairs(config.filters, config.keeps_diagonal)
     inputs = (channels + d) * h * w
+    copies = 3 if config.activation == "none" else 4  # of a layer's input, on its way
     patches = 0
     by_class = any(bank in config.bank.replace("stacked-lda", "") for bank in BANKS_OF_CLASS_SUMS)
     for layer, depth in ((1, channels), (2, channels + d)):
@@ -31,7 +32,7 @@ def workspace_per_image(
             patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
     cells = len(config.pyramid_of((h, w)))
     if fused:  # half precision, and the block grid stays in registers: atoms, at most four a cell
-        return 2 * (3 * inputs + max(patches, 6 * 2 * d * h * w) + 6 * cells * pairs)
+        return 2 * (copies * inputs + max(patches, 6 * 2 * d * h * w) + 6 * cells * pairs)
     grid = config.grid((h, w))
     (tile_h, tile_w), (block_rows, block_columns) = grid.tile, grid.shape
     blocks, tiles = block_rows * block_columns, (h // tile_h) * (w // tile_w)
@@ -40,4 +41,4 @@ def workspace_per_image(
         pooling += blocks * (grid.block[0] * grid.block[1] * d + d * d)
     else:
         pooling += d * h * w + tiles * (d * d + pairs) + block_rows * (w // tile_w) * pairs
-    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * cells * pairs)
+    return itemsize * (copies * inputs + max(patches, 2 * inputs, pooling) + 2 * cells * pairs)

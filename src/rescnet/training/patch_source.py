@@ -145,7 +145,8 @@ class LayerPatches:
         device, (height, width) = self._image_store.device, self._image_store.shape[2:]
         sums = patch_sums_for(device, self.channels, (height, width), self.size)
         for _, maps, images in stream(self._chunk, self._maps, self._image_store):
-            sums.add(raw_input(maps, self._network.scaled_images(self._input_range, images).half()))
+            scaled = self._network.scaled_images(self._input_range, images).half()
+            sums.add(raw_input(self._network.activated(maps), scaled))
         return sums.moments()
 
     def _sampled_moments(self, samples: int) -> PatchMoments:

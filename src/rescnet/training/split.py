@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..network import Layer, Network
+from ..stages.activation import activate
 from ..stages.images import ValueRange
 from .history import Stopwatch
 from .map_store import MapStore
@@ -29,7 +30,7 @@ class Split:
     maps : MapStore, shape (n, d_i, h, w)
         O of the newest layer; each chunk is overwritten by its successor.
     maps_range : ValueRange, shape (d_i,)
-        Of these maps.
+        Of these maps as the next layer reads them.
     chunk : int
         Images at a time; whole sets of copies.
     copies : int
@@ -87,7 +88,7 @@ class Split:
                 maps = network.maps(layer, before, images)
                 after.write(part, maps)
             with watch.time("scaling"):
-                here = ValueRange.of(maps)
+                here = ValueRange.of(activate(maps, network.config.activation))
                 found = here if found is None else found.merge(here)
             yield part, maps
         self.maps, self.maps_range = after, found

@@ -1,0 +1,90 @@
+"""The options beyond the paper, in training: against loops, and with all that a run may meet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from naive_flow import naive_flow
+
+from rescnet import ComputeOptions, NetworkConfig, load, save, train
+from rescnet.export import ExportedNetwork
+from rescnet.model import Model
+
+SMALL = {
+    "filters": 5, "layers": 3, "block_size": 6, "block_stride": 2, "pyramid": (2, 1), "ridge": 0.3,
+    "stop_at_zero_error": False,
+}  # fmt: skip
+OPTIONS = [
+    {"activation": "relu"},
+    {"activation": "abs"},
+    {"activation": "tanh"},
+]  # fmt: skip
+
+
+def config_of(**options):
+    return NetworkConfig(**(SMALL | options))
+
+
+@pytest.fixture(scope="module")
+def few(blobs):
+    images, labels = blobs
+    return (images[:60], labels[:60]), (images[60:90], labels[60:90])
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_whole_network_matches_the_naive_one(options, few):
+    (images, labels), _ = few
+    network, _ = train(images, labels, config_of(**options), compute=ComputeOptions(dtype="float64"))
+    staged = list(network.staged_outputs(torch.as_tensor(images)))
+    for found, wanted in zip(staged, naive_flow(images, labels, network), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-8)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_half_precision_gives_the_same_to_its_rounding(options, few):
+    (images, labels), test = few
+    config = config_of(**({"layers": 2, "bank": "pca"} | options))
+    exact, _ = train(images, labels, config)
+    rough, history = train(images, labels, config, test=test, compute=ComputeOptions(precision="balanced"))
+    assert rough.half
+    if config.bank == "pca":  # filters learnt from the sums of halves: the leading ones, which are well apart
+        alike = torch.nn.functional.cosine_similarity(
+            rough.layers[1].weights[:3].flatten(1), exact.layers[1].weights[:3].flatten(1)
+        )
+        assert float(alike.min()) > 0.99
+    # The same layers, computed in halves: heads fitted anew might meet other residual labels.
+    halved = type(exact)(config, exact.image_shape, exact.classes, exact.layers, half=True)
+    wanted = exact.outputs(images)
+    assert 0 < float((halved.outputs(images) - wanted).norm() / wanted.norm()) < 0.005
+    predicted = rough.predict(test[0]).numpy()
+    assert float((predicted == test[1]).mean()) == pytest.approx(history[-1].test_accuracy, abs=0.04)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_run_taken_up_from_its_files_ends_bit_for_bit_the_same(options, few, tmp_path):
+    (images, labels), validation = few
+    whole, history = train(images, labels, config_of(**options), validation=validation)
+    begun = train(images, labels, config_of(**(options | {"layers": 2})), validation=validation)
+    save(tmp_path / "begun", Model(*begun, tuple("abcdef"), {}))
+    read = load(tmp_path / "begun")
+    resumed, again = train(
+        images, labels, config_of(**options), validation=validation, start=(read.network, read.history)
+    )
+    for a, b in zip(whole.layers, resumed.layers, strict=True):
+        assert torch.equal(a.weights, b.weights)
+        assert torch.equal(a.head.weights, b.head.weights)
+        assert a.rate == b.rate
+    assert [r.validation_accuracy for r in again] == [r.validation_accuracy for r in history]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_chunks_and_exported_modules_say_the_same(options, few):
+    (images, labels), test = few
+    network, history = train(images, labels, config_of(**options), test=test)
+    outputs = network.outputs(test[0])
+    torch.testing.assert_close(network.outputs(test[0], chunk=7), outputs, rtol=0, atol=1e-5)
+    torch.testing.assert_close(ExportedNetwork(network)(torch.as_tensor(test[0]).float()), outputs, rtol=0, atol=1e-5)
+    for record in history:
+        predicted = network.predict(test[0], layers=record.layer).numpy()
+        assert float((predicted == test[1]).mean()) == pytest.approx(record.test_accuracy, abs=0.04)
