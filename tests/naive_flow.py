@@ -57,7 +57,7 @@ def naive_flow(images, labels, network):
     maps, outputs = None, [np.zeros((len(images), network.classes))]
     for number, layer in enumerate(network.layers, 1):
         x = picture
-        if maps is not None:
+        if maps is not None and not (config.restart_every and (number - 1) % config.restart_every == 0):
             x = np.concatenate([scaled(ACTIVATIONS[config.activation](maps)), picture], 1)
         maps = convolve(x, layer.weights.numpy(), layer.bias.numpy())
         features = features_of(maps, config)

@@ -44,7 +44,7 @@ class NetworkConfig(FlowOptions):
     layers: int = option(20, "layers to add at most (L)", 1)
     filters: int = option(50, "filters in every layer (d_i)", 1)
     filter_size: int = option(3, "side of a filter in pixels (k)", 1)
-    first_filter_size: int = option(0, "side of the first layer's filters; 0: the same as the others", 0)
+    first_filter_size: int = option(0, "side of the filters on the image alone; 0: the same as the others", 0)
     bank: str = option(
         "pca + stacked-lda",
         "filter bank or mixture, as 'pca' or '3 pca + 1 stacked-lda'; 'dct; pca': layer by layer, the last goes on",
@@ -114,7 +114,8 @@ class NetworkConfig(FlowOptions):
 
     def size_of_filter(self, layer: int) -> int:
         """Return k of a layer, counted from 1."""
-        return self.first_filter_size if layer == 1 and self.first_filter_size else self.filter_size
+        first = self.place_in_stack(layer) == 1
+        return self.first_filter_size if first and self.first_filter_size else self.filter_size
 
     def rate_of(self, layer: int) -> float:
         """Return α of a layer, counted from 1."""
@@ -148,6 +149,7 @@ class NetworkConfig(FlowOptions):
             self.most_draws,
             self.filter_bias,
             self.pca_bias,
+            self.patch_ridge,
         )
 
     def grid(self, image_size: tuple[int, int]) -> BlockGrid:

@@ -15,3 +15,13 @@ class FlowOptions:
     activation: Activation = option(
         "none", "what maps go through on their way to the next layer; pooling takes them as before"
     )
+    restart_every: int = option(
+        0, "layers of a stack, after which maps are dropped and the next layer sees the image alone; 0: never", 0
+    )
+    patch_ridge: float = option(
+        0.1, "banks 'patches' and 'rotated-pca': ridge of the whitening, relative to the mean variance", 0
+    )
+
+    def place_in_stack(self, layer: int) -> int:
+        """Return a layer's place in its stack, both counted from 1: that of place 1 sees the image alone."""
+        return (layer - 1) % self.restart_every + 1 if self.restart_every else layer

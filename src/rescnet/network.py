@@ -98,13 +98,19 @@ class Network:
 
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
+        if not self.sees_maps(layer):
+            maps = None
         if self.half:
             scaled, folded = self.scaled_images(layer.input_range, images), self.folded_scale(layer.input_range, maps)
             return convolve_scaled(self.activated(maps), scaled.half(), folded, layer.weights, layer.bias)
         return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
 
+    def sees_maps(self, layer: Layer) -> bool:
+        """Return whether a layer's input holds maps: not that of the first one, nor where maps were dropped."""
+        return layer.weights.shape[1] > self.image_shape[0]
+
     def layer_input(self, input_range: ValueRange, maps: Tensor | None, images: Tensor) -> Tensor:
-        """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself before the first layer."""
+        """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself without maps."""
         images = self.scaled_images(input_range, images)
         before = self.activated(maps)
         return images if before is None else min_max_scale(concatenate(before.to(images.dtype), images), input_range)

@@ -19,6 +19,8 @@ OPTIONS = [
     {"activation": "relu"},
     {"activation": "abs"},
     {"activation": "tanh"},
+    {"restart_every": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
+    {"restart_every": 1, "bank": "patches + rotated-pca"},
 ]  # fmt: skip
 
 

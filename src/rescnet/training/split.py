@@ -82,8 +82,9 @@ class Split:
         """
         after = self.maps if empty is None else empty
         assert after is not None
+        seen = self.maps if network.sees_maps(layer) else None
         found: ValueRange | None = None
-        for part, before, images in stream(self.chunk, self.maps, self.images):
+        for part, before, images in stream(self.chunk, seen, self.images):
             with watch.time("convolution"):
                 maps = network.maps(layer, before, images)
                 after.write(part, maps)

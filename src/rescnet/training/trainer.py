@@ -201,7 +201,7 @@ class Trainer:
         number = len(self.network.layers) + 1
         watch = Stopwatch(self.device)
         with watch.time("scaling"):
-            input_range = self._input_range()
+            input_range = self._input_range(number)
         with watch.time("filters"):
             weights, bias = self._learn_filters(number, input_range)
         with watch.time("residual"):
@@ -232,13 +232,13 @@ class Trainer:
         self.history.append(record)
         return record
 
-    def _input_range(self) -> ValueRange:
+    def _input_range(self, number: int) -> ValueRange:
         """Fit the min-max scaling of the new layer's input on the training images (stage 1)."""
         split, layers = self.training, self.network.layers
         if self._image_range is None:
             self._image_range = self.workers.widest(split.image_range(self.dtype))
         image_range = self._image_range
-        if split.maps_range is None:
+        if split.maps_range is None or self.config.place_in_stack(number) == 1:
             return image_range.with_scope(self.config.scaling)
         maps_range = self.workers.widest(split.maps_range)
         low, high = (min_max_scale(end[None], layers[0].input_range)[0] for end in (image_range.low, image_range.high))
@@ -252,11 +252,11 @@ class Trainer:
         config, split = self.config, self.training
         # A generator a layer: layer i is the same whether a run came there at once or was resumed there.
         generator = torch.Generator().manual_seed(config.seed * 1_000_003 + number)
-        size = config.size_of_filter(number)
+        size, place = config.size_of_filter(number), config.place_in_stack(number)
         patches = LayerPatches(
             self.network,
             input_range,
-            split.maps,
+            split.maps if place > 1 else None,
             split.images,
             self._labels,
             size,
@@ -265,7 +265,7 @@ class Trainer:
             self.workers,
             self._mine,
         )
-        bank = bank_of_layer(config.bank, number)
+        bank = bank_of_layer(config.bank, place)
         filters = learn_filters(bank, patches, config.filters, generator, config.bank_options)
         weights = filters.weights.view(config.filters, patches.channels, size, size).to(self.device, self.dtype)
         bias = filters.bias.to(self.device, self.dtype)

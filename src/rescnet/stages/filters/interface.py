@@ -41,6 +41,8 @@ class BankOptions:
     pca_bias : {"none", "mean"}
         What a PCA filter adds: nothing, or minus its response to the mean patch, so that patches are centred when they
         are filtered as they are when the filters are learnt.
+    patch_ridge : float
+        ε of the banks that whiten, relative to the mean eigenvalue of the patch covariance.
     """
 
     positives: int = 2
@@ -50,6 +52,7 @@ class BankOptions:
     most_draws: int = 100_000
     bias: Bias = "lda"
     pca_bias: PCABias = "none"
+    patch_ridge: float = 0.1
 
 
 class PatchSource(Protocol):
