@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from .options import option
 from .stages.activation import Activation
+
+FilterLabels = Literal["image", "residual"]
+DrawFrom = Literal["all", "wrong", "residual"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +24,12 @@ class FlowOptions:
     )
     patch_ridge: float = option(
         0.1, "banks 'patches' and 'rotated-pca': ridge of the whitening, relative to the mean variance", 0
+    )
+    filter_labels: FilterLabels = option(
+        "image", "supervised filters tell apart images' classes, or the new labels of their residuals, by sign"
+    )
+    draw_from: DrawFrom = option(
+        "all", "images filters' patches are drawn from: all alike, those still wrong, or all by their residual's norm"
     )
 
     def place_in_stack(self, layer: int) -> int:

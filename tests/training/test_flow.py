@@ -20,6 +20,8 @@ OPTIONS = [
     {"activation": "abs"},
     {"activation": "tanh"},
     {"restart_every": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
+    {"filter_labels": "residual", "draw_from": "wrong"},
+    {"filter_labels": "residual", "draw_from": "residual", "bank": "patches + stacked-lda"},
     {"restart_every": 1, "bank": "patches + rotated-pca"},
 ]  # fmt: skip
 

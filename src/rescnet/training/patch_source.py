@@ -42,6 +42,8 @@ class LayerPatches:
         ``maps`` and ``images`` are this worker's; ``labels``, and the images that are named, are those of all.
     mine : slice, optional
         Which of all images are this worker's.
+    weights : Tensor of float64, shape (n,), optional
+        How often an image is drawn, where patches are; on the CPU.
     """
 
     def __init__(
@@ -56,13 +58,14 @@ class LayerPatches:
         generator: torch.Generator,
         workers: Workers | None = None,
         mine: slice | None = None,
+        weights: Tensor | None = None,
     ) -> None:
         self._network, self._input_range, self._maps = network, input_range, maps
         self._image_store = store_images(images, input_range.low.device, "device")
         self._chunk, self._generator = chunk, generator
         self._mean_and_covariance: tuple[Tensor, Tensor] | None = None
         self._folds = network.half and network.config.centring == "mean-patch"
-        self.labels = labels.cpu()
+        self.labels, self.weights = labels.cpu(), weights
         self.images, self.size = len(labels), size
         self._workers = workers or Workers()
         self._mine = mine or self._workers.share_of(self.images)

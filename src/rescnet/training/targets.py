@@ -49,8 +49,14 @@ class Targets:
 
 def residuals(split: Split, config: NetworkConfig, part: slice) -> Tensor:
     """Return R of some images, shape (n, C) (equation 5); that of a copy is its image's, or its own."""
+    output = learnt_output(split, config, part)
+    return residual(one_hot(split.labels[part], output.shape[1], output.dtype), output, config.ceiling)
+
+
+def learnt_output(split: Split, config: NetworkConfig, part: slice) -> Tensor:
+    """Return the output some images are corrected at, shape (n, C); that of a copy is its image's, or its own."""
     output = split.output[part]
     if split.copies > 1 and config.copy_residuals == "shared":
         numbers = torch.arange(part.start, part.start + len(output), device=output.device)
         output = split.output[numbers // split.copies * split.copies]
-    return residual(one_hot(split.labels[part], output.shape[1], output.dtype), output, config.ceiling)
+    return output

@@ -21,6 +21,7 @@ from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from .augmented import AugmentedImages
 from .devices import choose_device, choose_precision
+from .draws import Draws
 from .feature_sums import FeatureSums
 from .heads import no_head, solve_on_first
 from .history import History, LayerRecord, Stopwatch
@@ -202,11 +203,12 @@ class Trainer:
         watch = Stopwatch(self.device)
         with watch.time("scaling"):
             input_range = self._input_range(number)
-        with watch.time("filters"):
-            weights, bias = self._learn_filters(number, input_range)
         with watch.time("residual"):
             targets = Targets.of(number, self.training, self.config)
             positive_share = self.workers.total(int(targets.positive.sum())) / self._images
+            draws = Draws.of(number, targets, self._labels, self.workers, self._mine)
+        with watch.time("filters"):
+            weights, bias = self._learn_filters(number, input_range, draws)
         rate = self.config.rate_of(number)
         headless = Layer(input_range, weights, bias, no_head(weights), rate, positive_share)
         moments = self._sum_features(headless, targets, watch)
@@ -247,7 +249,7 @@ class Trainer:
         )
         return joined.with_scope(self.config.scaling, maps=len(maps_range.low))
 
-    def _learn_filters(self, number: int, input_range: ValueRange) -> tuple[Tensor, Tensor]:
+    def _learn_filters(self, number: int, input_range: ValueRange, draws: Draws) -> tuple[Tensor, Tensor]:
         """Learn the filters of a layer from its input's patches (stages 2 and 3)."""
         config, split = self.config, self.training
         # A generator a layer: layer i is the same whether a run came there at once or was resumed there.
@@ -258,12 +260,13 @@ class Trainer:
             input_range,
             split.maps if place > 1 else None,
             split.images,
-            self._labels,
+            draws.labels,
             size,
             split.chunk,
             generator,
             self.workers,
             self._mine,
+            draws.weights,
         )
         bank = bank_of_layer(config.bank, place)
         filters = learn_filters(bank, patches, config.filters, generator, config.bank_options)

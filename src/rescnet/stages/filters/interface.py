@@ -66,6 +66,8 @@ class PatchSource(Protocol):
         A patch is named by its image and its top-left pixel: ``rows·columns`` of them per image.
     labels : Tensor of int64, shape (images,)
         On the CPU. A patch's label is its image's class (appendix A.3).
+    weights : Tensor of float64, shape (images,), or None
+        On the CPU. How often an image is drawn, where patches are; None: all alike.
     zero_mean : bool
         Whether filters act on patches less their own mean per channel, so that a filter constant over a channel would
         see nothing.
@@ -77,6 +79,7 @@ class PatchSource(Protocol):
     rows: int
     columns: int
     labels: Tensor
+    weights: Tensor | None
     zero_mean: bool
 
     def covariance(self) -> Tensor:
