@@ -109,6 +109,8 @@ class NetworkConfig(FlowOptions):
         changes = Augmentation.parse(self.augment)
         if changes.flip and not changes.is_random and self.copies > 1:
             raise ValueError(f"copies is {self.copies} but there is one mirrored copy of an image: choose copies 1.")
+        if self.margin_weights and self.sign_samples == "own" and self.head != "ridge":
+            raise ValueError("margin_weights go with sign_samples 'all' only: choose that, or margin_weights 0.")
         if self.shrinkage == "convex" and self.ridge > 1:
             raise ValueError(f"ridge is {self.ridge:g} but convex shrinkage takes γ in [0, 1]: choose a smaller one.")
 
@@ -122,6 +124,11 @@ class NetworkConfig(FlowOptions):
         if layer == 1 and not self.rate_on_first_layer:
             return 1.0
         return learning_rate(layer, self.learning_rate, self.rate_drop, self.rate_drop_every, self.rate_floor)
+
+    def ridge_of(self, layer: int) -> float:
+        """Return γ of a layer, counted from 1."""
+        ridge = self.ridge * self.ridge_factor(layer)
+        return min(ridge, 1.0) if self.shrinkage == "convex" else ridge
 
     @property
     def views(self) -> list[tuple[bool, int, int]]:

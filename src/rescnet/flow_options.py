@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp, log
 from typing import Literal
 
 from .options import option
@@ -10,6 +11,8 @@ from .stages.activation import Activation
 
 FilterLabels = Literal["image", "residual"]
 DrawFrom = Literal["all", "wrong", "residual"]
+Step = Literal["fixed", "held-out"]
+GREATEST_GROWTH = 1e6  # of γ over all layers: with more, a head is zero anyway
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +34,24 @@ class FlowOptions:
     draw_from: DrawFrom = option(
         "all", "images filters' patches are drawn from: all alike, those still wrong, or all by their residual's norm"
     )
+    ridge_growth: float = option(1.0, "factor of γ from one layer to the next", 0.1, 10)
+    momentum: float = option(
+        0.0,
+        "share of the last change of outputs that is made again before a layer corrects what is left",
+        0,
+        0.99,
+    )
+    step: Step = option(
+        "fixed", "α as scheduled, or times the share of a layer's correction that is best on the validation images"
+    )
+    margin_weights: float = option(
+        0.0, "share of an image's weight in the heads that goes by its residual's norm; the rest is alike", 0, 1
+    )
 
     def place_in_stack(self, layer: int) -> int:
         """Return a layer's place in its stack, both counted from 1: that of place 1 sees the image alone."""
         return (layer - 1) % self.restart_every + 1 if self.restart_every else layer
+
+    def ridge_factor(self, layer: int) -> float:
+        """Return what γ of a layer, counted from 1, is multiplied by."""
+        return exp(min((layer - 1) * log(self.ridge_growth), log(GREATEST_GROWTH)))

@@ -24,7 +24,7 @@ from .stages.augment import mean_of_views, view_images
 from .stages.convolution import convolve
 from .stages.discriminant import LinearHead, sigmoid_posterior, softmax_posterior
 from .stages.images import ValueRange, concatenate, min_max_scale
-from .stages.residual import compensate
+from .stages.residual import compensate, look_ahead
 from .workspace import chunk_size
 
 if TYPE_CHECKING:
@@ -145,6 +145,10 @@ class Network:
         positive, negative = self.posteriors(scores, layer.head.present)
         return compensate(output, layer.rate, layer.positive_share, positive, 1 - layer.positive_share, negative)
 
+    def ahead(self, output: Tensor, before: Tensor) -> Tensor:
+        """Return where a layer's correction starts from, shape (n, classes): Ỹ, or where momentum takes it."""
+        return look_ahead(output, before, self.config.momentum) if self.config.momentum else output
+
     def posteriors(self, scores: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """Return Ỹ_p and Ỹ_n, each (n, classes), from scores (n, 2·classes) (equations 4 and 12)."""
         signs = zip(scores.chunk(2, dim=1), present.chunk(2), strict=True)
@@ -160,10 +164,11 @@ class Network:
         views = self.config.views
         if len(views) > 1:
             images = torch.cat([view_images(images, view) for view in views])
-        output = self.layers[0].weights.new_zeros(len(images), self.classes)
+        output = before = self.layers[0].weights.new_zeros(len(images), self.classes)
         for layer in self.layers:
             maps = self.maps(layer, maps, images)
-            output = self.update(layer, output, self.features(maps))
+            before, ahead = output, self.ahead(output, before)
+            output = self.update(layer, ahead, self.features(maps))
             yield output if len(views) == 1 else mean_of_views(output, len(views))
 
     @torch.inference_mode()

@@ -22,6 +22,10 @@ OPTIONS = [
     {"restart_every": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
     {"filter_labels": "residual", "draw_from": "wrong"},
     {"filter_labels": "residual", "draw_from": "residual", "bank": "patches + stacked-lda"},
+    {"momentum": 0.5, "ridge_growth": 1.5},
+    {"head": "ridge", "margin_weights": 0.7, "momentum": 0.3},
+    {"head": "ridge", "step": "held-out", "learning_rate": 0.9, "ridge": 0.01},
+    {"step": "held-out", "momentum": 0.4},
     {"restart_every": 1, "bank": "patches + rotated-pca"},
 ]  # fmt: skip
 
@@ -33,24 +37,25 @@ def config_of(**options):
 @pytest.fixture(scope="module")
 def few(blobs):
     images, labels = blobs
-    return (images[:60], labels[:60]), (images[60:90], labels[60:90])
+    return (images[:40], labels[:40]), (images[40:60], labels[40:60])
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_a_whole_network_matches_the_naive_one(options, few):
-    (images, labels), _ = few
-    network, _ = train(images, labels, config_of(**options), compute=ComputeOptions(dtype="float64"))
-    staged = list(network.staged_outputs(torch.as_tensor(images)))
-    for found, wanted in zip(staged, naive_flow(images, labels, network), strict=True):
-        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-8)
+    (images, labels), held_out = few
+    config, compute = config_of(**options), ComputeOptions(dtype="float64")
+    network, _ = train(images, labels, config, validation=held_out, compute=compute)
+    staged = list(network.staged_outputs(torch.as_tensor(np.concatenate([images, held_out[0]]))))
+    for found, wanted in zip(staged, naive_flow(images, labels, network, held_out), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted, atol=1e-5 if config.step == "held-out" else 1e-8)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_half_precision_gives_the_same_to_its_rounding(options, few):
     (images, labels), test = few
     config = config_of(**({"layers": 2, "bank": "pca"} | options))
-    exact, _ = train(images, labels, config)
-    rough, history = train(images, labels, config, test=test, compute=ComputeOptions(precision="balanced"))
+    exact, _ = train(images, labels, config, validation=test)
+    rough, history = train(images, labels, config, validation=test, compute=ComputeOptions(precision="balanced"))
     assert rough.half
     if config.bank == "pca":  # filters learnt from the sums of halves: the leading ones, which are well apart
         alike = torch.nn.functional.cosine_similarity(
@@ -62,7 +67,7 @@ def test_half_precision_gives_the_same_to_its_rounding(options, few):
     wanted = exact.outputs(images)
     assert 0 < float((halved.outputs(images) - wanted).norm() / wanted.norm()) < 0.005
     predicted = rough.predict(test[0]).numpy()
-    assert float((predicted == test[1]).mean()) == pytest.approx(history[-1].test_accuracy, abs=0.04)
+    assert float((predicted == test[1]).mean()) == pytest.approx(history[-1].validation_accuracy, abs=0.04)
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -85,10 +90,50 @@ def test_a_run_taken_up_from_its_files_ends_bit_for_bit_the_same(options, few, t
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_chunks_and_exported_modules_say_the_same(options, few):
     (images, labels), test = few
-    network, history = train(images, labels, config_of(**options), test=test)
+    network, history = train(images, labels, config_of(**options), validation=test, test=test)
     outputs = network.outputs(test[0])
     torch.testing.assert_close(network.outputs(test[0], chunk=7), outputs, rtol=0, atol=1e-5)
     torch.testing.assert_close(ExportedNetwork(network)(torch.as_tensor(test[0]).float()), outputs, rtol=0, atol=1e-5)
     for record in history:
         predicted = network.predict(test[0], layers=record.layer).numpy()
         assert float((predicted == test[1]).mean()) == pytest.approx(record.test_accuracy, abs=0.04)
+
+
+def test_the_step_is_the_share_that_is_best_on_the_validation_images(few):
+    (images, labels), held_out = few
+    options = {"head": "ridge", "ridge": 0.01, "learning_rate": 0.9, "average": "flip"}
+    _, history = train(images, labels, config_of(step="held-out", **options), validation=held_out)
+    fixed, _ = train(images, labels, config_of(**options), validation=held_out)
+    # Layer 1 of both has the same head; its outputs, divided by α, are its corrections, the mean of both views.
+    correction = fixed.outputs(held_out[0], layers=1).double() / 0.9
+    wanted = 0.8 * torch.eye(6, dtype=torch.float64)[torch.as_tensor(held_out[1])]
+    share = float((wanted * correction).sum() / correction.square().sum())
+    assert 0 < share < 1
+    assert history[0].rate == pytest.approx(0.9 * share, rel=1e-5)
+    assert all(0 <= record.rate <= 0.9 for record in history)
+
+
+def test_the_ridge_grows_from_layer_to_layer(few):
+    (images, labels), _ = few
+    _, history = train(images, labels, config_of(ridge_growth=2.0))
+    assert [record.ridge for record in history] == pytest.approx([0.3, 0.6, 1.2])
+    assert config_of(ridge_growth=10).ridge_of(5000) == pytest.approx(0.3e6)
+    assert config_of(ridge_growth=2, shrinkage="convex").ridge_of(9) == 1
+
+
+def test_what_does_not_go_together_is_refused(few):
+    (images, labels), _ = few
+    with pytest.raises(ValueError, match="step is 'held-out' but there are no validation images: give some"):
+        train(images, labels, config_of(step="held-out"))
+    with pytest.raises(ValueError, match="margin_weights go with sign_samples 'all' only"):
+        config_of(margin_weights=0.5, sign_samples="own")
+
+
+def test_files_and_stores_make_no_difference(few, tmp_path):
+    (images, labels), held_out = few
+    config = config_of(activation="abs", restart_every=2, momentum=0.3, step="held-out", margin_weights=0.5)
+    found = [
+        train(images, labels, config, validation=held_out, compute=compute)[0]
+        for compute in (ComputeOptions(), ComputeOptions(maps="file", scratch=str(tmp_path)))
+    ]
+    assert torch.equal(*(network.outputs(images) for network in found))

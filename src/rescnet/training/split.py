@@ -11,6 +11,7 @@ from torch import Tensor
 from ..network import Layer, Network
 from ..stages.activation import activate
 from ..stages.images import ValueRange
+from ..stages.residual import look_ahead, one_hot, residual
 from .history import Stopwatch
 from .map_store import MapStore
 from .streaming import stream
@@ -27,6 +28,10 @@ class Split:
     labels : Tensor of int64, shape (n,)
     output : Tensor, shape (n, classes)
         Ỹ after the newest layer.
+    before : Tensor, shape (n, classes), or None
+        Ỹ after the layer before that, where there is momentum.
+    momentum : float
+        μ.
     maps : MapStore, shape (n, d_i, h, w)
         O of the newest layer; each chunk is overwritten by its successor.
     maps_range : ValueRange, shape (d_i,)
@@ -45,6 +50,8 @@ class Split:
     chunk: int = 1
     copies: int = 1
     averaged: bool = False
+    before: Tensor | None = None
+    momentum: float = 0.0
     maps: MapStore | None = None
     maps_range: ValueRange | None = None
 
@@ -55,6 +62,24 @@ class Split:
         shown = sets.mean(1) if self.averaged and self.copies > 1 else sets[:, 0]
         right = int((shown.argmax(1) == self.labels[:: self.copies]).sum())
         return workers.total(right) / workers.total(len(shown))
+
+    def ahead(self, rows: slice | Tensor) -> Tensor:
+        """Return what the next layer corrects of some images, shape (m, classes): Ỹ, or where momentum takes it."""
+        output = self.output[rows]
+        return output if self.before is None else look_ahead(output, self.before[rows], self.momentum)
+
+    def change(self, part: slice, output: Tensor) -> None:
+        """Replace the output of some images by that after a further layer."""
+        if self.before is not None:
+            self.before[part] = self.output[part]
+        self.output[part] = output
+
+    def held_out_errors(self, corrections: Tensor, ceiling: float) -> tuple[Tensor, Tensor]:
+        """Return R before a layer and what it would add, both (images, classes): the means of an image's views."""
+        of_images = (-1, self.copies, self.output.shape[1])
+        ahead = self.ahead(slice(None)).view(of_images).mean(1)
+        wanted = residual(one_hot(self.labels[:: self.copies], ahead.shape[1], ahead.dtype), ahead, ceiling)
+        return wanted, corrections.view(of_images).mean(1)
 
     def parts(self) -> Iterator[slice]:
         """Yield which images are in each chunk."""

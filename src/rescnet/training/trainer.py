@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -19,6 +20,7 @@ from ..stages.augment import Augmentation, changes_of_views
 from ..stages.filters import bank_of_layer, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
+from ..stages.residual import line_search
 from .augmented import AugmentedImages
 from .devices import choose_device, choose_precision
 from .draws import Draws
@@ -125,6 +127,8 @@ class Trainer:
             raise ValueError(
                 f"patience is {config.patience} but there are no validation images: give some, or set it to 0."
             )
+        if config.step == "held-out" and validation is None:
+            raise ValueError("step is 'held-out' but there are no validation images: give some, or set it to 'fixed'.")
         self.precision = choose_precision(compute, self.device)
         half = self.precision != "exact"
         self.network = Network(config, shape, int(checked_labels.max()) + 1, half=half)
@@ -204,7 +208,7 @@ class Trainer:
         with watch.time("scaling"):
             input_range = self._input_range(number)
         with watch.time("residual"):
-            targets = Targets.of(number, self.training, self.config)
+            targets = Targets.of(number, self.training, self.config, self.workers)
             positive_share = self.workers.total(int(targets.positive.sum())) / self._images
             draws = Draws.of(number, targets, self._labels, self.workers, self._mine)
         with watch.time("filters"):
@@ -213,10 +217,12 @@ class Trainer:
         headless = Layer(input_range, weights, bias, no_head(weights), rate, positive_share)
         moments = self._sum_features(headless, targets, watch)
         with watch.time("heads"):
-            head, ridge = solve_on_first(moments, self.config, self.precision, self.plan.features, self.workers)
+            head, ridge = solve_on_first(moments, self.config, self.precision, self.plan.features, self.workers, number)
             del moments
-        layer = Layer(input_range, weights, bias, head, rate, positive_share)
-        self._update_outputs(layer, watch)
+        layer, corrections = Layer(input_range, weights, bias, head, rate, positive_share), None
+        if self.config.step == "held-out":
+            layer, corrections = self._choose_step(layer, watch)
+        self._update_outputs(layer, watch, corrections)
         self.network.layers.append(layer)
         accuracies = {name: split.accuracy(self.workers) for name, split in self.others.items()}
         record = LayerRecord(
@@ -225,7 +231,7 @@ class Trainer:
             validation_accuracy=accuracies.get("validation"),
             test_accuracy=accuracies.get("test"),
             positive_share=positive_share,
-            rate=rate,
+            rate=layer.rate,
             ridge=ridge,
             seconds=watch.seconds,
             peak_memory=max(watch.memory.values()),
@@ -293,8 +299,23 @@ class Trainer:
                     sums.add(self._kept[part], part)
             return sums.on_first()
 
-    def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
-        """Add the layer's correction to every image's output (stage 8)."""
+    def _choose_step(self, layer: Layer, watch: Stopwatch) -> tuple[Layer, Tensor]:
+        """Let the validation images through a layer; return it with the step best for them, and their corrections."""
+        split, whole = self.others["validation"], replace(layer, rate=1.0)
+        corrections = torch.zeros_like(split.output)
+        for part, maps in self._new_maps(layer, split, watch):
+            with watch.time("pooling"):
+                features = self.network.features(maps)
+            with watch.time("update"):
+                corrections[part] = self.network.update(whole, corrections[part], features)
+        with watch.time("update"):
+            sums = line_search(*split.held_out_errors(corrections, self.config.ceiling))
+            self.workers.add_up(sums)
+            share = min(max(float(sums[0] / sums[1]), 0.0), 1.0) if float(sums[1]) > 0 else 0.0
+        return replace(layer, rate=layer.rate * share), corrections
+
+    def _update_outputs(self, layer: Layer, watch: Stopwatch, corrections: Tensor | None = None) -> None:
+        """Add the layer's correction to every image's output (stage 8); the validation images' may be known already."""
         if self._kept is not None:
             for part in self.training.parts():
                 self._update(layer, self.training, part, self._kept[part, : self.plan.features], watch)
@@ -304,7 +325,11 @@ class Trainer:
                 with watch.time("pooling"):
                     features = self.network.features(maps)
                 self._update(layer, self.training, part, features, watch)
-        for split in self.others.values():
+        for name, split in self.others.items():
+            if name == "validation" and corrections is not None:
+                everything = slice(0, len(corrections))
+                self._change(split, everything, split.ahead(everything) + layer.rate * corrections)
+                continue
             for part, maps in self._new_maps(layer, split, watch):
                 with watch.time("pooling"):
                     features = self.network.features(maps)
@@ -312,12 +337,14 @@ class Trainer:
 
     def _update(self, layer: Layer, split: Split, part: slice, features: Tensor, watch: Stopwatch) -> None:
         with watch.time("update"):
-            output = self.network.update(layer, split.output[part], features)
-            if not bool(output.isfinite().all()):
-                raise FloatingPointError(
-                    f"layer {len(self.network.layers) + 1} gave NaN or infinity and was not added: raise the ridge."
-                )
-            split.output[part] = output
+            self._change(split, part, self.network.update(layer, split.ahead(part), features))
+
+    def _change(self, split: Split, part: slice, output: Tensor) -> None:
+        if not bool(output.isfinite().all()):
+            raise FloatingPointError(
+                f"layer {len(self.network.layers) + 1} gave NaN or infinity and was not added: raise the ridge."
+            )
+        split.change(part, output)
 
     def _new_maps(self, layer: Layer, split: Split, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
         """Let a split through a layer: yields its new maps chunk by chunk."""
@@ -338,4 +365,6 @@ class Trainer:
             store, copies = AugmentedImages(store, changes), changes.shape[1]
         labels = labels.to(self.device).repeat_interleave(copies)
         output = torch.zeros(len(labels), self.network.classes, dtype=self.dtype, device=self.device)
-        return Split(store, labels, output, max(1, self.plan.chunk // copies) * copies, copies)
+        before = torch.zeros_like(output) if self.config.momentum else None
+        chunk = max(1, self.plan.chunk // copies) * copies
+        return Split(store, labels, output, chunk, copies, before=before, momentum=self.config.momentum)
