@@ -83,7 +83,7 @@ def best_step(output, labels, correction, config):
 
 
 def naive_flow(images, labels, network, held_out):
-    """Return the outputs after every layer, each (n + held out, classes): of the images learnt from, then the others."""
+    """Return the outputs after every layer, each (n + held out, classes): of images learnt from, then the others."""
     config, n = network.config, len(images)
     raw = np.concatenate([images, held_out[0]]).astype(np.float64)
     picture = scaled(raw, raw[:n])
@@ -94,7 +94,8 @@ def naive_flow(images, labels, network, held_out):
         if maps is not None and not (config.restart_every and (number - 1) % config.restart_every == 0):
             activated = ACTIVATIONS[config.activation](maps)
             x = np.concatenate([scaled(activated, activated[:n]), picture], 1)
-        maps = convolve(x, layer.weights.numpy(), layer.bias.numpy())
+        dilation = 1 if x is picture else config.dilation
+        maps = convolve(x, layer.weights.numpy(), layer.bias.numpy(), dilation)
         start = outputs[-1] + config.momentum * (outputs[-1] - outputs[-2])
         correction = corrections_of(features_of(maps, config), labels, start, number, config)
         rate = config.rate_of(number)

@@ -180,6 +180,7 @@ class NetworkConfig(FlowOptions):
                     f"filters of {size}×{size} do not fit images of {image_size[0]}×{image_size[1]}: choose "
                     f"{'first_' if layer == 1 and self.first_filter_size else ''}filter_size at most {min(image_size)}."
                 )
+            self.check_dilation(layer, size, min(image_size))
         self.pyramid_of(image_size)
         if self.filters < 2 and not self.keeps_diagonal:
             raise ValueError("one filter has no pair to correlate: choose filters at least 2, or diagonal 'keep'.")

@@ -8,6 +8,7 @@ from typing import Literal
 
 from .options import option
 from .stages.activation import Activation
+from .stages.patches import span
 
 FilterLabels = Literal["image", "residual"]
 DrawFrom = Literal["all", "wrong", "residual"]
@@ -25,6 +26,7 @@ class FlowOptions:
     restart_every: int = option(
         0, "layers of a stack, after which maps are dropped and the next layer sees the image alone; 0: never", 0
     )
+    dilation: int = option(1, "pixels from one tap of a filter to the next, where it sees maps; 1: side by side", 1)
     patch_ridge: float = option(
         0.1, "banks 'patches' and 'rotated-pca': ridge of the whitening, relative to the mean variance", 0
     )
@@ -51,6 +53,18 @@ class FlowOptions:
     def place_in_stack(self, layer: int) -> int:
         """Return a layer's place in its stack, both counted from 1: that of place 1 sees the image alone."""
         return (layer - 1) % self.restart_every + 1 if self.restart_every else layer
+
+    def dilation_of(self, layer: int) -> int:
+        """Return the dilation of a layer's filters, counted from 1; those on the image alone have none."""
+        return self.dilation if self.place_in_stack(layer) > 1 else 1
+
+    def check_dilation(self, layer: int, size: int, side: int) -> None:
+        """Refuse filters of so many taps a side that cover more than the shorter side of the images."""
+        if span(size, self.dilation_of(layer)) > side:
+            raise ValueError(
+                f"dilation is {self.dilation} but filters of {size}×{size} then cover more than the images' {side} "
+                f"pixels: choose at most {(side - 1) // (size - 1)}."
+            )
 
     def ridge_factor(self, layer: int) -> float:
         """Return what γ of a layer, counted from 1, is multiplied by."""

@@ -98,12 +98,13 @@ class Network:
 
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
+        dilation = self.config.dilation
         if not self.sees_maps(layer):
-            maps = None
+            maps, dilation = None, 1
         if self.half:
             scaled, folded = self.scaled_images(layer.input_range, images), self.folded_scale(layer.input_range, maps)
-            return convolve_scaled(self.activated(maps), scaled.half(), folded, layer.weights, layer.bias)
-        return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
+            return convolve_scaled(self.activated(maps), scaled.half(), folded, layer.weights, layer.bias, dilation)
+        return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias, dilation)
 
     def sees_maps(self, layer: Layer) -> bool:
         """Return whether a layer's input holds maps: not that of the first one, nor where maps were dropped."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,24 +12,23 @@ from naive_flow import naive_flow
 from rescnet import ComputeOptions, NetworkConfig, load, save, train
 from rescnet.export import ExportedNetwork
 from rescnet.model import Model
+from rescnet.training.patch_source import LayerPatches
+from rescnet.training.trainer import Trainer
 
 SMALL = {
     "filters": 5, "layers": 3, "block_size": 6, "block_stride": 2, "pyramid": (2, 1), "ridge": 0.3,
     "stop_at_zero_error": False,
 }  # fmt: skip
 OPTIONS = [
-    {"activation": "relu"},
-    {"activation": "abs"},
-    {"activation": "tanh"},
+    {"activation": "relu", "filter_labels": "residual", "draw_from": "wrong"},
+    {"activation": "abs", "momentum": 0.5, "ridge_growth": 1.5},
+    {"activation": "tanh", "head": "ridge", "margin_weights": 0.7, "momentum": 0.3},
     {"restart_every": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
-    {"filter_labels": "residual", "draw_from": "wrong"},
-    {"filter_labels": "residual", "draw_from": "residual", "bank": "patches + stacked-lda"},
-    {"momentum": 0.5, "ridge_growth": 1.5},
-    {"head": "ridge", "margin_weights": 0.7, "momentum": 0.3},
-    {"head": "ridge", "step": "held-out", "learning_rate": 0.9, "ridge": 0.01},
-    {"step": "held-out", "momentum": 0.4},
-    {"restart_every": 1, "bank": "patches + rotated-pca"},
-]  # fmt: skip
+    {"restart_every": 1, "bank": "patches + rotated-pca", "step": "held-out"},
+    {"draw_from": "residual", "bank": "patches + stacked-lda", "dilation": 2},
+    {"dilation": 3, "filter_size": 2, "activation": "relu", "bank": "pca"},
+    {"head": "ridge", "step": "held-out", "learning_rate": 0.9, "ridge": 0.01, "momentum": 0.4},
+]
 
 
 def config_of(**options):
@@ -37,7 +38,7 @@ def config_of(**options):
 @pytest.fixture(scope="module")
 def few(blobs):
     images, labels = blobs
-    return (images[:40], labels[:40]), (images[40:60], labels[40:60])
+    return (images[:36], labels[:36]), (images[36:50], labels[36:50])
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
@@ -125,6 +126,10 @@ def test_what_does_not_go_together_is_refused(few):
     (images, labels), _ = few
     with pytest.raises(ValueError, match="step is 'held-out' but there are no validation images: give some"):
         train(images, labels, config_of(step="held-out"))
+    with pytest.raises(
+        ValueError, match=r"dilation is 6 but filters of 3×3 then cover .* 12 pixels: choose at most 5\."
+    ):
+        train(images, labels, config_of(dilation=6))
     with pytest.raises(ValueError, match="margin_weights go with sign_samples 'all' only"):
         config_of(margin_weights=0.5, sign_samples="own")
 
@@ -137,3 +142,28 @@ def test_files_and_stores_make_no_difference(few, tmp_path):
         for compute in (ComputeOptions(), ComputeOptions(maps="file", scratch=str(tmp_path)))
     ]
     assert torch.equal(*(network.outputs(images) for network in found))
+
+
+def test_drawn_dilated_patches_are_those_the_covariance_is_of(few):
+    """All patches gathered one by one, against the sums over them; and the half-precision sums against both."""
+    (images, labels), _ = few
+    config = config_of(dilation=2)
+    trainer = Trainer(images[:8], labels[:8], config, None, None, ComputeOptions(precision="balanced"))
+    trainer.add_layer()
+    maps, pixels, span = trainer.training.maps, trainer.training.images, 5
+    network = trainer.network
+
+    def source(half):
+        return LayerPatches(
+            replace(network, half=half), trainer._input_range(2), maps, pixels, torch.as_tensor(labels[:8]), 3, 3,
+            torch.Generator(), dilation=2,
+        )  # fmt: skip
+
+    exact = source(half=False)
+    rows = 12 - span + 1
+    places = torch.cartesian_prod(torch.arange(8), torch.arange(rows), torch.arange(rows)).T
+    gathered = exact.gather(*places)
+    assert (exact.rows, exact.columns) == (rows, rows)
+    torch.testing.assert_close(exact.mean(), gathered.mean(0), rtol=0, atol=1e-5)
+    torch.testing.assert_close(exact.covariance(), torch.cov(gathered.T, correction=0), rtol=0, atol=1e-5)
+    torch.testing.assert_close(source(half=True).covariance(), exact.covariance(), rtol=0, atol=1e-3)

@@ -273,6 +273,7 @@ class Trainer:
             self.workers,
             self._mine,
             draws.weights,
+            config.dilation_of(number),
         )
         bank = bank_of_layer(config.bank, place)
         filters = learn_filters(bank, patches, config.filters, generator, config.bank_options)
