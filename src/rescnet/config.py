@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .feature_options import FeatureOptions
+from .flow_options import FlowOptions
 from .options import checked, declared_types, option
 from .stages.augment import Augmentation
 from .stages.discriminant import Prior, Shrinkage
@@ -35,7 +36,7 @@ SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digit
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig(FeatureOptions):
+class NetworkConfig(FlowOptions, FeatureOptions):
     """Everything that decides which network is learnt.
 
     The defaults are the paper's CIFAR settings where it states them; where it does not, a reading that is open.
@@ -44,7 +45,7 @@ class NetworkConfig(FeatureOptions):
     layers: int = option(20, "layers to add at most (L)", 1)
     filters: int = option(50, "filters in every layer (d_i)", 1)
     filter_size: int = option(3, "side of a filter in pixels (k)", 1)
-    first_filter_size: int = option(0, "side of the first layer's filters; 0: the same as the others", 0)
+    first_filter_size: int = option(0, "side of the filters on the image alone; 0: the same as the others", 0)
     bank: str = option(
         "pca + stacked-lda",
         "filter bank or mixture, as 'pca' or '3 pca + 1 stacked-lda'; 'dct; pca': layer by layer, the last goes on",
@@ -110,18 +111,26 @@ class NetworkConfig(FeatureOptions):
         changes = Augmentation.parse(self.augment)
         if changes.flip and not changes.is_random and self.copies > 1:
             raise ValueError(f"copies is {self.copies} but there is one mirrored copy of an image: choose copies 1.")
+        if self.margin_weights and self.sign_samples == "own" and self.head != "ridge":
+            raise ValueError("margin_weights go with sign_samples 'all' only: choose that, or margin_weights 0.")
         if self.shrinkage == "convex" and self.ridge > 1:
             raise ValueError(f"ridge is {self.ridge:g} but convex shrinkage takes γ in [0, 1]: choose a smaller one.")
 
     def size_of_filter(self, layer: int) -> int:
         """Return k of a layer, counted from 1."""
-        return self.first_filter_size if layer == 1 and self.first_filter_size else self.filter_size
+        first = self.place_in_stack(layer) == 1
+        return self.first_filter_size if first and self.first_filter_size else self.filter_size
 
     def rate_of(self, layer: int) -> float:
         """Return α of a layer, counted from 1."""
         if layer == 1 and not self.rate_on_first_layer:
             return 1.0
         return learning_rate(layer, self.learning_rate, self.rate_drop, self.rate_drop_every, self.rate_floor)
+
+    def ridge_of(self, layer: int) -> float:
+        """Return γ of a layer, counted from 1."""
+        ridge = self.ridge * self.ridge_factor(layer)
+        return min(ridge, 1.0) if self.shrinkage == "convex" else ridge
 
     @property
     def views(self) -> list[tuple[bool, int, int]]:
@@ -149,6 +158,7 @@ class NetworkConfig(FeatureOptions):
             self.most_draws,
             self.filter_bias,
             self.pca_bias,
+            self.patch_ridge,
         )
 
     @property
@@ -183,6 +193,7 @@ class NetworkConfig(FeatureOptions):
                     f"filters of {size}×{size} do not fit images of {image_size[0]}×{image_size[1]}: choose "
                     f"{'first_' if layer == 1 and self.first_filter_size else ''}filter_size at most {min(image_size)}."
                 )
+            self.check_dilation(layer, size, min(image_size))
         self.grids(image_size)
         if self.contrast > min(image_size) or self.whitening > min(image_size):
             raise ValueError(

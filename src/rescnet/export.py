@@ -98,10 +98,11 @@ class ExportedNetwork(nn.Module):
         if len(views) > 1:
             images = torch.cat([view_images(images, view) for view in views])
         images = network.prepared(images)
-        output = images.new_zeros(images.shape[0], network.classes)
+        output = before = images.new_zeros(images.shape[0], network.classes)
         for module, layer in zip(exported, network.layers, strict=True):
             maps = network.maps(layer, maps, images)
             features = network.features(maps)
+            before, output = output, network.ahead(output, before)
             if network.config.head != "ridge" and network.config.posterior == "softmax":
                 output = self._update_by_softmax(module, layer, output, features)
             else:

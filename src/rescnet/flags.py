@@ -10,7 +10,9 @@ from typing import Annotated, Any, Literal, Optional, get_args, get_origin, get_
 import typer
 
 from .config import ComputeOptions, NetworkConfig
+from .flow_options import FlowOptions
 
+BEYOND = FlowOptions.__dataclass_fields__  # shown after the paper's own options
 _NOT = "no_"  # before the name of a truth value: the parameter of the flag that denies it
 
 
@@ -23,7 +25,7 @@ def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., An
         hints = get_type_hints(command, include_extras=True)
         parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
         for owner in owners:
-            for entry in dataclasses.fields(owner):
+            for entry in sorted(dataclasses.fields(owner), key=lambda entry: entry.name in BEYOND):
                 parameters += _flags(owner, entry)
 
         def run(**values: Any) -> Any:
@@ -51,6 +53,7 @@ def _flags(owner: type, entry: dataclasses.Field[Any]) -> list[inspect.Parameter
     declared, meaning = get_type_hints(owner)[entry.name], entry.metadata["help"]
     default: Any = entry.default
     panel = {NetworkConfig: "The network", ComputeOptions: "The machine"}.get(owner, "Options")
+    panel = "Beyond the paper" if entry.name in BEYOND else panel
     flag = "--" + entry.name.replace("_", "-")
     if declared is bool:
         shown = f"{'do not ' if default else ''}{meaning} (default {'yes' if default else 'no'})"

@@ -1,6 +1,6 @@
 """The network: the eight stages in order, on one screen.
 
-X⁽ⁱ⁾ = scale([O⁽ⁱ⁻¹⁾ ; image])           stage 1
+X⁽ⁱ⁾ = scale([φ(O⁽ⁱ⁻¹⁾) ; image])        stage 1; the paper has no φ
 O⁽ⁱ⁾ = X⁽ⁱ⁾ ∗ W⁽ⁱ⁾ + B⁽ⁱ⁾                  stages 2 to 4
 F⁽ⁱ⁾ = pyramid(second_order(ReLU(O⁽ⁱ⁾)))   stages 5 and 6
 Ỹ⁽ⁱ⁾ = Ỹ⁽ⁱ⁻¹⁾ + α [n_p/N·Ỹ_p - n_n/N·Ỹ_n]  stages 7 and 8
@@ -19,12 +19,13 @@ from .config import NetworkConfig
 from .images_in import as_images
 from .kernels.half_layer import FoldedScale, convolve_scaled
 from .layer_features import layer_features
+from .stages.activation import activate
 from .stages.augment import mean_of_views, view_images
 from .stages.convolution import convolve
 from .stages.discriminant import LinearHead, sigmoid_posterior, softmax_posterior
 from .stages.images import ValueRange, concatenate, min_max_scale
 from .stages.preparation import Preparation
-from .stages.residual import compensate
+from .stages.residual import compensate, look_ahead
 from .workspace import chunk_size
 
 if TYPE_CHECKING:
@@ -102,10 +103,17 @@ class Network:
 
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
+        dilation = self.config.dilation
+        if not self.sees_maps(layer):
+            maps, dilation = None, 1
         if self.half:
-            scaled = self.scaled_images(layer.input_range, images).half()
-            return convolve_scaled(maps, scaled, self.folded_scale(layer.input_range, maps), layer.weights, layer.bias)
-        return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
+            scaled, folded = self.scaled_images(layer.input_range, images), self.folded_scale(layer.input_range, maps)
+            return convolve_scaled(self.activated(maps), scaled.half(), folded, layer.weights, layer.bias, dilation)
+        return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias, dilation)
+
+    def sees_maps(self, layer: Layer) -> bool:
+        """Return whether a layer's input holds maps: not that of the first one, nor where maps were dropped."""
+        return layer.weights.shape[1] > self.image_shape[0]
 
     def prepared(self, images: Tensor) -> Tensor:
         """Return images as the layers take them: as they are, unless contrast or whitening was asked for."""
@@ -113,9 +121,14 @@ class Network:
         return images if preparation is None else preparation(images)
 
     def layer_input(self, input_range: ValueRange, maps: Tensor | None, images: Tensor) -> Tensor:
-        """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself before the first layer."""
+        """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself without maps."""
         images = self.scaled_images(input_range, images)
-        return images if maps is None else min_max_scale(concatenate(maps.to(images.dtype), images), input_range)
+        before = self.activated(maps)
+        return images if before is None else min_max_scale(concatenate(before.to(images.dtype), images), input_range)
+
+    def activated(self, maps: Tensor | None) -> Tensor | None:
+        """Return the maps before a layer as it reads them: φ(O), if there are any."""
+        return None if maps is None else activate(maps, self.config.activation)
 
     def scaled_images(self, input_range: ValueRange, images: Tensor) -> Tensor:
         """Return images scaled by the first layer's range, which is ``input_range`` while there is no layer yet."""
@@ -140,6 +153,10 @@ class Network:
         positive, negative = self.posteriors(scores, layer.head.present)
         return compensate(output, layer.rate, layer.positive_share, positive, 1 - layer.positive_share, negative)
 
+    def ahead(self, output: Tensor, before: Tensor) -> Tensor:
+        """Return where a layer's correction starts from, shape (n, classes): Ỹ, or where momentum takes it."""
+        return look_ahead(output, before, self.config.momentum) if self.config.momentum else output
+
     def posteriors(self, scores: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """Return Ỹ_p and Ỹ_n, each (n, classes), from scores (n, 2·classes) (equations 4 and 12)."""
         signs = zip(scores.chunk(2, dim=1), present.chunk(2), strict=True)
@@ -156,10 +173,11 @@ class Network:
         if len(views) > 1:
             images = torch.cat([view_images(images, view) for view in views])
         images = self.prepared(images)
-        output = self.layers[0].weights.new_zeros(len(images), self.classes)
+        output = before = self.layers[0].weights.new_zeros(len(images), self.classes)
         for layer in self.layers:
             maps = self.maps(layer, maps, images)
-            output = self.update(layer, output, self.features(maps))
+            before, ahead = output, self.ahead(output, before)
+            output = self.update(layer, ahead, self.features(maps))
             yield output if len(views) == 1 else mean_of_views(output, len(views))
 
     @torch.inference_mode()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .config import NetworkConfig
 from .kernels import sums_in_place
+from .stages.patches import span
 from .stages.second_order import count_pairs
 
 BANKS_OF_CLASS_SUMS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
@@ -23,20 +24,23 @@ def workspace_per_image(
     d, pooled = config.filters, config.pooled_maps
     pairs = count_pairs(pooled, config.keeps_diagonal)
     inputs = (channels + d) * h * w
+    copies = 3 if config.activation == "none" else 4  # of a layer's input, on its way
+    copies += config.dilation > 1
     patches = 0
     by_class = any(bank in config.bank.replace("stacked-lda", "") for bank in BANKS_OF_CLASS_SUMS)
     for layer, depth in ((1, channels), (2, channels + d)):
         k = config.size_of_filter(layer)
         in_place = fused and config.centring == "mean-patch" and not by_class
-        if not (in_place and sums_in_place(depth, (h, w), k)):
-            patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
+        apart, covered = config.dilation_of(layer), span(k, config.dilation_of(layer))
+        if not (in_place and sums_in_place(depth, (h // apart, w // apart), k)):
+            patches = max(patches, 2 * depth * k * k * (h - covered + 1) * (w - covered + 1))
     features = config.features((h, w))
     if len(config.grids((h, w))) > 1 or config.means or config.feature_power != 1:
         features *= 2  # parts before they are joined, or powers beside them
     if config.prepares_images:
         inputs += 4 * channels * h * w
     if fused:  # half precision, and the block grid stays in registers: atoms, at most four a cell
-        return 2 * (3 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
+        return 2 * (copies * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
     pooling = 0
     for grid, _ in config.grids((h, w)):
         (tile_h, tile_w), (block_rows, block_columns) = grid.tile, grid.shape
@@ -47,4 +51,4 @@ def workspace_per_image(
         else:
             needed += pooled * h * w + tiles * (pooled * pooled + pairs) + block_rows * (w // tile_w) * pairs
         pooling = max(pooling, needed)
-    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * features)
+    return itemsize * (copies * inputs + max(patches, 2 * inputs, pooling) + 2 * features)

@@ -117,6 +117,14 @@ def test_info_tells_what_a_model_is(rescnet, model):
         assert words in result.stdout
 
 
+def test_info_counts_the_layers_that_see_the_image_alone(rescnet, pictures, small, tmp_path):
+    rescnet("train", pictures, *small, "--restart-every", 2, "--first-filter-size", 5, "--out", tmp_path / "model")
+    shown = " ".join(rescnet("info", tmp_path / "model").stdout.split())
+    assert "1 and 1 more, each 8×8×1 6 of 5×5×1" in shown
+    assert " 2 8×8×7 6 of 3×3×7" in shown
+    assert "restart_every 2" in shown
+
+
 def test_datasets_are_listed(rescnet, tmp_path):
     rows = [json.loads(line) for line in rescnet("datasets", "--json", "--root", tmp_path).stdout.splitlines()]
     assert [row["name"] for row in rows] == [row.name for row in data.describe(tmp_path)]

@@ -9,6 +9,7 @@ from rescnet.kernels.cholesky import blocked_cholesky, blocked_solver, refine
 from rescnet.kernels.half_layer import (
     CopiedPatchSums,
     FoldedScale,
+    add_dilated,
     convolve_scaled,
     raw_input,
     scale_covariance,
@@ -66,6 +67,25 @@ def test_patch_covariance_without_scaling_the_maps(k, inputs):
     assert relative_error(scale_mean(found.mean(), FoldedScale.of(fitted), k), exact.mean()) < 1e-3
     covariance = scale_covariance(found.covariance(), FoldedScale.of(fitted), k)
     assert relative_error(covariance, exact.covariance()) < 1e-4
+
+
+@pytest.mark.parametrize(("k", "dilation"), [(3, 2), (2, 3), (3, 4), (1, 2)])
+def test_dilated_convolution_and_patch_sums(k, dilation, inputs, generator):
+    maps, images = inputs
+    weights = torch.nn.functional.normalize(torch.randn(7, 8 * k * k, generator=generator), dim=1)
+    weights, bias = weights.view(7, 8, k, k).to(DEVICE), torch.randn(7, generator=generator).to(DEVICE)
+    joined = concatenate(maps.double(), images.double())
+    fitted = ValueRange.of(joined).with_scope("channel")
+    exact = convolve(min_max_scale(joined, fitted), weights.double(), bias.double(), dilation)
+    found = convolve_scaled(maps, images, FoldedScale.of(fitted), weights, bias, dilation)
+    assert relative_error(found, exact) < 1e-3
+    if dilation * (k - 1) < 8:
+        wanted = PatchMoments.of(extract_patches(joined, k, dilation))
+        sums = CopiedPatchSums(8, k)
+        add_dilated(sums, raw_input(maps, images), k, dilation)
+        assert sums.moments().count == wanted.count
+        assert relative_error(sums.moments().outer, wanted.outer) < 1e-4
+        assert relative_error(sums.moments().total, wanted.total) < 1e-3
 
 
 @pytest.mark.parametrize("size", [64, PANEL + 192])

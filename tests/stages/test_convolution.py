@@ -20,6 +20,18 @@ def test_convolution_matches_the_loop(k, generator, dtype):
     np.testing.assert_allclose(maps.numpy(), expected, **tolerance(dtype))
 
 
+@pytest.mark.parametrize(("k", "dilation"), [(3, 2), (2, 3), (3, 3), (1, 4)])
+def test_a_dilated_filter_is_a_large_one_with_zeros_between(k, dilation, generator):
+    x = torch.randn(2, 3, 9, 8, generator=generator, dtype=torch.float64)
+    weights = torch.randn(4, 3, k, k, generator=generator, dtype=torch.float64)
+    bias = torch.randn(4, generator=generator, dtype=torch.float64)
+    size = k + (k - 1) * (dilation - 1)
+    large = np.zeros((4, 3, size, size))
+    large[:, :, ::dilation, ::dilation] = weights.numpy()
+    expected = naive.convolve(x.numpy(), large, bias.numpy())
+    np.testing.assert_allclose(convolve(x, weights, bias, dilation).numpy(), expected, atol=1e-12)
+
+
 def test_rectified_maps_are_a_copy_without_negatives(generator):
     maps = torch.randn(2, 3, 4, 4, generator=generator)
     before = maps.clone()

@@ -22,9 +22,14 @@ CASES = [
     {"compute": {"dtype": "float64"}, "head": "ridge", "learning_rate": 0.3, "patch_samples": 3000},
     {"compute": {"dtype": "float64", "maps": "file"}, "sign_samples": "own", "scaling": "channel", "ridge": 0.5},
     {"augment": "flip + shift 1 + rotate 10", "copies": 2, "layers": 2, "average": "flip"},
+    {
+        "compute": {"dtype": "float64"}, "head": "ridge", "bank": "patches + stacked-lda", "activation": "relu",
+        "filter_labels": "residual", "draw_from": "residual", "restart_every": 2, "step": "held-out",
+        "margin_weights": 0.5, "momentum": 0.3,
+    },
     # From the second layer on a residual rounded otherwise in half precision may choose another label.
     {"compute": {"precision": "balanced"}, "bank": "pca", "head": "multiclass-lda", "layers": 1},
-]
+]  # fmt: skip
 
 
 def run(*words):

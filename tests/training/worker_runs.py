@@ -32,7 +32,9 @@ def one_case(case, workers, ends=None):
     compute = ComputeOptions(device="cpu", **options.pop("compute", {}))
     images, labels = gratings()
     test = images[171:], labels[171:]
-    trainer = Trainer(images[:171], labels[:171], NetworkConfig(**options), None, test, compute, workers)
+    config = NetworkConfig(**options)
+    validation = test if config.step == "held-out" else None
+    trainer = Trainer(images[:171], labels[:171], config, validation, test, compute, workers)
     while not trainer.finished():
         if ends and len(trainer.history) == 2:
             ends()

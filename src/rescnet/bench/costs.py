@@ -83,7 +83,7 @@ def layer_costs(
     """
     c, h, w = image_shape
     d, k, pixels = config.filters, config.size_of_filter(layer), h * w
-    before = 0 if layer == 1 else d
+    before = 0 if config.place_in_stack(layer) == 1 else d
     stored = itemsize if precision == "exact" else 2
     pairs = count_pairs(config.pooled_maps, config.keeps_diagonal)
     rows, columns = config.grid((h, w)).shape

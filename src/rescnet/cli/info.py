@@ -44,19 +44,22 @@ def info(
 
 
 def _architecture(folder: ModelFolder) -> list[dict[str, Any]]:
-    """Return the first layer, and the others, which are all alike: shapes and numbers of parameters."""
+    """Return the layers that see the image alone, and the others: shapes and numbers of parameters of one of each."""
     config, (channels, height, width) = folder.config, folder.image_shape
     features = config.features((height, width))
     groups = len(folder.class_names) * (1 if config.head == "ridge" else 2)
     rows = []
-    for layer, alike in ((1, 1), (2, len(folder.records) - 1)):
-        depth, side = channels + (config.filters if layer > 1 else 0), config.size_of_filter(layer)
+    numbers = range(1, len(folder.records) + 1)
+    alone = [number for number in numbers if config.place_in_stack(number) == 1]
+    others = [number for number in numbers if config.place_in_stack(number) > 1]
+    for alike, depth in ((alone, channels), (others, channels + config.filters)):
         if alike:
+            side = config.size_of_filter(alike[0])
             weights = config.filters * (depth * side**2 + 1)
             rows.append(
                 {
-                    "first": layer,
-                    "layers": alike,
+                    "first": alike[0],
+                    "layers": len(alike),
                     "input": [depth, height, width],
                     "filters": [config.filters, depth, side, side],
                     "features": features,
@@ -107,9 +110,8 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
 def _architecture_table(rows: list[dict[str, Any]]) -> Table:
     table = _table("layer", "input", "filters", "features", "head", "parameters")
     for row in rows:
-        first, last = row["first"], row["first"] + row["layers"] - 1
         table.add_row(
-            f"{first}" if first == last else f"{first} to {last}, each",
+            _which(row["first"], row["layers"], rows),
             "{1}×{2}×{0}".format(*row["input"]),
             "{0} of {2}×{3}×{1}".format(*row["filters"]),
             f"{row['features']:,}",
@@ -117,6 +119,14 @@ def _architecture_table(rows: list[dict[str, Any]]) -> Table:
             f"{row['parameters']:,}",
         )
     return table
+
+
+def _which(first: int, layers: int, rows: list[dict[str, Any]]) -> str:
+    """Say which layers a row of the architecture is about."""
+    if layers == 1:
+        return f"{first}"
+    restarted = rows[0]["layers"] > 1 and len(rows) > 1
+    return f"{first} and {layers - 1} more, each" if restarted else f"{first} to {first + layers - 1}, each"
 
 
 def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int]) -> Table:

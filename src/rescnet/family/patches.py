@@ -51,6 +51,7 @@ class StagePatches:
         self.rows, self.columns = shape[1] - size + 1, shape[2] - size + 1
         self.images = len(labels) * maps
         self.labels = labels.repeat_interleave(maps)
+        self.weights: Tensor | None = None
         self.zero_mean = normalisation != "plain"
         self._covariance: Tensor | None = None
 

@@ -59,6 +59,7 @@ class WholeSamples:
         self._samples, self.labels = samples, labels.cpu()
         self.images, self.channels = samples.shape
         self.size = self.rows = self.columns = 1
+        self.weights: Tensor | None = None
         self.zero_mean = False
 
     def covariance(self) -> Tensor:

@@ -5,27 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from ..stages.patches import PatchMoments
 from ..stages.pooling import pool_features
-from .half_layer import CopiedPatchSums
+from .half_layer import CopiedPatchSums, RawPatchSums
 
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
-
-
-class RawPatchSums(Protocol):
-    """Adds up all patches of half-precision images, chunk by chunk."""
-
-    def add(self, x: Tensor) -> None:
-        """Add images (n, h, w, c), channel ``channels`` of ones."""
-
-    def moments(self) -> PatchMoments:
-        """Return the sums over their patches."""
-        ...
 
 
 def patch_sums_for(device: torch.device, channels: int, image_size: tuple[int, int], size: int) -> RawPatchSums:

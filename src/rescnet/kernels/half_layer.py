@@ -12,6 +12,7 @@ Nothing is subtracted from the maps in half precision, and no scaled copy is wri
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ from torch.nn import functional as F
 
 from ..stages.half_products import split
 from ..stages.images import ValueRange
-from ..stages.patches import PatchMoments
+from ..stages.patches import PatchMoments, span
 
 CHANNELS_IN, CHANNELS_OUT = 32, 8  # multiples the convolution likes
 GROUPS = 32  # independent sums of patch products, so that a small matrix keeps all multiprocessors busy
@@ -94,23 +95,52 @@ def raw_input(
     return x
 
 
-def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, weights: Tensor, bias: Tensor) -> Tensor:
+def convolve_scaled(
+    maps: Tensor | None, images: Tensor, folded: FoldedScale, weights: Tensor, bias: Tensor, dilation: int = 1
+) -> Tensor:
     """Return ``scale([maps ; image]) ∗ W + B`` in half precision, channels last, shape (n, d, h, w).
 
-    Same as ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias)``. The bias rides on two channels
-    of ones, its high and its low half, so that it is added before the sum is rounded; channels in and out are padded to
-    what the convolution is fastest with.
+    Same as ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias, dilation)``. The bias rides on
+    two channels of ones, its high and its low half, so that it is added before the sum is rounded; channels in and out
+    are padded to what the convolution is fastest with.
     """
     k = weights.shape[-1]
-    before, after = (k - 1) // 2, k // 2
+    covered, middle = span(k, dilation), (k - 1) // 2
+    before, after = (covered - 1) // 2, covered // 2
     x = raw_input(maps, images, 2, folded.low, before, after, align=CHANNELS_IN)
     (d, used), channels = weights.shape[:2], x.shape[3]
     scaled = weights.float() * folded.scale[:, None, None]
     shifted = bias.float() - (scaled * folded.low[:, None, None]).sum((1, 2, 3))
     filters = torch.zeros(-(-d // CHANNELS_OUT) * CHANNELS_OUT, k, k, channels, dtype=torch.float16, device=x.device)
     filters[:d, :, :, :used] = scaled.permute(0, 2, 3, 1)
-    filters[:d, before, before, used], filters[:d, before, before, used + 1] = split(shifted)
-    return F.conv2d(x.permute(0, 3, 1, 2), filters.permute(0, 3, 1, 2))[:, :d]
+    filters[:d, middle, middle, used], filters[:d, middle, middle, used + 1] = split(shifted)
+    return F.conv2d(x.permute(0, 3, 1, 2), filters.permute(0, 3, 1, 2), dilation=dilation)[:, :d]
+
+
+def add_dilated(sums: RawPatchSums, x: Tensor, size: int, dilation: int) -> None:
+    """Add the dilated k×k patches of images ``x`` (n, h, w, c) to sums over plain ones.
+
+    Each dilated patch is a plain patch of one of the images that are left of x when every so many rows and columns are
+    taken, from each first row and column.
+    """
+    if dilation == 1:
+        return sums.add(x)
+    for row in range(dilation):
+        for column in range(dilation):
+            part = x[:, row::dilation, column::dilation]
+            if min(part.shape[1:3]) >= size:
+                sums.add(part.contiguous())
+
+
+class RawPatchSums(Protocol):
+    """Adds up all patches of half-precision images, chunk by chunk."""
+
+    def add(self, x: Tensor) -> None:
+        """Add images (n, h, w, c), channel ``channels`` of ones."""
+
+    def moments(self) -> PatchMoments:
+        """Return the sums over their patches."""
+        ...
 
 
 class CopiedPatchSums:

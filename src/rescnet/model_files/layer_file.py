@@ -104,7 +104,7 @@ def layer_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classe
 def _expected_shapes(
     config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, number: int
 ) -> dict[str, tuple[int, ...]]:
-    channels = image_shape[0] + (config.filters if number > 1 else 0)
+    channels = image_shape[0] + (config.filters if config.place_in_stack(number) > 1 else 0)
     k, groups = config.size_of_filter(number), classes if config.head == "ridge" else 2 * classes
     preparation: dict[str, tuple[int, ...]] = {}
     if config.prepares_images and number == 1:

@@ -48,7 +48,7 @@ def input_names(network: Network, layer: int) -> list[str]:
     channels = network.image_shape[0]
     image = ["red", "green", "blue"] if channels == 3 else ["the image"] if channels == 1 else []
     image = image or [f"image channel {number}" for number in range(1, channels + 1)]
-    maps = 0 if layer == 1 else len(network.layers[layer - 2].weights)
+    maps = network.layers[layer - 1].weights.shape[1] - channels
     return [f"map {number}" for number in range(1, maps + 1)] + image
 
 
@@ -68,9 +68,10 @@ def banks_of(bank: str, filters: int) -> list[tuple[str, int]]:
 def _draw_layer(network: Network, number: int, layer: Layer) -> dict[str, Any]:
     weights = layer.weights.detach().double().cpu().numpy()  # (d_i, c, k, k)
     names = input_names(network, number)
-    as_image = number == 1 and weights.shape[1] in (1, 3)
+    as_image = not network.sees_maps(layer) and weights.shape[1] in (1, 3)
     groups, start = [], 0
-    for bank, count in banks_of(bank_of_layer(network.config.bank, number), len(weights)):
+    mixture = bank_of_layer(network.config.bank, network.config.place_in_stack(number))
+    for bank, count in banks_of(mixture, len(weights)):
         tiles = []
         for place in range(start, start + count):
             tiles.append(_image_tile(weights[place], place) if as_image else _slices_tile(weights[place], place, names))

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .patches import span
 
-def convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+
+def convolve(x: Tensor, weights: Tensor, bias: Tensor, dilation: int = 1) -> Tensor:
     """Return ``x ∗ W + B``, cross-correlation with zero padding, the size of ``x``.
 
     Parameters
@@ -20,6 +22,8 @@ def convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     weights : Tensor, shape (d, c, k, k)
         An even k pads one pixel more below and to the right than above and to the left.
     bias : Tensor, shape (d,)
+    dilation : int
+        Pixels from one tap of a filter to the next; the paper's are side by side.
 
     Returns
     -------
@@ -27,15 +31,16 @@ def convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     """
     if x.is_cuda:  # PyTorch would round float32 to TF32 here
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            return _convolve(x, weights, bias)
-    return _convolve(x, weights, bias)
+            return _convolve(x, weights, bias, dilation)
+    return _convolve(x, weights, bias, dilation)
 
 
-def _convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    before, after = (weights.shape[-1] - 1) // 2, weights.shape[-1] // 2
+def _convolve(x: Tensor, weights: Tensor, bias: Tensor, dilation: int) -> Tensor:
+    covered = span(weights.shape[-1], dilation)
+    before, after = (covered - 1) // 2, covered // 2
     if before == after:
-        return F.conv2d(x, weights, bias, padding=before)
-    return F.conv2d(F.pad(x, (before, after, before, after)), weights, bias)
+        return F.conv2d(x, weights, bias, padding=before, dilation=dilation)
+    return F.conv2d(F.pad(x, (before, after, before, after)), weights, bias, dilation=dilation)
 
 
 def rectify(maps: Tensor) -> Tensor:

@@ -61,16 +61,28 @@ class Moments:
             products=products,
         )
 
-    def add(self, features: Tensor, targets: Tensor) -> None:
-        """Add a chunk: ``features`` (n, D), ``targets`` (n, K)."""
+    def add(self, features: Tensor, targets: Tensor, weights: Tensor | None = None) -> None:
+        """Add a chunk: ``features`` (n, D), ``targets`` (n, K).
+
+        With ``weights`` (n,) every sum is weighted. Those of all images must have the mean 1, since ``count`` is that
+        of images.
+        """
         shifted = features - self.shift.to(features.dtype)
         self.count += len(features)
-        self.total += shifted.sum(0, dtype=self.total.dtype)
+        if weights is None:
+            self.total += shifted.sum(0, dtype=self.total.dtype)
+        else:
+            targets = targets * weights[:, None]
+            column = weights[:, None]
+            whole = column.dtype == shifted.dtype
+            self.total += (shifted.T @ column if whole else accurate_product(shifted.T, column))[:, 0]
         self.target_total += targets.sum(0)
         if features.dtype == self.cross.dtype:
             self.cross.addmm_(targets.T, shifted)
         else:
             self.cross += accurate_product(shifted.T, targets).T
+        if weights is not None:
+            shifted.mul_(weights.sqrt()[:, None].to(shifted.dtype))
         if self.products == "half" or (self.products == "auto" and features.dtype == torch.float16):
             add_gram_(self.gram, shifted.half())
         else:

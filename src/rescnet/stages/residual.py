@@ -47,6 +47,20 @@ def compensate(
     return output + rate * (positive_share * positive - negative_share * negative)
 
 
+def look_ahead(output: Tensor, before: Tensor, momentum: float) -> Tensor:
+    """Return Ỹ + μ(Ỹ - Ỹ before it): where the next layer's correction starts from (Nesterov's; beyond the paper)."""
+    return output + momentum * (output - before)
+
+
+def line_search(residuals: Tensor, corrections: Tensor) -> Tensor:
+    """Return the two sums <R, f> and <f, f> over images (n, C), float64: their ratio is the best step along f.
+
+    ‖R - αf‖² is least at α = <R, f>/<f, f>; the sums add over workers.
+    """
+    wanted, given = residuals.double(), corrections.double()
+    return torch.stack([(wanted * given).sum(), given.square().sum()])
+
+
 def learning_rate(layer: int, initial: float, drop: float = 0.1, every: int = 10, floor: float = 0.0) -> float:
     """Return α of a layer (counted from 1): dropped by ``drop`` every ``every`` layers, never below ``floor`` (eq. 13).
 

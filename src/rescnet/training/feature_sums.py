@@ -39,7 +39,8 @@ class FeatureSums:
             self._sums[0].add(features[here], targets[here])
             self._sums[1].add(features[~here], targets[~here])
         else:
-            self._sums[0].add(features, targets)
+            weights = self._targets.weights
+            self._sums[0].add(features, targets, None if weights is None else weights[part])
 
     def on_first(self) -> list[Moments]:
         """Return the sums over all workers' images, which the first worker alone has."""

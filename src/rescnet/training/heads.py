@@ -24,7 +24,9 @@ from .workers import Workers
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of what is solved by blocks, on tensor cores
 
 
-def solve_head(sums: list[Moments], config: NetworkConfig, precision: str = "exact") -> tuple[LinearHead, float]:
+def solve_head(
+    sums: list[Moments], config: NetworkConfig, precision: str = "exact", layer: int = 1
+) -> tuple[LinearHead, float]:
     """Solve the heads of a layer.
 
     Parameters
@@ -35,6 +37,8 @@ def solve_head(sums: list[Moments], config: NetworkConfig, precision: str = "exa
     config : NetworkConfig
     precision : {"exact", "balanced", "fast"}
         ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, and refine what is solved.
+    layer : int
+        Counted from 1: γ may grow.
 
     Returns
     -------
@@ -55,7 +59,7 @@ def solve_head(sums: list[Moments], config: NetworkConfig, precision: str = "exa
     method = cholesky_solver
     if precision != "exact":
         method = partial(blocked_solver, tolerance=TOLERANCE[precision])
-    options = config.ridge, config.shrinkage, config.standardise, method
+    options = config.ridge_of(layer), config.shrinkage, config.standardise, method
     if len(sums) == 1:
         return fit_head(sums[0], both_signs, *options)
     solve = partial(one_vs_rest_lda if config.head == "lda" else multiclass_lda, prior=config.prior)
@@ -67,11 +71,11 @@ def solve_head(sums: list[Moments], config: NetworkConfig, precision: str = "exa
         head, ridge = fit_head(moments.with_targets(half), solve, *options)
         heads.append(head)
         ridges.append(ridge)
-    return LinearHead.join(*heads), max(ridges, default=config.ridge)
+    return LinearHead.join(*heads), max(ridges, default=config.ridge_of(layer))
 
 
 def solve_on_first(
-    moments: list[Moments], config: NetworkConfig, precision: str, features: int, workers: Workers
+    moments: list[Moments], config: NetworkConfig, precision: str, features: int, workers: Workers, layer: int = 1
 ) -> tuple[LinearHead, float]:
     """Solve the heads on the first worker, which has the sums, cut them to D ``features`` and send them to all."""
     like = moments[0].shift
@@ -80,7 +84,7 @@ def solve_on_first(
     failure: ArithmeticError | None = None
     if workers.is_first:
         try:
-            solved, ridge = solve_head(moments, config, precision)
+            solved, ridge = solve_head(moments, config, precision, layer)
             head, facts = solved.cut_to(features), facts.new_tensor([1, ridge])
         except ArithmeticError as error:  # the others are told, so that they do not wait
             failure = error

@@ -135,6 +135,12 @@ def plan_memory(
     factors = 2 if config.sign_samples == "own" else 1
     # Of all images output and label; of training images also the new label and its sign.
     outputs = (train_images + other_images) * (classes * itemsize + 8) + train_images * 16
+    if config.momentum:
+        outputs += (train_images + other_images) * classes * itemsize
+    if config.step == "held-out":  # corrections and residuals, and their products in float64
+        outputs += other_images * classes * (3 * itemsize + 24)
+    if config.margin_weights or config.draw_from != "all":
+        outputs += train_images * 16
     heads = (config.layers + 4) * features * 2 * classes * itemsize
     # Gram, scatter and factor; a second Gram where each sign has its own images.
     gram_bytes = (2 + factors) * width**2 * itemsize + heads + outputs

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from ..kernels import patch_sums_for
-from ..kernels.half_layer import raw_input, scale_covariance, scale_mean
+from ..kernels.half_layer import add_dilated, raw_input, scale_covariance, scale_mean
 from ..network import Network
 from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.images import ValueRange
-from ..stages.patches import PatchMoments, extract_patches, remove_patch_means
+from ..stages.patches import PatchMoments, extract_patches, remove_patch_means, span
 from .map_store import MapStore
 from .streaming import store_images, stream
 from .workers import Workers
@@ -42,6 +42,10 @@ class LayerPatches:
         ``maps`` and ``images`` are this worker's; ``labels``, and the images that are named, are those of all.
     mine : slice, optional
         Which of all images are this worker's.
+    weights : Tensor of float64, shape (n,), optional
+        How often an image is drawn, where patches are; on the CPU.
+    dilation : int
+        Pixels from one number of a patch to the next.
     """
 
     def __init__(
@@ -56,19 +60,22 @@ class LayerPatches:
         generator: torch.Generator,
         workers: Workers | None = None,
         mine: slice | None = None,
+        weights: Tensor | None = None,
+        dilation: int = 1,
     ) -> None:
         self._network, self._input_range, self._maps = network, input_range, maps
         self._image_store = store_images(images, input_range.low.device, "device")
         self._chunk, self._generator = chunk, generator
         self._mean_and_covariance: tuple[Tensor, Tensor] | None = None
         self._folds = network.half and network.config.centring == "mean-patch"
-        self.labels = labels.cpu()
+        self.labels, self.weights = labels.cpu(), weights
         self.images, self.size = len(labels), size
         self._workers = workers or Workers()
         self._mine = mine or self._workers.share_of(self.images)
         self.channels = len(input_range.low)
         self.zero_mean = False
-        self.rows, self.columns = images.shape[2] - size + 1, images.shape[3] - size + 1
+        self._dilation, self._span = dilation, span(size, dilation)
+        self.rows, self.columns = images.shape[2] - self._span + 1, images.shape[3] - self._span + 1
 
     def covariance(self) -> Tensor:
         """Return the patch covariance, float64, shape (M, M): exact over all patches, or of a sample."""
@@ -81,7 +88,7 @@ class LayerPatches:
         total = torch.zeros(self.channels * self.size**2, dtype=torch.float64, device=self._input_range.low.device)
         for _, maps, images in stream(self._chunk, self._maps, self._image_store):
             inputs = self._network.layer_input(self._input_range, maps, images)
-            total += extract_patches(inputs, self.size).sum((0, 1), dtype=torch.float64)
+            total += extract_patches(inputs, self.size, self._dilation).sum((0, 1), dtype=torch.float64)
         self._workers.add_up(total)
         return total / (self.images * self.rows * self.columns)
 
@@ -101,8 +108,9 @@ class LayerPatches:
         """Return the named patches, float64, shape (samples, M)."""
         mine = (image >= self._mine.start) & (image < self._mine.stop)
         where = image[mine] - self._mine.start, row[mine], column[mine]
-        maps = None if self._maps is None else self._maps.patches(self.size, *where)
-        patches = self._image_store.patches(self.size, *where)
+        taps = (..., slice(None, None, self._dilation), slice(None, None, self._dilation))
+        maps = None if self._maps is None else self._maps.patches(self._span, *where)[taps]
+        patches = self._image_store.patches(self._span, *where)[taps]
         # Scaling works pixel by pixel, so a patch is scaled like a small image.
         found = self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
         if self._workers.count == 1:
@@ -127,7 +135,7 @@ class LayerPatches:
     def _grouped_patches(self, group: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         for part, maps, images in stream(self._chunk, self._maps, self._image_store):
             inputs = self._network.layer_input(self._input_range, maps, images)
-            yield group[part], self._centred(extract_patches(inputs, self.size))
+            yield group[part], self._centred(extract_patches(inputs, self.size, self._dilation))
 
     def _exact_moments(self) -> PatchMoments:
         if self._folds:
@@ -135,7 +143,7 @@ class LayerPatches:
         total: PatchMoments | None = None
         for _, maps, images in stream(self._chunk, self._maps, self._image_store):
             inputs = self._network.layer_input(self._input_range, maps, images)
-            moments = PatchMoments.of(self._centred(extract_patches(inputs, self.size)))
+            moments = PatchMoments.of(self._centred(extract_patches(inputs, self.size, self._dilation)))
             total = moments if total is None else total + moments
         assert total is not None
         return total
@@ -143,9 +151,11 @@ class LayerPatches:
     def _raw_moments(self) -> PatchMoments:
         """Return the sums over patches that are not scaled yet, in half precision."""
         device, (height, width) = self._image_store.device, self._image_store.shape[2:]
-        sums = patch_sums_for(device, self.channels, (height, width), self.size)
+        apart = height // self._dilation, width // self._dilation
+        sums = patch_sums_for(device, self.channels, apart, self.size)
         for _, maps, images in stream(self._chunk, self._maps, self._image_store):
-            sums.add(raw_input(maps, self._network.scaled_images(self._input_range, images).half()))
+            scaled = self._network.scaled_images(self._input_range, images).half()
+            add_dilated(sums, raw_input(self._network.activated(maps), scaled), self.size, self._dilation)
         return sums.moments()
 
     def _sampled_moments(self, samples: int) -> PatchMoments:

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from ..network import Layer, Network
+from ..stages.activation import activate
 from ..stages.images import ValueRange
+from ..stages.residual import look_ahead, one_hot, residual
 from .history import Stopwatch
 from .map_store import MapStore
 from .streaming import stream
@@ -26,10 +28,14 @@ class Split:
     labels : Tensor of int64, shape (n,)
     output : Tensor, shape (n, classes)
         Ỹ after the newest layer.
+    before : Tensor, shape (n, classes), or None
+        Ỹ after the layer before that, where there is momentum.
+    momentum : float
+        μ.
     maps : MapStore, shape (n, d_i, h, w)
         O of the newest layer; each chunk is overwritten by its successor.
     maps_range : ValueRange, shape (d_i,)
-        Of these maps.
+        Of these maps as the next layer reads them.
     chunk : int
         Images at a time; whole sets of copies.
     copies : int
@@ -44,6 +50,8 @@ class Split:
     chunk: int = 1
     copies: int = 1
     averaged: bool = False
+    before: Tensor | None = None
+    momentum: float = 0.0
     maps: MapStore | None = None
     maps_range: ValueRange | None = None
 
@@ -54,6 +62,24 @@ class Split:
         shown = sets.mean(1) if self.averaged and self.copies > 1 else sets[:, 0]
         right = int((shown.argmax(1) == self.labels[:: self.copies]).sum())
         return workers.total(right) / workers.total(len(shown))
+
+    def ahead(self, rows: slice | Tensor) -> Tensor:
+        """Return what the next layer corrects of some images, shape (m, classes): Ỹ, or where momentum takes it."""
+        output = self.output[rows]
+        return output if self.before is None else look_ahead(output, self.before[rows], self.momentum)
+
+    def change(self, part: slice, output: Tensor) -> None:
+        """Replace the output of some images by that after a further layer."""
+        if self.before is not None:
+            self.before[part] = self.output[part]
+        self.output[part] = output
+
+    def held_out_errors(self, corrections: Tensor, ceiling: float) -> tuple[Tensor, Tensor]:
+        """Return R before a layer and what it would add, both (images, classes): the means of an image's views."""
+        of_images = (-1, self.copies, self.output.shape[1])
+        ahead = self.ahead(slice(None)).view(of_images).mean(1)
+        wanted = residual(one_hot(self.labels[:: self.copies], ahead.shape[1], ahead.dtype), ahead, ceiling)
+        return wanted, corrections.view(of_images).mean(1)
 
     def parts(self) -> Iterator[slice]:
         """Yield which images are in each chunk."""
@@ -81,13 +107,14 @@ class Split:
         """
         after = self.maps if empty is None else empty
         assert after is not None
+        seen = self.maps if network.sees_maps(layer) else None
         found: ValueRange | None = None
-        for part, before, images in stream(self.chunk, self.maps, self.images):
+        for part, before, images in stream(self.chunk, seen, self.images):
             with watch.time("convolution"):
                 maps = network.maps(layer, before, images)
                 after.write(part, maps)
             with watch.time("scaling"):
-                here = ValueRange.of(maps)
+                here = ValueRange.of(activate(maps, network.config.activation))
                 found = here if found is None else found.merge(here)
             yield part, maps
         self.maps, self.maps_range = after, found

@@ -21,8 +21,10 @@ from ..stages.filters import bank_of_layer, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from ..stages.preparation import Preparation
+from ..stages.residual import line_search
 from .augmented import AugmentedImages
 from .devices import choose_device, choose_precision
+from .draws import Draws
 from .feature_sums import FeatureSums
 from .heads import no_head, solve_on_first
 from .history import History, LayerRecord, Stopwatch
@@ -127,6 +129,8 @@ class Trainer:
             raise ValueError(
                 f"patience is {config.patience} but there are no validation images: give some, or set it to 0."
             )
+        if config.step == "held-out" and validation is None:
+            raise ValueError("step is 'held-out' but there are no validation images: give some, or set it to 'fixed'.")
         self.precision = choose_precision(compute, self.device)
         half = self.precision != "exact"
         self.network = Network(config, shape, int(checked_labels.max()) + 1, half=half)
@@ -209,20 +213,24 @@ class Trainer:
         if number == 1 and self.config.prepares_images:
             self._prepare_images(self._learn_preparation())
         with watch.time("scaling"):
-            input_range = self._input_range()
-        with watch.time("filters"):
-            weights, bias = self._learn_filters(number, input_range)
+            input_range = self._input_range(number)
         with watch.time("residual"):
-            targets = Targets.of(number, self.training, self.config)
+            targets = Targets.of(number, self.training, self.config, self.workers)
             positive_share = self.workers.total(int(targets.positive.sum())) / self._images
+            draws = Draws.of(number, targets, self._labels, self.workers, self._mine)
+        with watch.time("filters"):
+            weights, bias = self._learn_filters(number, input_range, draws)
         rate = self.config.rate_of(number)
         headless = Layer(input_range, weights, bias, no_head(weights), rate, positive_share)
         moments = self._sum_features(headless, targets, watch)
         with watch.time("heads"):
-            head, ridge = solve_on_first(moments, self.config, self.precision, self.plan.features, self.workers)
+            head, ridge = solve_on_first(moments, self.config, self.precision, self.plan.features, self.workers, number)
             del moments
         layer = replace(headless, head=head, preparation=self._preparation if number == 1 else None)
-        self._update_outputs(layer, watch)
+        corrections = None
+        if self.config.step == "held-out":
+            layer, corrections = self._choose_step(layer, watch)
+        self._update_outputs(layer, watch, corrections)
         self.network.layers.append(layer)
         accuracies = {name: split.accuracy(self.workers) for name, split in self.others.items()}
         record = LayerRecord(
@@ -231,7 +239,7 @@ class Trainer:
             validation_accuracy=accuracies.get("validation"),
             test_accuracy=accuracies.get("test"),
             positive_share=positive_share,
-            rate=rate,
+            rate=layer.rate,
             ridge=ridge,
             seconds=watch.seconds,
             peak_memory=max(watch.memory.values()),
@@ -254,13 +262,13 @@ class Trainer:
         for split in (self.training, *self.others.values()):
             split.images = PreparedImages(split.images, self._preparation)
 
-    def _input_range(self) -> ValueRange:
+    def _input_range(self, number: int) -> ValueRange:
         """Fit the min-max scaling of the new layer's input on the training images (stage 1)."""
         split, layers = self.training, self.network.layers
         if self._image_range is None:
             self._image_range = self.workers.widest(split.image_range(self.dtype))
         image_range = self._image_range
-        if split.maps_range is None:
+        if split.maps_range is None or self.config.place_in_stack(number) == 1:
             return image_range.with_scope(self.config.scaling)
         maps_range = self.workers.widest(split.maps_range)
         low, high = (min_max_scale(end[None], layers[0].input_range)[0] for end in (image_range.low, image_range.high))
@@ -269,25 +277,27 @@ class Trainer:
         )
         return joined.with_scope(self.config.scaling, maps=len(maps_range.low))
 
-    def _learn_filters(self, number: int, input_range: ValueRange) -> tuple[Tensor, Tensor]:
+    def _learn_filters(self, number: int, input_range: ValueRange, draws: Draws) -> tuple[Tensor, Tensor]:
         """Learn the filters of a layer from its input's patches (stages 2 and 3)."""
         config, split = self.config, self.training
         # A generator a layer: layer i is the same whether a run came there at once or was resumed there.
         generator = torch.Generator().manual_seed(config.seed * 1_000_003 + number)
-        size = config.size_of_filter(number)
+        size, place = config.size_of_filter(number), config.place_in_stack(number)
         patches = LayerPatches(
             self.network,
             input_range,
-            split.maps,
+            split.maps if place > 1 else None,
             split.images,
-            self._labels,
+            draws.labels,
             size,
             split.chunk,
             generator,
             self.workers,
             self._mine,
+            draws.weights,
+            config.dilation_of(number),
         )
-        bank = bank_of_layer(config.bank, number)
+        bank = bank_of_layer(config.bank, place)
         filters = learn_filters(bank, patches, config.filters, generator, config.bank_options)
         weights = filters.weights.view(config.filters, patches.channels, size, size).to(self.device, self.dtype)
         bias = filters.bias.to(self.device, self.dtype)
@@ -312,8 +322,23 @@ class Trainer:
                     sums.add(self._kept[part], part)
             return sums.on_first()
 
-    def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
-        """Add the layer's correction to every image's output (stage 8)."""
+    def _choose_step(self, layer: Layer, watch: Stopwatch) -> tuple[Layer, Tensor]:
+        """Let the validation images through a layer; return it with the step best for them, and their corrections."""
+        split, whole = self.others["validation"], replace(layer, rate=1.0)
+        corrections = torch.zeros_like(split.output)
+        for part, maps in self._new_maps(layer, split, watch):
+            with watch.time("pooling"):
+                features = self.network.features(maps)
+            with watch.time("update"):
+                corrections[part] = self.network.update(whole, corrections[part], features)
+        with watch.time("update"):
+            sums = line_search(*split.held_out_errors(corrections, self.config.ceiling))
+            self.workers.add_up(sums)
+            share = min(max(float(sums[0] / sums[1]), 0.0), 1.0) if float(sums[1]) > 0 else 0.0
+        return replace(layer, rate=layer.rate * share), corrections
+
+    def _update_outputs(self, layer: Layer, watch: Stopwatch, corrections: Tensor | None = None) -> None:
+        """Add the layer's correction to every image's output (stage 8); the validation images' may be known already."""
         if self._kept is not None:
             for part in self.training.parts():
                 self._update(layer, self.training, part, self._kept[part, : self.plan.features], watch)
@@ -323,7 +348,11 @@ class Trainer:
                 with watch.time("pooling"):
                     features = self.network.features(maps)
                 self._update(layer, self.training, part, features, watch)
-        for split in self.others.values():
+        for name, split in self.others.items():
+            if name == "validation" and corrections is not None:
+                everything = slice(0, len(corrections))
+                self._change(split, everything, split.ahead(everything) + layer.rate * corrections)
+                continue
             for part, maps in self._new_maps(layer, split, watch):
                 with watch.time("pooling"):
                     features = self.network.features(maps)
@@ -331,12 +360,14 @@ class Trainer:
 
     def _update(self, layer: Layer, split: Split, part: slice, features: Tensor, watch: Stopwatch) -> None:
         with watch.time("update"):
-            output = self.network.update(layer, split.output[part], features)
-            if not bool(output.isfinite().all()):
-                raise FloatingPointError(
-                    f"layer {len(self.network.layers) + 1} gave NaN or infinity and was not added: raise the ridge."
-                )
-            split.output[part] = output
+            self._change(split, part, self.network.update(layer, split.ahead(part), features))
+
+    def _change(self, split: Split, part: slice, output: Tensor) -> None:
+        if not bool(output.isfinite().all()):
+            raise FloatingPointError(
+                f"layer {len(self.network.layers) + 1} gave NaN or infinity and was not added: raise the ridge."
+            )
+        split.change(part, output)
 
     def _new_maps(self, layer: Layer, split: Split, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
         """Let a split through a layer: yields its new maps chunk by chunk."""
@@ -357,4 +388,6 @@ class Trainer:
             store, copies = AugmentedImages(store, changes), changes.shape[1]
         labels = labels.to(self.device).repeat_interleave(copies)
         output = torch.zeros(len(labels), self.network.classes, dtype=self.dtype, device=self.device)
-        return Split(store, labels, output, max(1, self.plan.chunk // copies) * copies, copies)
+        before = torch.zeros_like(output) if self.config.momentum else None
+        chunk = max(1, self.plan.chunk // copies) * copies
+        return Split(store, labels, output, chunk, copies, before=before, momentum=self.config.momentum)

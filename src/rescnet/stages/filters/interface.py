@@ -41,6 +41,8 @@ class BankOptions:
     pca_bias : {"none", "mean"}
         What a PCA filter adds: nothing, or minus its response to the mean patch, so that patches are centred when they
         are filtered as they are when the filters are learnt.
+    patch_ridge : float
+        ε of the banks that whiten, relative to the mean eigenvalue of the patch covariance.
     """
 
     positives: int = 2
@@ -50,6 +52,7 @@ class BankOptions:
     most_draws: int = 100_000
     bias: Bias = "lda"
     pca_bias: PCABias = "none"
+    patch_ridge: float = 0.1
 
 
 class PatchSource(Protocol):
@@ -63,6 +66,8 @@ class PatchSource(Protocol):
         A patch is named by its image and its top-left pixel: ``rows·columns`` of them per image.
     labels : Tensor of int64, shape (images,)
         On the CPU. A patch's label is its image's class (appendix A.3).
+    weights : Tensor of float64, shape (images,), or None
+        On the CPU. How often an image is drawn, where patches are; None: all alike.
     zero_mean : bool
         Whether filters act on patches less their own mean per channel, so that a filter constant over a channel would
         see nothing.
@@ -74,6 +79,7 @@ class PatchSource(Protocol):
     rows: int
     columns: int
     labels: Tensor
+    weights: Tensor | None
     zero_mean: bool
 
     def covariance(self) -> Tensor:

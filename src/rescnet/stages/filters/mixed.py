@@ -11,8 +11,10 @@ from . import (  # noqa: F401  (they register themselves)
     ica,
     lda_position,
     orthogonal_subspace,
+    patches,
     pca,
     random,
+    rotated_pca,
     stacked_lda,
 )
 from .interface import BankOptions, Filters, PatchSource

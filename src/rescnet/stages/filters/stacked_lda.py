@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
 from .registry import register_bank
+from .sampling import places_by_weight
 
 LEAST_BATCH, MOST_BATCH = 32, 4096
 MOST_EQUAL_DRAWS = 500  # draws without a single different patch, after which there is none to be found
@@ -57,10 +58,16 @@ def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Genera
 
 
 def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, options: BankOptions) -> Tensor:
-    """Draw patches for many discriminants: the positives of each first, shape (draws, positives + negatives, M)."""
+    """Draw patches for many discriminants: the positives of each first, shape (draws, positives + negatives, M).
+
+    Where images have weights, a class's positives are drawn by them, and no class without weight; negatives are drawn
+    from all images of the others, evenly.
+    """
     order = source.labels.argsort(stable=True)  # images by class
     sizes = source.labels.bincount()
-    classes = sizes.nonzero()[:, 0]
+    weights = source.weights
+    drawn = sizes if weights is None else source.labels.bincount(weights)
+    classes = drawn.nonzero()[:, 0]
     starts = sizes.cumsum(0) - sizes
     chosen = classes[torch.randint(len(classes), (draws, 1), generator=generator)]  # one class a draw
     size, start = sizes[chosen], starts[chosen]
@@ -70,7 +77,10 @@ def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, op
         uniform = torch.rand(draws, samples, generator=generator, dtype=torch.float64)
         return torch.minimum((uniform * among).long(), among - 1)
 
-    positive = start + pick(options.positives, size)
+    if weights is None:
+        positive = start + pick(options.positives, size)
+    else:
+        positive = places_by_weight(weights[order], start, start + size, options.positives, generator)
     negative = pick(options.negatives, len(order) - size)
     negative = torch.where(negative < start, negative, negative + size)  # skip the chosen class
     image = order[torch.cat([positive, negative], dim=1)].flatten()
