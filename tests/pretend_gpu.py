@@ -1,8 +1,8 @@
 """A GPU that is not there: tensors that say they are on ``cuda``, live on the CPU, and refuse what a GPU would.
 
-Mixing with tensors of the CPU is refused as PyTorch refuses it on a real GPU: numbers (no axes) may come from the CPU, a
-tensor may be indexed from it, a copy may go either way, and nothing else. So mistakes of device show without a GPU; what
-only its kernels know, speed, memory and rounding, does not.
+Mixing with tensors of the CPU is refused as PyTorch refuses it on a real GPU: numbers (no axes) may come from the CPU,
+a tensor may be indexed from it, a copy may go either way, and nothing else. So mistakes of device show without a GPU;
+what only its kernels know, speed, memory and rounding, does not.
 """
 
 from __future__ import annotations
