@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from dataclasses import asdict, fields
@@ -60,14 +61,14 @@ def part_file(folder: Path, member: str) -> Path:
     return folder / f"{member.replace(':', '+').replace('/', '-')}.json"
 
 
-def rows_there(folder: Path, members: list[str], only_done: bool = False) -> dict[str, dict[str, Any]]:
-    """Return the rows of this commit by member; those that say an error too, unless only those done are wanted."""
-    found, here = {}, commit()
+def rows_there(folder: Path, members: list[str], here: str) -> dict[str, dict[str, Any]]:
+    """Return the rows that were measured at a commit, by member."""
+    found = {}
     for member in members:
         file = part_file(folder, member)
         if file.exists():
             row = json.loads(file.read_text())
-            if row["commit"] == here and (row["accuracy"] is not None or not only_done):
+            if row["commit"] == here and row["accuracy"] is not None:
                 found[member] = row
     return found
 
@@ -100,9 +101,10 @@ def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     members = members_of(arguments.dataset, arguments.models, choices)
     parts: Path = arguments.parts or ROOT / "runs" / f"league-{arguments.dataset}-{arguments.device}"
     parts.mkdir(parents=True, exist_ok=True)
-    done = rows_there(parts, members, only_done=True)
-    missing = [member for member in members if member not in done]
-    print(f"{arguments.dataset}: {len(done)} rows are there, {len(missing)} members to run", flush=True)
+    os.environ["RESCNET_COMMIT"] = here = commit()  # of all rows, even if files change meanwhile
+    rows = rows_there(parts, members, here)
+    missing = [member for member in members if member not in rows]
+    print(f"{arguments.dataset}: {len(rows)} rows are there, {len(missing)} members to run", flush=True)
 
     def heard(member: str, row: dict[str, Any] | None, error: str) -> None:
         row = row or failed_row(arguments.dataset, member, error, arguments.device)
@@ -110,16 +112,17 @@ def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         part_file(parts, member).write_text(json.dumps(row, indent=1) + "\n")
         result = row["error"] if row["accuracy"] is None else f"{100 * row['accuracy']:.2f} %  {row['seconds']:.1f} s"
         print(f"{arguments.dataset:14} {member:40} {result}", flush=True)
-        join(list(rows_there(parts, members).values()), arguments.out, arguments.dataset)
+        rows[member] = row
+        join([rows[name] for name in members if name in rows], arguments.out, arguments.dataset)
 
     task = Task(lambda some, file: command_for(arguments, some, file), parts, arguments.threads, heard)
     run_lanes(
         task, missing, arguments.at_once, arguments.member_seconds, arguments.seconds, together=arguments.at_once == 1
     )
-    rows = rows_there(parts, members)
     for member in members:
         if member not in rows:
             print(f"{arguments.dataset:14} {member:40} has no row: the time was over, run the same again", flush=True)
+    join([rows[name] for name in members if name in rows], arguments.out, arguments.dataset)
     return list(rows.values())
 
 
