@@ -47,6 +47,17 @@ def members_of(dataset: str, models: str, choices: dict[str, str]) -> list[str]:
     return sorted(chosen, key=lambda model: rank.get(model.split(":")[0], len(rank)))
 
 
+def choices_in(file: Path | None) -> dict[str, str]:
+    """Return the options chosen for members; none, and a word about it, where the choosing left no file."""
+    if file is None:
+        return {}
+    if not file.exists():
+        print(f"{file} is not there: every member is as its preset has it", flush=True)
+        return {}
+    chosen: dict[str, str] = json.loads(file.read_text())["chosen"]
+    return chosen
+
+
 def command_for(arguments: argparse.Namespace, members: list[str], file: Path) -> list[str]:
     """Return the command that measures some members and writes their rows."""
     words = ["--dataset", arguments.dataset, "--models", ",".join(members), "--device", arguments.device]
@@ -82,6 +93,8 @@ def failed_row(dataset: str, member: str, error: str, device: str) -> dict[str, 
 
 def join(rows: list[dict[str, Any]], out: Path, dataset: str) -> None:
     """Write the league and its plot; what a failed row cannot know it takes from one that was measured."""
+    if not rows:
+        return
     measured = next((row for row in rows if row["accuracy"] is not None), None)
     for row in rows:
         for key in ("protocol", "train_images", "device"):
@@ -97,7 +110,7 @@ def join(rows: list[dict[str, Any]], out: Path, dataset: str) -> None:
 
 def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the members that have no row yet, and return all rows there are."""
-    choices = json.loads(arguments.choices.read_text())["chosen"] if arguments.choices else {}
+    choices = choices_in(arguments.choices)
     members = members_of(arguments.dataset, arguments.models, choices)
     parts: Path = arguments.parts or ROOT / "runs" / f"league-{arguments.dataset}-{arguments.device}"
     parts.mkdir(parents=True, exist_ok=True)

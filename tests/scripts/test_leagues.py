@@ -9,7 +9,7 @@ import leagues
 import pytest
 from family_choices import chosen_for, differing
 from league_lanes import Task, run_lanes
-from leagues import members_of, parser, run_league
+from leagues import choices_in, members_of, parser, run_league
 
 # Stands in for `rescnet compare`: a member's name says what happens to it.
 PROGRAM = """
@@ -97,6 +97,13 @@ def test_rows_of_another_commit_are_made_anew(league, monkeypatch, capsys):
     capsys.readouterr()
     go("a")
     assert "0 rows are there, 1 members to run" in capsys.readouterr().out
+
+
+def test_choices_are_taken_from_their_file_if_it_is_there(tmp_path, capsys):
+    assert choices_in(None) == choices_in(tmp_path / "none.json") == {}
+    assert "none.json is not there" in capsys.readouterr().out
+    (tmp_path / "some.json").write_text(json.dumps({"chosen": {"pcanet": "svm_cost=1"}}))
+    assert choices_in(tmp_path / "some.json") == {"pcanet": "svm_cost=1"}
 
 
 def test_all_are_there_longest_first_with_what_was_chosen():
