@@ -33,14 +33,20 @@ from rescnet.provenance import origin, shown_command
 from rescnet.training.devices import choose_device
 from rescnet.training.memory import memory_budget
 
-COSTS = {"mnist": (10.0, 1.0, 100.0), "cifar10": (10.0, 3.0, 1.0, 0.3, 0.1)}
-SCALED = {"mnist": ("sqrt", "block", "l2"), "cifar10": ("l2", "sqrt")}
 TOLERANCE, EXACT = 0.01, 0.001
 SVM_GRID: dict[str, list[tuple[str, float, float]]] = {  # how histograms are scaled, C, the solver's tolerance
-    dataset: [(how, cost, TOLERANCE) for how in SCALED[dataset] for cost in COSTS[dataset]] for dataset in COSTS
+    "mnist": [
+        ("sqrt", 10.0, TOLERANCE),
+        *(("sqrt", cost, EXACT) for cost in (10.0, 1.0, 100.0)),
+        *(("l2", cost, EXACT) for cost in (10.0, 100.0)),
+        ("block", 1.0, TOLERANCE),
+    ],
+    "cifar10": [
+        ("l2", 10.0, TOLERANCE),
+        *(("l2", cost, EXACT) for cost in (1.0, 0.3, 0.1, 3.0)),
+        *(("sqrt", cost, EXACT) for cost in (1.0, 0.3, 0.1)),
+    ],
 }
-SVM_GRID["mnist"].insert(1, ("sqrt", 10.0, EXACT))
-SVM_GRID["cifar10"].insert(3, ("l2", 1.0, EXACT))
 LAYERED: dict[str, list[dict[str, Any]]] = {
     "mnist": [{}, {"ridge": 1.0}],
     "cifar10": [{}, {"pooling": "mean", "cells": "adaptive"}, {"ridge": 1.0}],

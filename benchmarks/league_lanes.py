@@ -37,14 +37,15 @@ class Task:
         From members and the file for their rows to a command line.
     folder : Path
         For rows and logs.
-    threads : int
+    threads : callable
+        From members to the threads their process may use.
     heard : callable
         Hears of each member that is done: its name, its row or None, an error or nothing.
     """
 
     command: Callable[[list[str], Path], list[str]]
     folder: Path
-    threads: int
+    threads: Callable[[list[str]], int]
     heard: Callable[[str, dict[str, Any] | None, str], None]
 
 
@@ -61,7 +62,7 @@ class Lane:
     def __post_init__(self) -> None:
         self.file, self.log = (self.task.folder / f"lane-{self.number}.{kind}" for kind in ("rows", "log"))
         self.file.unlink(missing_ok=True)
-        threads = str(self.task.threads)
+        threads = str(self.task.threads(self.members))
         environment = os.environ | dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads)
         source = str(Path(__file__).resolve().parent.parent / "src")
         environment["PYTHONPATH"] = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])

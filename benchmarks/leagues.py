@@ -2,7 +2,7 @@
 
     python benchmarks/leagues.py digits --device cuda --seconds 60                     one process, one member at a time
     python benchmarks/leagues.py cifar10 --device cuda --seconds 400 --member-seconds 60
-    python benchmarks/leagues.py mnist --at-once 8 --threads 2 --memory 12GB --seconds 560
+    python benchmarks/leagues.py mnist --at-once 6 --threads 2 --memory 14GB --seconds 560
 
 Every row goes to a file of its own under ``--parts`` as soon as it is there; then ``league-DATASET.json`` and its plot
 are written from all of them. Run again, it goes on with the members that have no row of this commit. Rows say how many
@@ -29,6 +29,7 @@ from league_lanes import Task, run_lanes  # noqa: E402
 from rescnet.family import member_names  # noqa: E402
 from rescnet.league import Row, draw_league  # noqa: E402
 from rescnet.provenance import commit, origin, shown_command  # noqa: E402
+from rescnet.training.memory import parse_bytes  # noqa: E402
 
 RESCNET = {
     "mnist": "rescnet:layers=3:filters=20",
@@ -36,6 +37,8 @@ RESCNET = {
     "cifar10": "rescnet:layers=60:block_stride=4",
 }
 """ResCNet at a size that takes about as long as the others; its full depth is Table 2's."""
+LARGE = {"dfsnet-3": (3, 2)}
+"""Members that get several times the memory and the threads of the others, where a process has one member alone."""
 LONGEST_FIRST = ("dfsnet-3", "pcanet-ii", "pcanet-plus", "multilayer-pcanet", "ldanet", "dccnet", "osnet")
 
 
@@ -61,10 +64,16 @@ def choices_in(file: Path | None) -> dict[str, str]:
 def command_for(arguments: argparse.Namespace, members: list[str], file: Path) -> list[str]:
     """Return the command that measures some members and writes their rows."""
     words = ["--dataset", arguments.dataset, "--models", ",".join(members), "--device", arguments.device]
-    for name in ("memory", "held_out", "splits", "limit"):
+    if arguments.memory is not None:
+        words += ["--memory", str(parse_bytes(arguments.memory) * _times(members)[0])]
+    for name in ("held_out", "splits", "limit"):
         if (value := getattr(arguments, name)) is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]
     return [sys.executable, "-m", "rescnet", "compare", *words, "--out", str(file)]
+
+
+def _times(members: list[str]) -> tuple[int, int]:
+    return LARGE.get(members[0].split(":")[0], (1, 1)) if len(members) == 1 else (1, 1)
 
 
 def part_file(folder: Path, member: str) -> Path:
@@ -91,7 +100,7 @@ def failed_row(dataset: str, member: str, error: str, device: str) -> dict[str, 
     return row | {"protocol": None, "train_images": None, "seed": 0}
 
 
-def join(rows: list[dict[str, Any]], out: Path, dataset: str) -> None:
+def join(rows: list[dict[str, Any]], out: Path, name: str) -> None:
     """Write the league and its plot; what a failed row cannot know it takes from one that was measured."""
     if not rows:
         return
@@ -101,11 +110,12 @@ def join(rows: list[dict[str, Any]], out: Path, dataset: str) -> None:
             if measured and row["accuracy"] is None:
                 row[key] = measured[key]
     out.mkdir(parents=True, exist_ok=True)
-    (out / f"league-{dataset}.json").write_text(json.dumps(rows, indent=1) + "\n")
+    (out / f"league-{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
     if measured:
         names = {field.name for field in fields(Row)}
         drawn = [Row(**{key: value for key, value in row.items() if key in names}) for row in rows]
-        (out / f"league-{dataset}.svg").write_text(draw_league(drawn, f"{dataset}, {measured['device']}"))
+        title = f"{measured['dataset']}, {measured['device']}"
+        (out / f"league-{name}.svg").write_text(draw_league(drawn, title))
 
 
 def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:
@@ -119,23 +129,26 @@ def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     missing = [member for member in members if member not in rows]
     print(f"{arguments.dataset}: {len(rows)} rows are there, {len(missing)} members to run", flush=True)
 
+    def threads_for(some: list[str]) -> int:
+        return int(arguments.threads * (_times(some)[1] if arguments.at_once > 1 else 1))
+
     def heard(member: str, row: dict[str, Any] | None, error: str) -> None:
         row = row or failed_row(arguments.dataset, member, error, arguments.device)
-        row |= {"at_once": arguments.at_once, "threads": arguments.threads}
+        row |= {"at_once": arguments.at_once, "threads": threads_for([member])}
         part_file(parts, member).write_text(json.dumps(row, indent=1) + "\n")
         result = row["error"] if row["accuracy"] is None else f"{100 * row['accuracy']:.2f} %  {row['seconds']:.1f} s"
         print(f"{arguments.dataset:14} {member:40} {result}", flush=True)
         rows[member] = row
-        join([rows[name] for name in members if name in rows], arguments.out, arguments.dataset)
+        join([rows[name] for name in members if name in rows], arguments.out, arguments.name or arguments.dataset)
 
-    task = Task(lambda some, file: command_for(arguments, some, file), parts, arguments.threads, heard)
+    task = Task(lambda some, file: command_for(arguments, some, file), parts, threads_for, heard)
     run_lanes(
         task, missing, arguments.at_once, arguments.member_seconds, arguments.seconds, together=arguments.at_once == 1
     )
     for member in members:
         if member not in rows:
             print(f"{arguments.dataset:14} {member:40} has no row: the time was over, run the same again", flush=True)
-    join([rows[name] for name in members if name in rows], arguments.out, arguments.dataset)
+    join([rows[name] for name in members if name in rows], arguments.out, arguments.name or arguments.dataset)
     return list(rows.values())
 
 
@@ -150,6 +163,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--memory", default=None, help="of each, as 12GB; default: rescnet's own")
     made.add_argument("--seconds", type=float, default=540, help="of all: what then runs is stopped")
     made.add_argument("--member-seconds", type=float, default=480, help="of one: then it is stopped and has an error")
+    made.add_argument("--name", default=None, help="of the files, league-NAME; default: the data set's")
     made.add_argument("--choices", type=Path, default=None, help="file of benchmarks/family_choices.py")
     made.add_argument("--held-out", type=float, default=None)
     made.add_argument("--splits", type=int, default=None)

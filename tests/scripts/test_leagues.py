@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import leagues
 import pytest
 from family_choices import chosen_for, differing
 from league_lanes import Task, run_lanes
-from leagues import choices_in, members_of, parser, run_league
+from leagues import choices_in, command_for, members_of, parser, run_league
 
 # Stands in for `rescnet compare`: a member's name says what happens to it.
 PROGRAM = """
@@ -23,7 +24,7 @@ for model in sys.argv[1].split(","):
         time.sleep(60)
     error = {"fails": "it is too large", "breaks": "CUDA error: illegal memory access"}.get(model, "")
     row = dict(model=model, accuracy=None if error else 0.9, error=error, seconds=1.0, peak_memory=1, published=None)
-    rows.append(row | dict(commit="abc", protocol="test images", train_images=5, device="a CPU"))
+    rows.append(row | dict(commit="abc", protocol="test images", train_images=5, device="a CPU", dataset="digits"))
     Path(sys.argv[2]).write_text(json.dumps(rows))
 """
 
@@ -39,7 +40,7 @@ def run(folder, members, at_once=1, member_seconds=20.0, seconds=60.0, together=
         processes.append(list(some))
         return command(some, file)
 
-    task = Task(counted, folder, 1, lambda member, row, error: heard.__setitem__(member, (row, error)))
+    task = Task(counted, folder, lambda some: 1, lambda member, row, error: heard.__setitem__(member, (row, error)))
     run_lanes(task, members, at_once, member_seconds, seconds, together)
     return heard, processes
 
@@ -97,6 +98,16 @@ def test_rows_of_another_commit_are_made_anew(league, monkeypatch, capsys):
     capsys.readouterr()
     go("a")
     assert "0 rows are there, 1 members to run" in capsys.readouterr().out
+
+
+def test_a_large_member_alone_has_more_memory_and_threads():
+    arguments = parser().parse_args(["mnist", "--memory", "2GB", "--held-out", "0.1"])
+    words = command_for(arguments, ["dfsnet-3:filters=2/2/4"], Path("rows"))
+    assert words[words.index("--memory") + 1] == "6000000000" and words[words.index("--held-out") + 1] == "0.1"
+    words = command_for(arguments, ["dfsnet-3", "pcanet"], Path("rows"))
+    assert (
+        words[words.index("--memory") + 1] == "2000000000" and words[words.index("--models") + 1] == "dfsnet-3,pcanet"
+    )
 
 
 def test_choices_are_taken_from_their_file_if_it_is_there(tmp_path, capsys):
