@@ -16,6 +16,8 @@ from tables import (  # its charts are in the package, which need not be install
     bench,
     fast_path,
     ladder,
+    league,
+    neighbours,
     reproduction,
     scaling,
     side_by_side,
@@ -60,37 +62,6 @@ def layer_times() -> list[str]:
     return found
 
 
-def leagues() -> list[str]:
-    """Return a table for each league, best first."""
-    found: list[str] = []
-    for file in sorted((ROOT / "results").glob("league-*.json")):
-        rows = json.loads(file.read_text())
-        shared = {key: sorted({str(row[key]) for row in rows}) for key in ("protocol", "train_images", "device")}
-        found += [
-            f"### {rows[0]['dataset']}",
-            "",
-            f"Measured on {' or '.join(shared['protocol'])}, {' or '.join(shared['train_images'])} images to learn "
-            f"from, on {' or '.join(shared['device'])}.",
-            "",
-            "| model | accuracy | published | seconds | CPU seconds | peak memory | size | commit |",
-            "|---|---|---|---|---|---|---|---|",
-        ]
-        for row in sorted(rows, key=lambda row: -(row["accuracy"] or 0)):
-            if row["accuracy"] is None:
-                found.append(f"| {row['model']} | {row['error']} | | | | | | {row['commit']} |")
-                continue
-            spread = "" if row["deviation"] is None else f" ± {100 * row['deviation']:.2f}"
-            partial = "--limit" in row["command"]
-            published = "" if row["published"] is None or partial else f"{100 * row['published']:.2f} %"
-            found.append(
-                f"| {row['model']} | **{100 * row['accuracy']:.2f} %**{spread} | {published} | {row['seconds']:.1f} | "
-                f"{row['cpu_seconds']:.1f} | {row['peak_memory'] / 1e9:.2f} GB | {row['model_bytes'] / 1e6:.2f} MB | "
-                f"{row['commit']} |"
-            )
-        found.append("")
-    return found
-
-
 def carry(file: Path, mark: str, rows: list[str]) -> str:
     """Return a page's text with the table between its marks replaced."""
     start, end = f"<!-- {mark} -->", f"<!-- /{mark} -->"
@@ -114,7 +85,8 @@ def main() -> int:
         (ROOT / "docs/beyond.md", "beyond", reproduction.table("beyond")),
         (ROOT / "docs/beyond.md", "ladder", ladder.table()),
         (ROOT / "docs/beyond.md", "directions", ablations.tables("beyond-*.json")),
-        (ROOT / "docs/family.md", "league", leagues()),
+        (ROOT / "docs/family.md", "league", league.tables()),
+        (ROOT / "docs/family.md", "neighbours", neighbours.table()),
         *((ROOT / "docs/scaling.md", mark, rows) for mark, rows in scaling.tables().items()),
     ]
     stale = 0

@@ -101,6 +101,8 @@ def main() -> None:
 
     def epoch(record: dict[str, Any]) -> None:
         show(record)
+        if record["epoch"] == 1:  # begun again: what was before is void
+            result["neighbour"]["history"].clear()
         result["neighbour"]["history"].append(record)
         write()
 

@@ -23,7 +23,7 @@ NETWORKS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
     "stochastic-pooling": StochasticPoolingNetwork,
 }
 
-LEARNING_RATES = {"resnet18": 0.2, "network-in-network": 0.2, "maxout": 0.1, "stochastic-pooling": 0.1}
+LEARNING_RATES = {"resnet18": 0.2, "network-in-network": 0.1, "maxout": 0.1, "stochastic-pooling": 0.1}
 """The greatest learning rate each is trained with at 512 images a batch, unless another is given."""
 
 LABELS = {

@@ -104,6 +104,8 @@ def main() -> None:
 
     def heard(record: dict[str, Any]) -> None:
         show(record)
+        if record["epoch"] == 1:  # begun again: what was before is void
+            result["history"].clear()
         result["history"].append(record)
         arguments.out.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -1,6 +1,7 @@
 """SGD for the neighbours: Nesterov momentum, a schedule, bfloat16, all images on the device, augmentation if asked.
 
-Seconds of training and seconds of evaluation are kept apart; the device is waited for at both ends of each.
+Seconds of training and seconds of evaluation are kept apart; the device is waited for at both ends of each. A run whose
+loss is lost, or does not fall in its first epoch, is begun again with half the learning rate.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from torch.nn import functional as F
 
 EVALUATION_BATCH = 2_000
 WARM_UP_STEPS = 5
+TIMED_STEPS = 20
+HALVINGS = 3
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ def train_neighbour(
     deadline: float | None = None,
     heard: Callable[[dict[str, Any]], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Train a network and return one record an epoch.
+    """Train a network and return one record an epoch, of the last run if it had to be begun again.
 
     Parameters
     ----------
@@ -105,10 +108,34 @@ def train_neighbour(
     deadline : float, optional
         Of ``time.monotonic()``: no epoch is begun after it.
     heard : callable, optional
-        Hears of every epoch.
+        Hears of every epoch; a first epoch means that all before are void.
     """
+    records: list[dict[str, Any]] = []
     with _chosen_convolutions():
-        return _train(make, training, others, classes, recipe, deadline, heard)
+        for halving in range(HALVINGS + 1):
+            tried = replace(recipe, learning_rate=recipe.learning_rate / 2**halving)
+            records = _train(make, training, others, classes, tried, deadline, heard)
+            if not records or records[-1]["learns"]:
+                break
+    return records
+
+
+def epochs_within(
+    seconds: float,
+    make: Callable[[tuple[int, int, int], int], nn.Module],
+    training: DeviceImages,
+    classes: int,
+    recipe: Recipe,
+) -> int:
+    """Return how many epochs of training fit into so many seconds, from a few steps that are timed; one at least."""
+    device = training.images.device
+    with _chosen_convolutions():
+        network = make(_shape(training), classes)
+        _warm_up(network, training, recipe, device)
+        start = _now(device)
+        _warm_up(network, training, recipe, device, TIMED_STEPS)
+        taken = (_now(device) - start) / TIMED_STEPS
+    return max(1, int(seconds / (taken * max(1, len(training) // recipe.batch))))
 
 
 def _train(
@@ -122,7 +149,7 @@ def _train(
 ) -> list[dict[str, Any]]:
     device = training.images.device
     torch.manual_seed(recipe.seed)
-    shape = (training.images.shape[1], training.images.shape[2], training.images.shape[3])
+    shape = _shape(training)
     _warm_up(make(shape, classes), training, recipe, device)
     torch.manual_seed(recipe.seed)
     network = make(shape, classes).to(device, memory_format=torch.channels_last)
@@ -143,14 +170,14 @@ def _train(
         start = _now(device)
         network.train()
         order = torch.randperm(len(training), device=device)
-        right, loss_sum = torch.zeros((), device=device), torch.zeros((), device=device)
+        right, losses = torch.zeros((), device=device), torch.zeros(steps, device=device)
         for step in range(steps):
             for group in optimiser.param_groups:
                 group["lr"] = recipe.rate(((epoch - 1) * steps + step) / (recipe.epochs * steps))
             images, labels = training.batch(order[step * batch : (step + 1) * batch], recipe.flips)
             loss, scores = _step(network, optimiser, images, labels)
             right += (scores.argmax(1) == labels).sum()
-            loss_sum += loss
+            losses[step] = loss
         middle = _now(device)
         accuracies = {f"{name}_accuracy": accuracy(network, images) for name, images in others.items()}
         end = _now(device)
@@ -160,16 +187,30 @@ def _train(
             "epoch": epoch,
             "seconds": training_seconds,
             "evaluation_seconds": evaluation_seconds,
-            "loss": float(loss_sum) / steps,
+            "loss": float(losses.mean()),
+            "learning_rate": recipe.learning_rate,
+            "learns": _learns(losses, classes, epoch),
             "train_accuracy": float(right) / (steps * batch),
             **accuracies,
         }
         records.append(record)
         if heard:
             heard(record)
-        if not math.isfinite(record["loss"]):
+        if not record["learns"]:
             break
     return records
+
+
+def _learns(losses: Tensor, classes: int, epoch: int) -> bool:
+    """Return whether the losses of an epoch's steps are numbers, and in the first one below chance or falling."""
+    early, late = float(losses[: max(1, len(losses) // 2)].mean()), float(losses[len(losses) // 2 :].mean())
+    if not math.isfinite(early + late):
+        return False
+    return epoch > 1 or len(losses) == 1 or late < math.log(classes) or late < early
+
+
+def _shape(images: DeviceImages) -> tuple[int, int, int]:
+    return images.images.shape[1], images.images.shape[2], images.images.shape[3]
 
 
 @torch.inference_mode()
@@ -197,11 +238,13 @@ def _step(
     return loss.detach(), scores.detach()
 
 
-def _warm_up(network: nn.Module, training: DeviceImages, recipe: Recipe, device: torch.device) -> None:
+def _warm_up(
+    network: nn.Module, training: DeviceImages, recipe: Recipe, device: torch.device, steps: int = WARM_UP_STEPS
+) -> None:
     """Take a few steps with a network that is thrown away: libraries load and choose their kernels before the clock."""
     network = network.to(device, memory_format=torch.channels_last).train()
     optimiser = torch.optim.SGD(network.parameters(), 1e-3, momentum=recipe.momentum, nesterov=True)
-    for _ in range(WARM_UP_STEPS if device.type == "cuda" else 1):
+    for _ in range(steps if device.type == "cuda" else 1):
         which = torch.randint(len(training), (min(recipe.batch, len(training)),), device=device)
         _step(network, optimiser, *training.batch(which, recipe.flips))
 

@@ -9,6 +9,7 @@ from rescnet.reproduce.plans import load_plan, plan_names
 from rescnet.reproduce.plots import curves, datasets
 from rescnet.reproduce.tables import markdown
 
+from . import league, neighbours
 from .results_files import RESULTS, not_run_yet, percent, read
 
 PAPER = tuple(name for name in plan_names() if name != "beyond")
@@ -70,7 +71,9 @@ def both_halves() -> list[str]:
     for network in load_plan("table2").published:
         cells = []
         for dataset in DATASETS:
-            published, measured = network["accuracy"].get(dataset), _measured(network.get("neighbour"), dataset)
+            published = network["accuracy"].get(dataset)
+            measured = league.measured(network.get("member"), dataset)
+            measured = measured or neighbours.measured(network.get("neighbour"), dataset)
             cells.append(f"{published if published is not None else '–'}{f' · **{measured}**' if measured else ''}")
         rows.append(f"| {network['name']} | {network['kind']} | {' | '.join(cells)} |")
     rows += [
@@ -85,17 +88,3 @@ def _ours(summary: dict[str, Any] | None, dataset: str) -> str:
     published = f"{max(figure.accuracy for figure in plan.paper):g}"
     at = summary and (summary.get("chosen") or summary["last"])
     return f"{published} · **{percent(at['test'])}**" if at and at["test"] is not None else published
-
-
-def _measured(neighbour: str | None, dataset: str) -> str | None:
-    """Return a neighbour's test accuracy at the epoch with the best held-out accuracy, or at its last."""
-    if neighbour is None:
-        return None
-    for file in sorted(RESULTS.glob("neighbour-*.json")):
-        result = read(file)
-        if (result["name"], result["dataset"]) == (neighbour, dataset) and result["history"]:
-            if result["config"].get("flips"):
-                continue
-            best = max(result["history"], key=lambda r: (r.get("validation_accuracy", 0.0), r["epoch"]))
-            return percent(best["test_accuracy"])
-    return None

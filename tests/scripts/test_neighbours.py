@@ -10,7 +10,7 @@ import torch
 from neighbours import LEARNING_RATES, NETWORKS
 from neighbours.maxout import maximum
 from neighbours.stochastic_pooling import StochasticPool
-from neighbours.training import DeviceImages, Recipe, train_neighbour
+from neighbours.training import DeviceImages, Recipe, epochs_within, train_neighbour
 
 CPU = torch.device("cpu")
 
@@ -69,6 +69,35 @@ def test_a_network_learns_and_its_seconds_add_up(blobs):
     assert [r["test_accuracy"] for r in again] == [r["test_accuracy"] for r in records]
     late = train_neighbour(NETWORKS["stochastic-pooling"], training, {}, 6, recipe, deadline=time.monotonic() - 1)
     assert late == []
+
+
+def linear(shape, classes):
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(int(np.prod(shape)), classes))
+
+
+def test_a_lost_run_is_begun_again_with_half_the_rate(blobs):
+    training = DeviceImages(*blobs, CPU)
+    made = []
+
+    def spoilt_at_first(shape, classes):
+        made.append(linear(shape, classes))
+        if len(made) <= 2:  # of the first run: the one that warms up, and the one that is trained
+            made[-1][1].weight.data.fill_(torch.nan)
+        return made[-1]
+
+    heard = []
+    recipe = Recipe(epochs=3, batch=30, learning_rate=0.002)
+    records = train_neighbour(spoilt_at_first, training, {}, 6, recipe, heard=heard.append)
+    assert [record["epoch"] for record in heard] == [1, 1, 2, 3] and records == heard[1:]
+    assert not heard[0]["learns"] and [record["learning_rate"] for record in records] == [0.001] * 3
+    hopeless = train_neighbour(linear, training, {}, 6, Recipe(epochs=3, batch=30, learning_rate=1e38))
+    assert len(hopeless) == 1 and not hopeless[0]["learns"] and hopeless[0]["learning_rate"] == 1e38 / 8
+
+
+def test_epochs_are_as_many_as_the_time_allows(blobs):
+    training = DeviceImages(*blobs, CPU)
+    assert epochs_within(0.0, linear, training, 6, Recipe(batch=30)) == 1
+    assert epochs_within(1000.0, linear, training, 6, Recipe(batch=30)) > 100
 
 
 def test_flips_mirror_about_half_of_a_batch(blobs):

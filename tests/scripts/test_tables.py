@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from tables import ablations, bench, ladder, reproduction, results_files, side_by_side
+from tables import ablations, bench, ladder, league, neighbours, reproduction, results_files, side_by_side
 
 ORIGIN = {"device": "a GPU", "versions": {"torch": "2"}, "commit": "abc", "command": "do it"}
 
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    for module in (ablations, bench, ladder, results_files, reproduction, side_by_side):
+    for module in (ablations, bench, ladder, league, neighbours, results_files, reproduction, side_by_side):
         for name, folder in (("RESULTS", tmp_path), ("DOCS", tmp_path)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, folder)
@@ -29,6 +29,7 @@ def test_without_results_the_docs_say_so(results):
         ladder.table(),
     ):
         assert len(rows) == 1 and rows[0].startswith("*Not run yet")
+    assert neighbours.table()[0].startswith("*Not run yet") and league.tables()[0].startswith("*Not run yet")
     assert bench.pictures() == side_by_side.pictures() == reproduction.pictures() == ladder.pictures() == {}
     assert not any("·" in row for row in reproduction.both_halves())
 
@@ -127,3 +128,44 @@ def test_both_halves_of_table_2_show_what_was_measured(results):
     assert row.startswith(
         "| CIFAR-10 (depth chosen on 5,000 held-out images; the paper: 87.54 %) | 5 | **86.00 %** | 1.5 min"
     )
+
+
+def league_row(model, accuracy, **others):
+    row = {"model": model, "accuracy": accuracy, "deviation": None, "published": 0.7714, "seconds": 9, "cpu_seconds": 8}
+    row |= {"peak_memory": 3e9, "model_bytes": 2e6, "dataset": "cifar10", "protocol": "test images", "error": ""}
+    return row | ORIGIN | {"train_images": 50_000} | others
+
+
+def test_leagues_show_the_best_first_and_go_into_table_2(results):
+    rows = [
+        league_row("pcanet:svm_cost=1", 0.765, at_once=8),
+        league_row("ldanet", 0.78, command="compare --limit 500"),
+        league_row("osnet", None, error="too slow"),
+    ]
+    (results / "league-cifar10.json").write_text(json.dumps(rows))
+    lines = league.tables()
+    assert "8 members ran at once" in lines[2]
+    assert [line.split(" |")[0] for line in lines[6:9]] == ["| ldanet", "| pcanet:svm_cost=1", "| osnet"]
+    assert "| 77.14 % |" in lines[7] and "77.14" not in lines[6] and "too slow" in lines[8]
+    table = reproduction.both_halves()
+    assert "| PCANet-2 | without gradients | 77.14 · **76.50** | 51.62 | 99.34 | 30.0 |" in table
+    assert "| LDANet | without gradients | 78.33 | – | 99.38 | – |" in table
+
+
+def test_neighbours_are_found_wherever_they_were_run(results):
+    config = {"flips": False, "batch": 512, "learning_rate": 0.1, "weight_decay": 5e-4}
+    history = [
+        {"epoch": n, "seconds": 2.0 * n, "validation_accuracy": v, "test_accuracy": v - 0.01}
+        for n, v in ((1, 0.8), (2, 0.9), (3, 0.85))
+    ]
+    run = {"dataset": "cifar10", "config": config, "history": history, **ORIGIN}
+    several = [run | {"name": "maxout"}, run | {"name": "network-in-network", "history": []}]
+    (results / "neighbours-cifar10.json").write_text(json.dumps(several))
+    beside = {"network": "resnet18", "recipe": config, "history": history[:1]}
+    (results / "side-by-side-cifar10.json").write_text(
+        json.dumps({"dataset": "cifar10", "neighbour": beside, **ORIGIN})
+    )
+    rows = [row for row in neighbours.table() if "cifar10 |" in row]
+    assert len(rows) == 2 and "**89.00** (epoch 2) | 84.00 | 88.32 | 3 | 6 |" in rows[0] and "79.00" in rows[1]
+    assert neighbours.measured("resnet18", "cifar10") == "79.00"
+    assert neighbours.measured("network-in-network", "cifar10") is None

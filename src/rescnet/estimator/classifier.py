@@ -13,13 +13,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from ..config import ComputeOptions, NetworkConfig
 from ..holdout import hold_out
-from ..images_in import refuse_unequal_shapes
 from ..model import Model, describe_run
 from ..network import Network
 from ..probabilities import probabilities
@@ -27,12 +25,13 @@ from ..training.devices import choose_device
 from ..training.history import History
 from ..training.trainer import train
 from .automatic import automatic_dtype, configure
-from .checks import check_grows, check_pixels, check_same_images, draw_seed, encode_labels
-from .layouts import ChannelRule, ImageLayout, find_layout
+from .checks import check_grows, check_pixels, draw_seed
+from .image_classifier import ImageClassifier
+from .layouts import ChannelRule, ImageLayout
 from .streaming import on_device, stream_outputs, stream_stages
 
 
-class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class ResCNetClassifier(ImageClassifier):
     """Deep image classifier trained without back-propagation, layer by layer on the residual of the layers before.
 
     It is meant for images. ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width)
@@ -129,13 +128,9 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
     ((8, 8), (1197,))
     """
 
-    classes_: NDArray[Any]
     network_: Network
     history_: History
     n_layers_: int
-    image_shape_: tuple[int, ...]
-    n_features_in_: int
-    _layout: ImageLayout
     _held: NDArray[np.intp] | None  # images held out, to be the same ones when layers are added
 
     def __init__(
@@ -207,10 +202,7 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
         self
         """
         goes_on = bool(self.warm_start) and hasattr(self, "network_")
-        refuse_unequal_shapes(X, "X")
-        array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
-        layout = find_layout(array.shape, self.image_shape, self.channels)
-        classes, labels = encode_labels(targets)
+        array, layout, classes, labels = self._training_images(X, y)
         seed = self.network_.config.seed if goes_on else draw_seed(self.random_state)
         config = configure(self.get_params(deep=False), self.options, self.preset, layout, seed)
         compute = self._compute_options(layout)
@@ -227,17 +219,10 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
             compute=compute,
             start=(self.network_, self.history_) if goes_on else None,
         )
-        self.classes_, self._layout, self._held = classes, layout, held
-        self.image_shape_, self.n_features_in_ = layout.shape, layout.numbers
-        self.network_, self.history_ = network, history
+        self._images_seen(layout, classes)
+        self.network_, self.history_, self._held = network, history, held
         self.n_layers_ = len(network.layers) if held is None else history.best_layer()
         return self
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each image, shape (n,). Images stream: memory does not grow with their number."""
-        best = self._outputs(X).argmax(1).numpy()
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return a probability for each class, shape (n, C): a softmax of the outputs (:mod:`rescnet.probabilities`).
@@ -248,8 +233,7 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, above 0 for the second one, shape (n,)."""
-        outputs = self._outputs(X)
-        return outputs.numpy() if len(self.classes_) > 2 else (outputs[:, 1] - outputs[:, 0]).numpy()
+        return self._decisions(X)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the labels after 1, 2, … layers, each of shape (n,); the last are those of :meth:`predict`."""
@@ -300,11 +284,7 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _streamed(self, X: ArrayLike) -> tuple[Network, NDArray[Any], ImageLayout, int]:
         """Check images to predict, and return what the streaming functions take."""
-        check_is_fitted(self)
-        refuse_unequal_shapes(X, "X")
-        array = validate_data(self, X, reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
-        check_same_images(array, self._layout, type(self).__name__)
-        check_pixels(array)
+        array = self._new_images(X)
         return self.network_, array, self._layout, self.n_layers_
 
     def _outputs(self, X: ArrayLike) -> Tensor:
@@ -312,11 +292,6 @@ class ResCNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  
 
     def _probabilities(self, outputs: Tensor) -> Tensor:
         return probabilities(outputs, self.network_.config.ceiling).to(outputs.dtype)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the layers on the CPU, so that a machine without a GPU can load them."""

@@ -8,13 +8,12 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from ..estimator.checks import check_pixels, check_same_images, draw_seed, encode_labels
-from ..estimator.layouts import ChannelRule, ImageLayout, find_layout
-from ..images_in import as_images, refuse_unequal_shapes
+from ..estimator.checks import check_pixels, draw_seed
+from ..estimator.image_classifier import ImageClassifier
+from ..estimator.layouts import ChannelRule
+from ..images_in import as_images
 from ..training.devices import choose_device
 from ..training.memory import memory_budget
 from .config import FamilyConfig, make_member
@@ -24,7 +23,7 @@ from .network import FamilyNetwork
 IMAGES_AT_A_TIME = 4096  # of those to predict: their conversion streams
 
 
-class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class FamilyClassifier(ImageClassifier):
     """PCANet or one of its relatives: filters learnt without back-propagation, then one linear classifier.
 
     ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width) or flat rows, as for
@@ -69,12 +68,8 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     (1497,)
     """
 
-    classes_: NDArray[Any]
     network_: FamilyNetwork
     config_: FamilyConfig
-    image_shape_: tuple[int, ...]
-    n_features_in_: int
-    _layout: ImageLayout
 
     def __init__(
         self,
@@ -108,10 +103,7 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         -------
         self
         """
-        refuse_unequal_shapes(X, "X")
-        array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
-        layout = find_layout(array.shape, self.image_shape, self.channels)
-        classes, labels = encode_labels(targets)
+        array, layout, classes, labels = self._training_images(X, y)
         if self.options is not None and not isinstance(self.options, Mapping):
             raise ValueError(f"options is {self.options!r}: give a dict of settings, as {{'svm_cost': 0.5}}, or None.")
         options = dict(self.options or {}) | {"seed": draw_seed(self.random_state)}
@@ -121,37 +113,25 @@ class FamilyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         images = as_images(layout.to_images(array))
         budget = memory_budget(str(self.memory), device)
         self.network_ = fit_member(images, torch.from_numpy(labels), len(classes), config, device, budget)
-        self.classes_, self.config_, self._layout = classes, config, layout
-        self.image_shape_, self.n_features_in_ = layout.shape, layout.numbers
+        self._images_seen(layout, classes)
+        self.config_ = config
         return self
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each image, shape (n,). Images stream: memory does not grow with their number."""
-        best = self._outputs(X).argmax(1).numpy()
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return a score for each class, shape (n, C); with two classes above 0 for the second one, shape (n,).
 
         Distances for an SVM, log-odds for an LDA, added posteriors where all stages are read.
         """
-        outputs = self._outputs(X)
-        return outputs.numpy() if len(self.classes_) > 2 else (outputs[:, 1] - outputs[:, 0]).numpy()
+        return self._decisions(X)
 
     def _outputs(self, X: ArrayLike) -> Tensor:
-        check_is_fitted(self)
-        refuse_unequal_shapes(X, "X")
-        array = validate_data(self, X, reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
-        check_same_images(array, self._layout, type(self).__name__)
-        check_pixels(array)
+        array = self._new_images(X)
         parts = [array[start : start + IMAGES_AT_A_TIME] for start in range(0, len(array), IMAGES_AT_A_TIME)]
         shape = self.network_.image_shape
         return torch.cat([self.network_.outputs(as_images(self._layout.to_images(part), shape)) for part in parts])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
         tags.classifier_tags.poor_score = True  # on tables of a few measurements, which have no patches to speak of
         return tags
 

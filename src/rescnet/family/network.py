@@ -77,8 +77,7 @@ class FamilyNetwork:
         """Return the maps of a stage, counted from 1, shape (n, maps, h, w), from those before it or the image."""
         stage, config = self.stages[number - 1], self.config
         inputs = stage_input(inputs, number, config)
-        n, _, h, w = inputs.shape
-        return filter_maps(inputs, stage, config.patches).view(n, -1, h, w)
+        return filter_maps(inputs, stage, config.patches).contiguous()  # a GPU may choose another order
 
     def staged_maps(self, images: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Yield the number of each stage and its maps, for one chunk of images."""

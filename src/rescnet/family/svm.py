@@ -15,11 +15,13 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..stages.discriminant import LinearHead
 from ..stages.half_products import accurate_product
 
-MOST_NUMBERS = 2**31 - 1  # of a sparse matrix liblinear and PyTorch's products take
+MOST_NUMBERS = 2**31 - 1  # of a sparse matrix liblinear and PyTorch's products take, and of one product on a GPU
+ALIGNED_COLUMNS = 8  # tensor cores take rows of 16 bytes or multiples of them
 LIBLINEAR_BYTES = 28  # a number: a float64 and its column, and liblinear's copy of both
 LIBLINEAR_TOLERANCE = 0.1  # its own default for this dual, with which PCANet was published; scikit-learn's is 1e-4
 LIBLINEAR_SHARE = 0.5  # of the memory: the most liblinear may take
@@ -67,7 +69,21 @@ class DenseFeatures:
             return left @ right
         # Half precision knows no numbers below 6e-8, and a gradient has many: columns are scaled to a maximum of one.
         scale = right.abs().amax(0).clamp_min(torch.finfo(right.dtype).tiny)
-        return accurate_product(left, right / scale) * scale
+        aligned = F.pad(right / scale, (0, -right.shape[1] % ALIGNED_COLUMNS))
+        return _in_parts(left, aligned)[:, : right.shape[1]] * scale
+
+
+def _in_parts(left: Tensor, right: Tensor) -> Tensor:
+    """Return left·right, half and single precision, from parts of ``left`` whose numbers 32 bits can count."""
+    rows, columns = left.shape
+    if left.is_contiguous():
+        parts = torch.split(left, max(1, MOST_NUMBERS // columns))
+        return torch.cat([accurate_product(part, right) for part in parts])
+    total = right.new_zeros(rows, right.shape[1])
+    step = max(1, MOST_NUMBERS // rows)
+    for part, below in zip(torch.split(left, step, dim=1), torch.split(right, step), strict=True):
+        total += accurate_product(part, below)
+    return total
 
 
 class SparseFeatures:

@@ -129,7 +129,10 @@ def tied_ranks(counts: Tensor) -> Tensor:
         values, place = torch.unique(counts, return_inverse=True)  # ascending, over all rows
     n, kinds = len(counts), len(values)
     first = torch.arange(0, n * kinds, kinds, device=counts.device)[:, None]
-    times = torch.bincount((place + first).flatten(), minlength=n * kinds).view(n, kinds)
+    counted = place + first
+    if counts.is_cuda:  # the zeros of a row, nearly all it has, would queue up to be added to one place
+        counted = counted[counts > 0]
+    times = torch.bincount(counted.flatten(), minlength=n * kinds).view(n, kinds)
     times[:, values <= 0] = 0
     ranks = times.cumsum(1) - (times - 1) / 2  # the last of a value, less half of those equal to it
     ranks[:, values <= 0] = 0

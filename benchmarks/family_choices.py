@@ -1,0 +1,193 @@
+"""What the papers leave open in the family, decided on training images held out, never on the test images.
+
+    python benchmarks/family_choices.py mnist --device cuda --seconds 60 --out results/choices-mnist.json
+    python benchmarks/family_choices.py cifar10 --device cuda --seconds 120 --out results/choices-cifar10.json
+
+PCANet's SVM: how histograms are scaled, C, and how exactly it is solved; what is best for PCANet goes for every member
+with histograms and an SVM that does not say itself how its histograms are scaled. Multi-layer PCANet: ridge, cells and
+pooling. ``benchmarks/leagues.py --choices FILE`` takes what was chosen, and nothing where the preset is the best.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+from rescnet.data import load
+from rescnet.family import FamilyNetwork, make_member, member_names
+from rescnet.family.fitting import fit_member
+from rescnet.family.svm import fit_svm
+from rescnet.family.workspace import images_at_a_time
+from rescnet.holdout import hold_out
+from rescnet.provenance import origin, shown_command
+from rescnet.training.devices import choose_device
+from rescnet.training.memory import memory_budget
+
+TOLERANCE, EXACT = 0.01, 0.001
+SVM_GRID: dict[str, list[tuple[str, float, float]]] = {  # how histograms are scaled, C, the solver's tolerance
+    "mnist": [
+        ("sqrt", 10.0, TOLERANCE),
+        *(("sqrt", cost, EXACT) for cost in (10.0, 1.0, 100.0)),
+        *(("l2", cost, EXACT) for cost in (10.0, 100.0)),
+        ("block", 1.0, TOLERANCE),
+    ],
+    "cifar10": [
+        ("l2", 10.0, TOLERANCE),
+        *(("l2", cost, EXACT) for cost in (1.0, 0.3, 0.1, 3.0)),
+        *(("sqrt", cost, EXACT) for cost in (1.0, 0.3, 0.1)),
+    ],
+}
+LAYERED: dict[str, list[dict[str, Any]]] = {
+    "mnist": [{}, {"ridge": 1.0}],
+    "cifar10": [{}, {"pooling": "mean", "cells": "adaptive"}, {"ridge": 1.0}],
+}
+Split = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def split_of(dataset: str, held: int, limit: int | None, seed: int = 0) -> Split:
+    """Return images and labels to learn from, then those held out; all are training images."""
+    train = load(dataset).train
+    images, labels = train.images[:limit], train.labels[:limit]
+    kept, out = hold_out(labels, held / len(labels), seed)
+    parts = (images[kept], labels[kept], images[out], labels[out])
+    return tuple(torch.from_numpy(part) for part in parts)  # type: ignore[return-value]
+
+
+def options_text(options: dict[str, Any]) -> str:
+    """Write options as ``rescnet compare`` reads them."""
+    return ":".join(f"{key}={value}" for key, value in options.items())
+
+
+def all_features(network: FamilyNetwork, images: Tensor, half: bool) -> Tensor:
+    """Return the features of the last stage of all images, in half precision if so wanted."""
+    chunk = images_at_a_time(network.config, network.image_shape, network.input_range.low)
+    width = network.config.features(network.image_shape, network.config.depth)
+    device = network.input_range.low.device
+    found = torch.empty(len(images), width, dtype=torch.float16 if half else torch.float32, device=device)
+    for start in range(0, len(images), chunk):
+        *_, (_, maps) = network.staged_maps(images[start : start + chunk])
+        found[start : start + chunk] = network.features(maps)
+    return found
+
+
+@torch.inference_mode()
+def svm_candidates(
+    split: Split, grid: list[tuple[str, float, float]], device: torch.device, memory: int, options: dict[str, Any]
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """Yield PCANet's options and the share of held-out images that are right; filters are learnt once."""
+    images, labels, held, held_labels = split
+    classes = int(labels.max()) + 1
+    shape = (images.shape[1], images.shape[2], images.shape[3])
+    # The first SVM is thrown away, and all but free: what is wanted are the filters.
+    config = make_member("pcanet", shape, options | {"svm_cost": 1e-6, "svm_tolerance": 0.5})
+    network = fit_member(images, labels, classes, config, device, memory)
+    scaled = ""
+    features = held_features = torch.empty(0)
+    for how, cost, tolerance in grid:
+        if how != scaled:
+            scaled, features, held_features = how, torch.empty(0), torch.empty(0)  # room for the next
+            other = replace(network, config=replace(config, normalisation=how), heads={})
+            features = all_features(other, images, device.type == "cuda")
+            held_features = all_features(other, held, False)
+        head = fit_svm(features, labels, classes, cost, 0, memory, tolerance)
+        right = head.scores(held_features).argmax(1).cpu() == held_labels
+        chosen = {"normalisation": how, "svm_cost": cost, "svm_tolerance": tolerance}
+        yield chosen, float(right.double().mean())
+
+
+def layered_candidates(
+    split: Split, candidates: list[dict[str, Any]], device: torch.device, memory: int
+) -> Iterator[tuple[dict[str, Any], float]]:
+    """Yield Multi-layer PCANet's options and the share of held-out images that are right."""
+    images, labels, held, held_labels = split
+    shape = (images.shape[1], images.shape[2], images.shape[3])
+    for candidate in candidates:
+        config = make_member("multilayer-pcanet", shape, candidate)
+        network = fit_member(images, labels, int(labels.max()) + 1, config, device, memory)
+        yield candidate, float((network.outputs(held).argmax(1) == held_labels).double().mean())
+
+
+def differing(member: str, shape: tuple[int, int, int], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that the member's preset does not have anyway."""
+    preset = make_member(member, shape)
+    return {key: value for key, value in options.items() if getattr(preset, key) != value}
+
+
+def takes_the_svm(member: str, shape: tuple[int, int, int]) -> bool:
+    """Return whether what was chosen for PCANet goes for a member too."""
+    config, pcanet = make_member(member, shape), make_member("pcanet", shape)
+    return config.output == "histogram" and config.normalisation == pcanet.normalisation and config.growth == "each-map"
+
+
+def chosen_for(tried: list[dict[str, Any]], shape: tuple[int, int, int]) -> dict[str, str]:
+    """Return the options of each member that is not to stay as it is."""
+    best: dict[str, dict[str, Any]] = {}
+    for member in ("pcanet", "multilayer-pcanet"):
+        rows = [row for row in tried if row["member"] == member]
+        if rows:
+            best[member] = max(rows, key=lambda row: row["accuracy"])["options"]  # the first of equals
+    for member in member_names():
+        if "pcanet" in best and takes_the_svm(member, shape):
+            best[member] = best["pcanet"]
+    texts = {member: options_text(differing(member, shape, options)) for member, options in best.items()}
+    return {member: text for member, text in texts.items() if text}
+
+
+def main() -> None:
+    """Try the candidates as long as there is time, and write all with what was chosen."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("dataset", choices=sorted(SVM_GRID))
+    made.add_argument("--device", default="auto")
+    made.add_argument("--memory", default="auto")
+    made.add_argument("--held", type=int, default=5000, help="training images held out")
+    made.add_argument("--limit", type=int, default=None, help="training images in all, for a trial")
+    made.add_argument("--filters", default=None, help="PCANet's filters, as '8 8', for a trial")
+    made.add_argument("--seconds", type=float, default=90, help="no candidate is begun after so many")
+    made.add_argument("--out", type=Path, required=True)
+    arguments = made.parse_args()
+    deadline = time.monotonic() + arguments.seconds
+    device = choose_device(arguments.device)
+    memory = memory_budget(arguments.memory, device)
+    split = split_of(arguments.dataset, arguments.held, arguments.limit)
+    shape = (split[0].shape[1], split[0].shape[2], split[0].shape[3])
+    tried: list[dict[str, Any]] = []
+    fewer = {"filters": arguments.filters} if arguments.filters else {}
+    runs = {
+        "pcanet": svm_candidates(split, SVM_GRID[arguments.dataset], device, memory, fewer),
+        "multilayer-pcanet": layered_candidates(split, LAYERED[arguments.dataset], device, memory),
+    }
+    facts = origin(device, shown_command("python", "benchmarks/family_choices.py"))
+    for member, candidates in runs.items():
+        last = time.monotonic()
+        while time.monotonic() < deadline:
+            try:
+                options, accuracy = next(candidates)
+            except StopIteration:
+                break
+            except (RuntimeError, ValueError, ArithmeticError) as error:  # the other member's turn comes all the same
+                print(f"{member}: {str(error).splitlines()[0]}", flush=True)
+                break
+            now = time.monotonic()
+            tried.append({"member": member, "options": options, "accuracy": accuracy, "seconds": now - last})
+            print(f"{member:18} {100 * accuracy:6.2f} %  {now - last:5.1f} s  {options}", flush=True)
+            last = now
+            images = {"train": len(split[1]), "held_out": len(split[3])}
+            result = {"dataset": arguments.dataset, "images": images, **facts, "tried": tried}
+            result["chosen"] = chosen_for(tried, shape)
+            arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+        candidates.close()
+    print(f"chosen: {chosen_for(tried, shape)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

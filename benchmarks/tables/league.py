@@ -1,0 +1,58 @@
+"""The leagues: a table for each data set, and what a member has in one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .results_files import RESULTS, not_run_yet, percent, read
+
+
+def tables() -> list[str]:
+    """Return a table for each league, best first; what failed comes last, with the reason."""
+    found: list[str] = []
+    for file in sorted(RESULTS.glob("league-*.json")):
+        rows = read(file)
+        shared = {key: sorted({str(row[key]) for row in rows}) for key in ("protocol", "train_images", "device")}
+        found += [
+            f"### {rows[0]['dataset']}",
+            "",
+            f"Measured on {' or '.join(shared['protocol'])}, {' or '.join(shared['train_images'])} images to learn "
+            f"from, on {' or '.join(shared['device'])}.{_at_once(rows)}",
+            "",
+            "| model | accuracy | published | seconds | CPU seconds | peak memory | size | commit |",
+            "|---|---|---|---|---|---|---|---|",
+            *(_row(row) for row in sorted(rows, key=lambda row: -(row["accuracy"] or 0))),
+            "",
+        ]
+    return found or not_run_yet("rescnet compare --out results/league-digits.json")
+
+
+def _row(row: dict[str, Any]) -> str:
+    if row["accuracy"] is None:
+        return f"| {row['model']} | {row['error']} | | | | | | {row['commit']} |"
+    spread = "" if row["deviation"] is None else f" ± {percent(row['deviation'])}"
+    published = "" if row["published"] is None or _is_partial(row) else f"{percent(row['published'])} %"
+    return (
+        f"| {row['model']} | **{percent(row['accuracy'])} %**{spread} | {published} | {row['seconds']:.1f} | "
+        f"{row['cpu_seconds']:.1f} | {row['peak_memory'] / 1e9:.2f} GB | {row['model_bytes'] / 1e6:.2f} MB | "
+        f"{row['commit']} |"
+    )
+
+
+def _at_once(rows: list[dict[str, Any]]) -> str:
+    most = max(row.get("at_once", 1) for row in rows)
+    return f" {most} members ran at once, so seconds are longer than alone." if most > 1 else ""
+
+
+def _is_partial(row: dict[str, Any]) -> bool:
+    return "--limit" in row["command"]
+
+
+def measured(member: str | None, dataset: str) -> str | None:
+    """Return a member's accuracy on the test images after learning from all training images, where a league has it."""
+    for file in sorted(RESULTS.glob("league-*.json")):
+        for row in read(file):
+            whole = row["protocol"] == "test images" and not _is_partial(row) and row["accuracy"] is not None
+            if whole and (row["model"].split(":")[0], row["dataset"]) == (member, dataset):
+                return percent(row["accuracy"])
+    return None

@@ -1,0 +1,135 @@
+"""A league in processes of their own: who fails, hangs or is too late costs its own row and nobody else's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import leagues
+import pytest
+from family_choices import chosen_for, differing
+from league_lanes import Task, run_lanes
+from leagues import choices_in, command_for, members_of, parser, run_league
+
+# Stands in for `rescnet compare`: a member's name says what happens to it.
+PROGRAM = """
+import json, sys, time
+from pathlib import Path
+rows = []
+for model in sys.argv[1].split(","):
+    if model.startswith("dies"):
+        print("a last word"); sys.exit(3)
+    if model.startswith("hangs"):
+        time.sleep(60)
+    error = {"fails": "it is too large", "breaks": "CUDA error: illegal memory access"}.get(model, "")
+    row = dict(model=model, accuracy=None if error else 0.9, error=error, seconds=1.0, peak_memory=1, published=None)
+    rows.append(row | dict(commit="abc", protocol="test images", train_images=5, device="a CPU", dataset="digits"))
+    Path(sys.argv[2]).write_text(json.dumps(rows))
+"""
+
+
+def command(members, file):
+    return [sys.executable, "-S", "-c", PROGRAM, ",".join(members), str(file)]
+
+
+def run(folder, members, at_once=1, member_seconds=20.0, seconds=60.0, together=True):
+    heard, processes = {}, []
+
+    def counted(some, file):
+        processes.append(list(some))
+        return command(some, file)
+
+    task = Task(counted, folder, lambda some: 1, lambda member, row, error: heard.__setitem__(member, (row, error)))
+    run_lanes(task, members, at_once, member_seconds, seconds, together)
+    return heard, processes
+
+
+def test_one_that_dies_or_breaks_the_gpu_leaves_the_others_a_new_process(tmp_path):
+    heard, _ = run(tmp_path, ["a", "fails", "dies", "b", "breaks", "c"])
+    assert list(heard) == ["a", "fails", "dies", "b", "breaks", "c"]
+    assert heard["dies"] == (None, "a last word")
+    assert heard["fails"][0]["error"] == "it is too large"
+    assert all(heard[name][0]["accuracy"] == 0.9 for name in "abc")
+
+
+def test_one_that_takes_too_long_is_stopped(tmp_path):
+    heard, processes = run(tmp_path, ["hangs", "a"], member_seconds=1.5)
+    assert heard["hangs"] == (None, "it was stopped after 1.5 seconds") and heard["a"][0]["accuracy"] == 0.9
+    assert len(processes) == 2
+
+
+def test_those_the_time_is_over_for_have_no_row(tmp_path):
+    heard, processes = run(tmp_path, ["a", "hangs", "b"], at_once=2, seconds=0.5, together=False)
+    assert "hangs" not in heard and ["hangs"] in processes
+    assert processes[:2] == [["a"], ["hangs"]]
+
+
+@pytest.fixture
+def league(tmp_path, monkeypatch):
+    monkeypatch.setenv("RESCNET_COMMIT", "abc")
+    monkeypatch.setattr(leagues, "command_for", lambda arguments, members, file: command(members, file))
+
+    def go(models, *words):
+        places = ["--parts", str(tmp_path / "parts"), "--out", str(tmp_path / "out")]
+        return run_league(parser().parse_args(["digits", "--models", models, *places, *words]))
+
+    return go, tmp_path / "out"
+
+
+def test_a_league_goes_on_where_it_stopped_and_says_how_many_ran_at_once(league, capsys):
+    go, out = league
+    go("a,dies-1", "--at-once", "2", "--threads", "3")
+    rows = json.loads((out / "league-digits.json").read_text())
+    by_model = {row["model"]: row for row in rows}
+    assert by_model["a"]["at_once"] == 2 and by_model["a"]["threads"] == 3
+    failed = by_model["dies-1"]
+    assert failed["accuracy"] is None and failed["error"] == "a last word" and failed["protocol"] == "test images"
+    assert (out / "league-digits.svg").read_text().startswith("<svg")
+    capsys.readouterr()
+    assert [row["model"] for row in go("a,b")] == ["a", "b"]
+    assert "1 rows are there, 1 members to run" in capsys.readouterr().out
+
+
+def test_rows_of_another_commit_are_made_anew(league, monkeypatch, capsys):
+    go, _ = league
+    go("a")
+    monkeypatch.setenv("RESCNET_COMMIT", "later")
+    capsys.readouterr()
+    go("a")
+    assert "0 rows are there, 1 members to run" in capsys.readouterr().out
+
+
+def test_a_large_member_alone_has_more_memory_and_threads():
+    arguments = parser().parse_args(["mnist", "--memory", "2GB", "--held-out", "0.1"])
+    words = command_for(arguments, ["dfsnet-3:filters=2/2/4"], Path("rows"))
+    assert words[words.index("--memory") + 1] == "6000000000" and words[words.index("--held-out") + 1] == "0.1"
+    words = command_for(arguments, ["dfsnet-3", "pcanet"], Path("rows"))
+    assert (
+        words[words.index("--memory") + 1] == "2000000000" and words[words.index("--models") + 1] == "dfsnet-3,pcanet"
+    )
+
+
+def test_choices_are_taken_from_their_file_if_it_is_there(tmp_path, capsys):
+    assert choices_in(None) == choices_in(tmp_path / "none.json") == {}
+    assert "none.json is not there" in capsys.readouterr().out
+    (tmp_path / "some.json").write_text(json.dumps({"chosen": {"pcanet": "svm_cost=1"}}))
+    assert choices_in(tmp_path / "some.json") == {"pcanet": "svm_cost=1"}
+
+
+def test_all_are_there_longest_first_with_what_was_chosen():
+    members = members_of("cifar10", "all", {"pcanet": "svm_cost=1"})
+    assert members[0] == "dfsnet-3" and len(members) == 15
+    assert "pcanet:svm_cost=1" in members and "rescnet:layers=60:block_stride=4" in members
+
+
+def test_what_is_best_on_held_out_images_is_chosen_for_all_with_such_histograms():
+    tried = [
+        {"member": "pcanet", "options": {"normalisation": "l2", "svm_cost": 10.0}, "accuracy": 0.7},
+        {"member": "pcanet", "options": {"normalisation": "l2", "svm_cost": 1.0}, "accuracy": 0.8},
+        {"member": "multilayer-pcanet", "options": {}, "accuracy": 0.8},
+    ]
+    chosen = chosen_for(tried, (3, 32, 32))
+    assert chosen["pcanet"] == chosen["ldanet"] == "svm_cost=1.0"
+    assert not {"multilayer-pcanet", "dctnet", "pcanet-plus", "stacked-lda"} & set(chosen)
+    assert differing("pcanet", (3, 32, 32), {"svm_cost": 10.0, "normalisation": "sqrt"}) == {"normalisation": "sqrt"}
