@@ -167,3 +167,15 @@ def test_drawn_dilated_patches_are_those_the_covariance_is_of(few):
     torch.testing.assert_close(exact.mean(), gathered.mean(0), rtol=0, atol=1e-5)
     torch.testing.assert_close(exact.covariance(), torch.cov(gathered.T, correction=0), rtol=0, atol=1e-5)
     torch.testing.assert_close(source(half=True).covariance(), exact.covariance(), rtol=0, atol=1e-3)
+
+
+def test_the_plan_counts_what_the_options_hold(few):
+    (images, labels), held_out = few
+
+    def held(**options):
+        return Trainer(images, labels, config_of(**options), held_out, None, ComputeOptions()).plan.gram_bytes
+
+    plain, (n, m) = held(), (len(images), len(held_out[0]))
+    assert held(momentum=0.5) - plain == (n + m) * 6 * 4
+    assert held(margin_weights=0.5) - plain >= n * 4
+    assert held(step="held-out") - plain >= m * 6 * 4

@@ -71,22 +71,26 @@ class Moments:
         self.count += len(features)
         if weights is None:
             self.total += shifted.sum(0, dtype=self.total.dtype)
-        else:
+            self._add_cross(shifted, targets, self.cross)
+        else:  # one product for both: the weights are one more target
             targets = targets * weights[:, None]
-            column = weights[:, None]
-            whole = column.dtype == shifted.dtype
-            self.total += (shifted.T @ column if whole else accurate_product(shifted.T, column))[:, 0]
-        self.target_total += targets.sum(0)
-        if features.dtype == self.cross.dtype:
-            self.cross.addmm_(targets.T, shifted)
-        else:
-            self.cross += accurate_product(shifted.T, targets).T
-        if weights is not None:
+            both = torch.cat([self.cross, self.total[None]])
+            self._add_cross(shifted, torch.cat([targets, weights[:, None]], dim=1), both)
+            self.cross, self.total = both[:-1], both[-1]
             shifted.mul_(weights.sqrt()[:, None].to(shifted.dtype))
+        self.target_total += targets.sum(0)
         if self.products == "half" or (self.products == "auto" and features.dtype == torch.float16):
             add_gram_(self.gram, shifted.half())
         else:
             add_single_gram_(self.gram, shifted.to(self.gram.dtype), tf32=self.products == "tf32")
+
+    @staticmethod
+    def _add_cross(shifted: Tensor, targets: Tensor, cross: Tensor) -> None:
+        """Add ``targetsᵀ shifted`` to ``cross`` (K, D)."""
+        if shifted.dtype == cross.dtype:
+            cross.addmm_(targets.T, shifted)
+        else:
+            cross += accurate_product(shifted.T, targets).T
 
     @property
     def mean_offset(self) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..network import Layer, Network
 from ..stages.activation import activate
 from ..stages.images import ValueRange
-from ..stages.residual import look_ahead, one_hot, residual
+from ..stages.residual import look_ahead
 from .history import Stopwatch
 from .map_store import MapStore
 from .streaming import stream
@@ -73,13 +73,6 @@ class Split:
         if self.before is not None:
             self.before[part] = self.output[part]
         self.output[part] = output
-
-    def held_out_errors(self, corrections: Tensor, ceiling: float) -> tuple[Tensor, Tensor]:
-        """Return R before a layer and what it would add, both (images, classes): the means of an image's views."""
-        of_images = (-1, self.copies, self.output.shape[1])
-        ahead = self.ahead(slice(None)).view(of_images).mean(1)
-        wanted = residual(one_hot(self.labels[:: self.copies], ahead.shape[1], ahead.dtype), ahead, ceiling)
-        return wanted, corrections.view(of_images).mean(1)
 
     def parts(self) -> Iterator[slice]:
         """Yield which images are in each chunk."""

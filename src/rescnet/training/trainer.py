@@ -21,12 +21,12 @@ from ..stages.filters import bank_of_layer, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from ..stages.preparation import Preparation
-from ..stages.residual import line_search
 from .augmented import AugmentedImages
 from .devices import choose_device, choose_precision
 from .draws import Draws
 from .feature_sums import FeatureSums
 from .heads import no_head, solve_on_first
+from .held_out_step import choose_step
 from .history import History, LayerRecord, Stopwatch
 from .map_store import MapStore
 from .memory import Plan, memory_budget, plan_memory
@@ -229,7 +229,9 @@ class Trainer:
         layer = replace(headless, head=head, preparation=self._preparation if number == 1 else None)
         corrections = None
         if self.config.step == "held-out":
-            layer, corrections = self._choose_step(layer, watch)
+            held_out = self.others["validation"]
+            new_maps = self._new_maps(layer, held_out, watch)
+            layer, corrections = choose_step(self.network, layer, held_out, new_maps, watch, self.workers)
         self._update_outputs(layer, watch, corrections)
         self.network.layers.append(layer)
         accuracies = {name: split.accuracy(self.workers) for name, split in self.others.items()}
@@ -321,21 +323,6 @@ class Trainer:
                     part = slice(start, start + self.plan.rows)
                     sums.add(self._kept[part], part)
             return sums.on_first()
-
-    def _choose_step(self, layer: Layer, watch: Stopwatch) -> tuple[Layer, Tensor]:
-        """Let the validation images through a layer; return it with the step best for them, and their corrections."""
-        split, whole = self.others["validation"], replace(layer, rate=1.0)
-        corrections = torch.zeros_like(split.output)
-        for part, maps in self._new_maps(layer, split, watch):
-            with watch.time("pooling"):
-                features = self.network.features(maps)
-            with watch.time("update"):
-                corrections[part] = self.network.update(whole, corrections[part], features)
-        with watch.time("update"):
-            sums = line_search(*split.held_out_errors(corrections, self.config.ceiling))
-            self.workers.add_up(sums)
-            share = min(max(float(sums[0] / sums[1]), 0.0), 1.0) if float(sums[1]) > 0 else 0.0
-        return replace(layer, rate=layer.rate * share), corrections
 
     def _update_outputs(self, layer: Layer, watch: Stopwatch, corrections: Tensor | None = None) -> None:
         """Add the layer's correction to every image's output (stage 8); the validation images' may be known already."""
