@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, Optional, get_args, get_origin, get_
 import typer
 
 from .config import ComputeOptions, NetworkConfig
+from .feature_options import FeatureOptions
 from .flow_options import FlowOptions
 
-BEYOND = FlowOptions.__dataclass_fields__  # shown after the paper's own options
+BEYOND = {*FeatureOptions.__dataclass_fields__, *FlowOptions.__dataclass_fields__}  # shown after the paper's own
 _NOT = "no_"  # before the name of a truth value: the parameter of the flag that denies it
 
 

@@ -30,6 +30,8 @@ OPTIONS = [
     {"head": "ridge", "step": "held-out", "learning_rate": 0.9, "ridge": 0.01, "momentum": 0.4},
 ]
 
+WITH_FEATURES = {"contrast": 3, "rectifier": "both", "restart_every": 2, "activation": "relu", "momentum": 0.3}
+
 
 def config_of(**options):
     return NetworkConfig(**(SMALL | options))
@@ -51,7 +53,7 @@ def test_a_whole_network_matches_the_naive_one(options, few):
         np.testing.assert_allclose(found.numpy(), wanted, atol=1e-5 if config.step == "held-out" else 1e-8)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, WITH_FEATURES], ids=str)
 def test_half_precision_gives_the_same_to_its_rounding(options, few):
     (images, labels), test = few
     config = config_of(**({"layers": 2, "bank": "pca"} | options))
@@ -71,7 +73,7 @@ def test_half_precision_gives_the_same_to_its_rounding(options, few):
     assert float((predicted == test[1]).mean()) == pytest.approx(history[-1].validation_accuracy, abs=0.04)
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, WITH_FEATURES], ids=str)
 def test_a_run_taken_up_from_its_files_ends_bit_for_bit_the_same(options, few, tmp_path):
     (images, labels), validation = few
     whole, history = train(images, labels, config_of(**options), validation=validation)
@@ -88,7 +90,7 @@ def test_a_run_taken_up_from_its_files_ends_bit_for_bit_the_same(options, few, t
     assert [r.validation_accuracy for r in again] == [r.validation_accuracy for r in history]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("options", [*OPTIONS, WITH_FEATURES], ids=str)
 def test_chunks_and_exported_modules_say_the_same(options, few):
     (images, labels), test = few
     network, history = train(images, labels, config_of(**options), validation=test, test=test)
