@@ -226,9 +226,10 @@ def test_warm_start_refuses_what_it_cannot_go_on_from(digits):
 
 def test_layers_share_what_the_network_computes_them_with():
     """A key the network reads while predicting is one a warm start may not change."""
-    source = inspect.getsource(rescnet.network) + inspect.getsource(NetworkConfig.features)
-    source += inspect.getsource(NetworkConfig.grid) + inspect.getsource(NetworkConfig.pyramid_of)
-    source += inspect.getsource(NetworkConfig.keeps_diagonal.fget)
+    config = NetworkConfig
+    computing = rescnet.network, rescnet.layer_features, config.features, config.grid, config.grids
+    of_layers = config.keeps_diagonal.fget, config.pooled_maps.fget
+    source = "".join(map(inspect.getsource, (*computing, *of_layers)))
     read = {key for key in vars(make_config()) if re.search(rf"\b(config|self)\.{key}\b", source)}
     assert "pooling" in read
     assert read - {"layers", "bank"} <= set(SHARED_BY_LAYERS)  # those two the network only writes in its name

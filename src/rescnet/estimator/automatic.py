@@ -29,7 +29,8 @@ PARAMETER_OF = {  # configuration key → the estimator's parameter
 # What the layers already learnt are computed with: it cannot change while a network grows.
 SHARED_BY_LAYERS = (
     "filters", "scaling", "block_size", "block_stride", "z_score", "diagonal", "pyramid", "cells", "pooling",
-    "head", "posterior", "sigmoid_scale", "softmax_scale",
+    "head", "posterior", "sigmoid_scale", "softmax_scale", "contrast", "whitening", "rectifier", "more_block_sizes",
+    "means", "feature_power", "activation", "dilation", "momentum",
 )  # fmt: skip
 
 
