@@ -4,7 +4,9 @@
 
 ``variants.json`` is a list of rounds, each a list of objects: NetworkConfig options, with "name", and "start" if not
 the dataset's own preset. From the second round on variants change the best one so far: that of the highest held-out
-accuracy, averaged over its last five layers. 5,000 training images are held out; the test set is followed too, and
+accuracy, averaged over its last five layers. A round may be an object of options instead, with "greedy": true: then the
+variants before it that did better than the first one are put together, the best first, each kept if it still helps.
+5,000 training images are held out; the test set is followed too, and
 decides nothing.
 """
 
@@ -59,9 +61,13 @@ class Explorer:
 
     def run(self, name: str, start: str, options: dict[str, Any]) -> float:
         """Train one variant and return the accuracy it came to."""
-        config = make_config(start, **options)
         compute = ComputeOptions(precision=self.arguments.precision, memory=self.arguments.memory)
-        trainer = Trainer(*self.training, config, self.held_out, self.test, compute)
+        try:
+            config = make_config(start, **options)
+            trainer = Trainer(*self.training, config, self.held_out, self.test, compute)
+        except (ValueError, RuntimeError) as error:
+            print(name, "REFUSED", error, flush=True)
+            return 0.0
         try:
             while not trainer.finished() and self.in_time():
                 record = trainer.add_layer()
@@ -72,7 +78,7 @@ class Explorer:
                         f"positive {record.positive_share:.2f} {record.total_seconds:.3f} s ridge {record.ridge:g}",
                         flush=True,
                     )
-        except (ArithmeticError, RuntimeError) as error:
+        except (ArithmeticError, RuntimeError, ValueError) as error:
             print(name, "FAILED", error, flush=True)
         history = trainer.history
         if not len(history):
@@ -99,6 +105,29 @@ class Explorer:
         self.arguments.out.write_text(json.dumps(self.runs))
         return reached
 
+    def variant(self, options: dict[str, Any]) -> float:
+        """Train a variant as it stands in the file, and give its memory back."""
+        options = options | ({"layers": self.arguments.layers} if self.arguments.layers else {})
+        reached = self.run(options.pop("name"), options.pop("start", self.arguments.dataset), options)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        return reached
+
+    def greedy(self, tried: list[tuple[float, dict[str, Any]]], options: dict[str, Any]) -> dict[str, Any]:
+        """Put together what helped, the best first; return the options kept."""
+        (alone, base), *others = tried
+        kept = base | options
+        best = self.variant(kept | {"name": "together"}) if options else alone
+        for reached, variant in sorted(others, key=lambda entry: -entry[0]):
+            if reached <= alone or not self.in_time():
+                break
+            more = {key: value for key, value in variant.items() if base.get(key) != value and key != "name"}
+            found = self.variant(kept | more | {"name": f"together, {variant['name']}"})
+            if found > best:
+                best, kept = found, kept | more
+        self.table.append(f"together: {kept}")
+        return {key: value for key, value in kept.items() if key != "name"}
+
 
 def main() -> None:
     """Run the variants within the time allowed."""
@@ -115,16 +144,17 @@ def main() -> None:
     arguments = parser.parse_args()
     explorer = Explorer(arguments)
     chosen: dict[str, Any] = {}
+    tried: list[tuple[float, dict[str, Any]]] = []
     for variants in json.loads(arguments.variants.read_text()):
+        if isinstance(variants, dict):
+            chosen = explorer.greedy(tried, {key: value for key, value in variants.items() if key != "greedy"})
+            continue
         best, winner = 0.0, chosen
         for variant in variants:
-            options = chosen | variant | ({"layers": arguments.layers} if arguments.layers else {})
-            name, start = options.pop("name"), options.pop("start", arguments.dataset)
             if not explorer.in_time():
                 break
-            reached = explorer.run(name, start, options)
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+            reached = explorer.variant(chosen | variant)
+            tried.append((reached, variant))
             if reached > best:
                 best, winner = reached, {key: value for key, value in (chosen | variant).items() if key != "name"}
         chosen = winner
