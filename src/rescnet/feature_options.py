@@ -22,6 +22,9 @@ class FeatureOptions:
     )
     more_block_sizes: tuple[int, ...] = option((), "sides of further pooling blocks, whose features are added", 1)
     means: bool = option(False, "pool blocks' means beside their second-order features")
+    matrix_root: bool = option(
+        False, "take the matrix square root of each cell's correlations; with pooling mean and z_score channel"
+    )
     feature_power: float = option(1.0, "power p of features, sign(f)·|f|ᵖ; 0.5: signed square roots", 0.01, 10)
 
     def check_features(self) -> None:

@@ -10,6 +10,7 @@ from .config import NetworkConfig
 from .feature_options import Rectifier
 from .kernels import pooling_for
 from .stages.pyramid import Cell, Reduction, pyramid_pool
+from .stages.roots import matrix_roots
 from .stages.second_order import BlockGrid
 
 
@@ -20,7 +21,8 @@ def layer_features(config: NetworkConfig, maps: Tensor) -> Tensor:
     pool = pooling_for(pooled_maps)
     found = []
     for grid, cells in config.grids((height, width)):
-        found.append(pool(pooled_maps, grid, cells, config.z_score, config.keeps_diagonal, config.pooling))
+        pairs = pool(pooled_maps, grid, cells, config.z_score, config.keeps_diagonal, config.pooling)
+        found.append(matrix_roots(pairs, config.pooled_maps, config.keeps_diagonal) if config.matrix_root else pairs)
         if config.means:
             found.append(block_means(pooled_maps, grid, cells, config.pooling))
     features = found[0] if len(found) == 1 else torch.cat(found, dim=1)

@@ -37,6 +37,8 @@ def workspace_per_image(
     features = config.features((h, w))
     if len(config.grids((h, w))) > 1 or config.means or config.feature_power != 1:
         features *= 2  # parts before they are joined, or powers beside them
+    if config.matrix_root:
+        features += 4 * (pooled + 7) ** 2  # the matrices of one cell, and what they are multiplied by
     if config.prepares_images:
         inputs += 4 * channels * h * w
     if fused:  # half precision, and the block grid stays in registers: atoms, at most four a cell
