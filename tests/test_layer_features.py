@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import naive
 import numpy as np
 import pytest
 import torch
@@ -42,8 +43,15 @@ def test_rectifiers_say_what_is_pooled():
     assert torch.equal(pooling_input(MAPS, "relu"), MAPS)
     assert torch.equal(pooling_input(MAPS, "abs"), MAPS.abs())
     config = make_config(**BASE, rectifier="none")
-    lifted = pooled(MAPS + 100, config)  # all positive, so nothing is cut off
+    lifted = pooled(MAPS + 100, config)  # all positive, so nothing is cut off, and no correlation notices
     torch.testing.assert_close(layer_features(config, MAPS), lifted)
+    whole = make_config(**BASE, rectifier="none", z_score="block", means=True, pooling="mean")  # these do notice
+    found = layer_features(whole, MAPS).numpy().reshape(5, -1)
+    blocks = naive.second_order(MAPS.numpy(), (4, 4), (2, 2), "block", True)
+    wanted = naive.pyramid_official(blocks, (12, 12), (4, 4), (2, 2), (2, 1), "mean")
+    np.testing.assert_allclose(found[:, : wanted.shape[1]], wanted, atol=1e-9)
+    last = MAPS.unfold(2, 4, 2).unfold(3, 4, 2).mean((4, 5)).mean((2, 3))
+    np.testing.assert_allclose(found[:, -4:], last, atol=1e-9)
 
 
 def test_further_block_sizes_and_means_are_added():
@@ -53,7 +61,7 @@ def test_further_block_sizes_and_means_are_added():
     assert (small.block, large.block) == ((4, 4), (6, 6)) and features.shape[1] == config.features((12, 12))
     pairs = 6 * len(small_cells)
     torch.testing.assert_close(features[:, :pairs], pooled(MAPS, make_config(**BASE)))
-    wanted = block_means(MAPS, small, small_cells, "max")
+    wanted = block_means(MAPS.clamp_min(0), small, small_cells, "max")
     torch.testing.assert_close(features[:, pairs : pairs + wanted.shape[1]], wanted)
     other = make_config(**(BASE | {"block_size": 6}))
     rest = features[:, pairs + wanted.shape[1] :]
@@ -63,7 +71,7 @@ def test_further_block_sizes_and_means_are_added():
 @pytest.mark.parametrize("reduction", ["max", "mean"])
 def test_block_means_are_those_of_a_loop(reduction):
     grid, cells = BlockGrid((12, 12), (4, 4), (4, 4)), [Cell(0, 2, 1, 3)]
-    found = block_means(MAPS, grid, cells, reduction)
+    found = block_means(MAPS.clamp_min(0), grid, cells, reduction)
     blocks = [
         MAPS[:, :, 4 * r : 4 * r + 4, 4 * c : 4 * c + 4].clamp_min(0).mean((2, 3)) for r in (0, 1) for c in (1, 2)
     ]
@@ -161,6 +169,12 @@ def test_images_may_be_prepared_by_several_workers_shares(blobs):
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="choose an odd side"):
         NetworkConfig(whitening=4)
+    with pytest.raises(ValueError, match="one pixel has none"):
+        NetworkConfig(contrast=1)
+    with pytest.raises(ValueError, match="has a size twice"):
+        NetworkConfig(more_block_sizes=(8, 8))
+    with pytest.raises(ValueError, match="has block_size 16 too"):
+        NetworkConfig(more_block_sizes=(16,))
     with pytest.raises(ValueError, match="matrix_root takes mean correlations"):
         NetworkConfig(matrix_root=True)
     with pytest.raises(ValueError, match="smaller than the window"):

@@ -32,6 +32,10 @@ class FeatureOptions:
         for name, side in (("contrast", self.contrast), ("whitening", self.whitening)):
             if side and side % 2 == 0:
                 raise ValueError(f"{name} is {side} but has a pixel in its middle: choose an odd side.")
+        if self.contrast == 1:
+            raise ValueError("contrast is 1 but one pixel has none: choose 3 or more.")
+        if len(set(self.more_block_sizes)) < len(self.more_block_sizes):
+            raise ValueError(f"more_block_sizes is {self.more_block_sizes}, which has a size twice: name each once.")
 
     @property
     def prepares_images(self) -> bool:
