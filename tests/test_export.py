@@ -46,6 +46,10 @@ OPTIONS = {
 }
 MIXED = {"posterior": "softmax", "scaling": "channel", "z_score": "block", "pooling": "mean", "cells": "adaptive"}
 SINGLE_PIXELS = {"head": "multiclass-lda", "posterior": "softmax", "block_size": 5, "first_filter_size": 5}
+BEYOND = {
+    "layers": 1, "contrast": 5, "whitening": 3, "rectifier": "both", "means": True, "more_block_sizes": (6,),
+    "pooling": "mean", "matrix_root": True, "feature_power": 0.5,
+}  # fmt: skip
 RIDGE = {"head": "ridge", "block_stride": 4, "filter_size": 2, "layers": 1}
 
 
@@ -118,8 +122,8 @@ def test_a_program_loaded_back_is_the_network(trained, blobs, tmp_path, options)
 
 @pytest.mark.parametrize(
     ("options", "layers"),
-    [({}, 1), (MIXED | {"first_filter_size": 4}, None), (SINGLE_PIXELS | {"layers": 1}, None)],
-    ids=["first layer of defaults", "mixed", "single-pixel tiles"],
+    [({}, 1), (MIXED | {"first_filter_size": 4}, None), (SINGLE_PIXELS | BEYOND, None)],
+    ids=["first layer of defaults", "mixed", "single-pixel tiles, beyond the paper"],
 )
 def test_onnxruntime_computes_what_the_network_does(need_onnx, trained, blobs, tmp_path, options, layers):
     import onnx
@@ -134,7 +138,8 @@ def test_onnxruntime_computes_what_the_network_does(need_onnx, trained, blobs, t
     assert json.loads(facts["class_names"]) == list(model.class_names)
     assert json.loads(facts["preprocessing"])["high"] == 255
     assert (facts["rescnet_version"], facts["layers"]) == (__version__, str(layers or len(model.history)))
-    assert facts["images"] == "float32 (n, 3, 12, 12), values as in training: 0 to 255"
+    ends = "" if "whitening" in options else ": 0 to 255"  # of prepared images the layer knows no other range
+    assert facts["images"] == f"float32 (n, 3, 12, 12), values as in training{ends}"
 
 
 def test_first_layers_of_a_program_by_a_bare_network(trained, blobs, tmp_path):

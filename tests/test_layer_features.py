@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import naive
 import numpy as np
 import pytest
 import torch
@@ -13,6 +14,7 @@ from rescnet.model import Model
 from rescnet.model_files import load_model, save_model
 from rescnet.stages.pooling import pool_features
 from rescnet.stages.pyramid import Cell
+from rescnet.stages.roots import matrix_roots
 from rescnet.stages.second_order import BlockGrid
 
 BASE = {"filters": 4, "block_size": 4, "block_stride": 2, "pyramid": (2, 1), "layers": 3, "stop_at_zero_error": False}
@@ -41,8 +43,15 @@ def test_rectifiers_say_what_is_pooled():
     assert torch.equal(pooling_input(MAPS, "relu"), MAPS)
     assert torch.equal(pooling_input(MAPS, "abs"), MAPS.abs())
     config = make_config(**BASE, rectifier="none")
-    lifted = pooled(MAPS + 100, config)  # all positive, so nothing is cut off
+    lifted = pooled(MAPS + 100, config)  # all positive, so nothing is cut off, and no correlation notices
     torch.testing.assert_close(layer_features(config, MAPS), lifted)
+    whole = make_config(**BASE, rectifier="none", z_score="block", means=True, pooling="mean")  # these do notice
+    found = layer_features(whole, MAPS).numpy().reshape(5, -1)
+    blocks = naive.second_order(MAPS.numpy(), (4, 4), (2, 2), "block", True)
+    wanted = naive.pyramid_official(blocks, (12, 12), (4, 4), (2, 2), (2, 1), "mean")
+    np.testing.assert_allclose(found[:, : wanted.shape[1]], wanted, atol=1e-9)
+    last = MAPS.unfold(2, 4, 2).unfold(3, 4, 2).mean((4, 5)).mean((2, 3))
+    np.testing.assert_allclose(found[:, -4:], last, atol=1e-9)
 
 
 def test_further_block_sizes_and_means_are_added():
@@ -52,7 +61,7 @@ def test_further_block_sizes_and_means_are_added():
     assert (small.block, large.block) == ((4, 4), (6, 6)) and features.shape[1] == config.features((12, 12))
     pairs = 6 * len(small_cells)
     torch.testing.assert_close(features[:, :pairs], pooled(MAPS, make_config(**BASE)))
-    wanted = block_means(MAPS, small, small_cells, "max")
+    wanted = block_means(MAPS.clamp_min(0), small, small_cells, "max")
     torch.testing.assert_close(features[:, pairs : pairs + wanted.shape[1]], wanted)
     other = make_config(**(BASE | {"block_size": 6}))
     rest = features[:, pairs + wanted.shape[1] :]
@@ -62,7 +71,7 @@ def test_further_block_sizes_and_means_are_added():
 @pytest.mark.parametrize("reduction", ["max", "mean"])
 def test_block_means_are_those_of_a_loop(reduction):
     grid, cells = BlockGrid((12, 12), (4, 4), (4, 4)), [Cell(0, 2, 1, 3)]
-    found = block_means(MAPS, grid, cells, reduction)
+    found = block_means(MAPS.clamp_min(0), grid, cells, reduction)
     blocks = [
         MAPS[:, :, 4 * r : 4 * r + 4, 4 * c : 4 * c + 4].clamp_min(0).mean((2, 3)) for r in (0, 1) for c in (1, 2)
     ]
@@ -75,7 +84,46 @@ def test_powers_keep_the_sign():
     torch.testing.assert_close(signed_power(f.clone(), 0.5), torch.tensor([-2.0, 0.0, 3.0]))
 
 
+def newton_schulz(matrix):
+    identity, trace = np.eye(len(matrix)), np.trace(matrix)
+    y, z = matrix / trace, identity
+    for _ in range(5):
+        step = 0.5 * (3 * identity - z @ y)
+        y, z = y @ step, step @ z
+    return np.sqrt(trace) * y
+
+
+@pytest.mark.parametrize("diagonal", ["auto", "keep", "drop"])
+def test_matrix_roots_cell_by_cell(diagonal):
+    kept = diagonal != "drop"
+    mean = BASE | {"pooling": "mean"}
+    for maps, bound in ((MAPS, 1e-9), (MAPS.float(), 1e-4), (MAPS.half(), 4e-3)):
+        plain = make_config(**mean, diagonal="keep" if kept else "drop")
+        correlations = layer_features(plain, maps).double().numpy()
+        rows, columns = np.triu_indices(4, 0 if kept else 1)
+        expected = []
+        for cell in correlations.reshape(-1, len(rows)):
+            matrix = np.eye(4)
+            matrix[rows, columns] = matrix[columns, rows] = cell
+            expected.append(newton_schulz(matrix)[rows, columns])
+        config = make_config(**mean, diagonal=diagonal, matrix_root=True)
+        found = layer_features(config, maps)
+        assert found.dtype == maps.dtype and found.shape == (5, config.features((12, 12)))
+        np.testing.assert_allclose(found.double(), np.reshape(expected, correlations.shape), rtol=bound, atol=bound)
+
+
+def test_the_root_times_itself_is_the_matrix():
+    samples = torch.randn(5, 40, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    rows, columns = torch.triu_indices(6, 6)
+    triangles = (samples.mT @ samples / 40)[:, rows, columns]
+    root = torch.zeros(5, 6, 6, dtype=torch.float64)
+    root[:, rows, columns] = root[:, columns, rows] = matrix_roots(triangles, 6, diagonal=True)
+    torch.testing.assert_close((root @ root)[:, rows, columns], triangles, rtol=0, atol=2e-2)
+    assert bool((matrix_roots(torch.zeros(2, 20), 4, diagonal=True) == 0).all())  # no channel varies: no NaN
+
+
 OPTIONS = [
+    {"matrix_root": True, "pooling": "mean"},
     {"rectifier": "both", "means": True},
     {"more_block_sizes": (6,), "feature_power": 0.5},
     {"contrast": 5, "whitening": 3, "rectifier": "abs"},
@@ -83,7 +131,7 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize("options", OPTIONS, ids=["both", "blocks", "prepared", "views"])
+@pytest.mark.parametrize("options", OPTIONS, ids=["roots", "both", "blocks", "prepared", "views"])
 def test_a_network_is_trained_saved_gone_on_with_and_exported(blobs, tmp_path, options):
     images, labels = blobs[0][:90], blobs[1][:90]
     config = make_config(**BASE, **options)
@@ -121,6 +169,14 @@ def test_images_may_be_prepared_by_several_workers_shares(blobs):
 def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="choose an odd side"):
         NetworkConfig(whitening=4)
+    with pytest.raises(ValueError, match="one pixel has none"):
+        NetworkConfig(contrast=1)
+    with pytest.raises(ValueError, match="has a size twice"):
+        NetworkConfig(more_block_sizes=(8, 8))
+    with pytest.raises(ValueError, match="has block_size 16 too"):
+        NetworkConfig(more_block_sizes=(16,))
+    with pytest.raises(ValueError, match="matrix_root takes mean correlations"):
+        NetworkConfig(matrix_root=True)
     with pytest.raises(ValueError, match="smaller than the window"):
         make_config(**BASE, contrast=13).check_images(3, (12, 12))
     with pytest.raises(ValueError, match="does not fit"):

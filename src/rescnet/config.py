@@ -106,6 +106,10 @@ class NetworkConfig(FlowOptions, FeatureOptions):
         for name, value in vars(self).items():
             object.__setattr__(self, name, checked(name, value, NetworkConfig))
         check_banks(self.bank)
+        if self.block_size in self.more_block_sizes:
+            raise ValueError(f"more_block_sizes has block_size {self.block_size} too: name others, or none.")
+        if self.matrix_root and (self.pooling != "mean" or self.z_score != "channel"):
+            raise ValueError("matrix_root takes mean correlations: choose pooling mean and z_score channel.")
         self.check_features()
         Augmentation.parse(self.average).views()
         changes = Augmentation.parse(self.augment)
@@ -144,8 +148,8 @@ class NetworkConfig(FlowOptions, FeatureOptions):
 
     @property
     def keeps_diagonal(self) -> bool:
-        """Whether variances are features: under the channel z-score they are all 1."""
-        return self.diagonal == "keep" or (self.diagonal == "auto" and self.z_score == "block")
+        """Whether variances are features: under the channel z-score they are all 1, unless a root is taken."""
+        return self.diagonal == "keep" or (self.diagonal == "auto" and (self.z_score == "block" or self.matrix_root))
 
     @property
     def bank_options(self) -> BankOptions:

@@ -289,12 +289,13 @@ def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
     from . import __version__
 
     first = network.layers[0].input_range
+    known = network.layers[0].preparation is None  # else the range is that of prepared images
+    ends = f": {float(first.low.min()):g} to {float(first.high.max()):g}" if known else ""
     shape = ", ".join(str(side) for side in network.image_shape)
     facts = {
         "rescnet_version": __version__,
         "layers": str(len(network.layers)),
-        "images": f"float32 (n, {shape}), values as in training: {float(first.low.min()):g} to "
-        f"{float(first.high.max()):g}",
+        "images": f"float32 (n, {shape}), values as in training{ends}",
     }
     if isinstance(model, Model):
         facts["class_names"] = json.dumps(model.class_names)

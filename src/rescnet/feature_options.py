@@ -22,6 +22,9 @@ class FeatureOptions:
     )
     more_block_sizes: tuple[int, ...] = option((), "sides of further pooling blocks, whose features are added", 1)
     means: bool = option(False, "pool blocks' means beside their second-order features")
+    matrix_root: bool = option(
+        False, "take the matrix square root of each cell's correlations; with pooling mean and z_score channel"
+    )
     feature_power: float = option(1.0, "power p of features, sign(f)·|f|ᵖ; 0.5: signed square roots", 0.01, 10)
 
     def check_features(self) -> None:
@@ -29,6 +32,10 @@ class FeatureOptions:
         for name, side in (("contrast", self.contrast), ("whitening", self.whitening)):
             if side and side % 2 == 0:
                 raise ValueError(f"{name} is {side} but has a pixel in its middle: choose an odd side.")
+        if self.contrast == 1:
+            raise ValueError("contrast is 1 but one pixel has none: choose 3 or more.")
+        if len(set(self.more_block_sizes)) < len(self.more_block_sizes):
+            raise ValueError(f"more_block_sizes is {self.more_block_sizes}, which has a size twice: name each once.")
 
     @property
     def prepares_images(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .config import NetworkConfig
-from .kernels import sums_in_place
+from .kernels import pools_in_place, sums_in_place
 from .stages.patches import span
 from .stages.second_order import count_pairs
 
@@ -37,9 +37,13 @@ def workspace_per_image(
     features = config.features((h, w))
     if len(config.grids((h, w))) > 1 or config.means or config.feature_power != 1:
         features *= 2  # parts before they are joined, or powers beside them
+    if config.matrix_root:
+        features += 4 * (pooled + 7) ** 2  # the matrices of one cell, and what they are multiplied by
     if config.prepares_images:
         inputs += 4 * channels * h * w
-    if fused:  # half precision, and the block grid stays in registers: atoms, at most four a cell
+    if fused and pools_in_place(
+        pooled
+    ):  # half precision, and the block grid stays in registers: atoms, at most four a cell
         return 2 * (copies * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
     pooling = 0
     for grid, _ in config.grids((h, w)):

@@ -69,6 +69,13 @@ def test_kernel_equals_stage_at_the_presets(preset, size, dtype):
     check(maps, grid, config.pyramid_of((size, size)), bound, diagonal=config.keeps_diagonal)
 
 
+@pytest.mark.parametrize("z_score", ["channel", "block"])
+def test_maps_may_be_taken_as_they_are(z_score):
+    grid = BlockGrid((12, 12), (6, 6), (2, 2))
+    maps = random_maps(BATCH, 5, (12, 12), torch.float32)
+    check(maps, grid, pyramid_cells(grid, (2, 1), "official"), 2e-4, z_score=z_score, relu=False)
+
+
 def test_no_variance_gives_zero_not_nan():
     maps = random_maps(2, 6, (12, 12), torch.float32)
     maps[:, 2] = 3.0

@@ -30,7 +30,7 @@ PARAMETER_OF = {  # configuration key → the estimator's parameter
 SHARED_BY_LAYERS = (
     "filters", "scaling", "block_size", "block_stride", "z_score", "diagonal", "pyramid", "cells", "pooling",
     "head", "posterior", "sigmoid_scale", "softmax_scale", "contrast", "whitening", "rectifier", "more_block_sizes",
-    "means", "feature_power", "activation", "dilation", "momentum",
+    "means", "feature_power", "matrix_root", "activation", "dilation", "momentum",
 )  # fmt: skip
 
 

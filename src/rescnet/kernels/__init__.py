@@ -12,6 +12,7 @@ from torch import Tensor
 from ..stages.pooling import pool_features
 from .half_layer import CopiedPatchSums, RawPatchSums
 
+MOST_CHANNELS = 128  # d×d sums of products must fit the registers of one program
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
 
 
@@ -31,12 +32,16 @@ def sums_in_place(channels: int, image_size: tuple[int, int], size: int) -> bool
 
 def pooling_for(maps: Tensor) -> Callable[..., Tensor]:
     """Return the function that turns such maps into features: the fused kernel on a GPU, else the plain stages."""
-    if maps.is_cuda and maps.dtype != torch.float64 and _has_triton():
-        from .pooling import fused_pool, supports
+    if maps.is_cuda and maps.dtype != torch.float64 and pools_in_place(maps.shape[1]):
+        from .pooling import fused_pool
 
-        if supports(maps.shape[1]):
-            return fused_pool
+        return fused_pool
     return _pool_halves if maps.dtype == torch.float16 else pool_features
+
+
+def pools_in_place(channels: int) -> bool:
+    """Return whether a GPU pools maps of so many channels without writing the block grid."""
+    return channels <= MOST_CHANNELS and _has_triton()
 
 
 def _pool_halves(maps: Tensor, *options: object) -> Tensor:

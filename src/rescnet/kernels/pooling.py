@@ -27,7 +27,6 @@ from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms, r
 LAUNCH = {"num_warps": 4, "num_stages": 2}
 MOST_PIXELS = 32  # multiplied at a time
 JOINED = 1024  # pairs of which a program makes all cells
-MOST_CHANNELS = 128  # d×d sums of products must fit the registers of one program
 
 
 @dataclass(frozen=True)
@@ -61,11 +60,6 @@ class Atoms:
         return rows, slice(self.columns.index(cell.left), self.columns.index(cell.right))
 
 
-def supports(channels: int) -> bool:
-    """Return whether the kernel can take maps of so many channels."""
-    return channels <= MOST_CHANNELS
-
-
 def fused_pool(
     maps: Tensor,
     grid: BlockGrid,
@@ -73,6 +67,7 @@ def fused_pool(
     z_score: ZScore = "channel",
     diagonal: bool = True,
     reduction: Reduction = "max",
+    relu: bool = True,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Return what ``stages.pooling.pool_features`` returns, shape (n, cells·pairs).
@@ -80,8 +75,10 @@ def fused_pool(
     Parameters
     ----------
     maps : Tensor, shape (n, d, h, w)
-        Not yet rectified. Half precision is multiplied on tensor cores and summed in float32; float32 is multiplied
+        Half precision is multiplied on tensor cores and summed in float32; float32 is multiplied
         in float32.
+    relu : bool
+        Rectify them; False: they are taken as they are.
     out_dtype : torch.dtype, optional
         Of the features; default: that of the maps.
     """
@@ -109,6 +106,7 @@ def fused_pool(
         CHANNELS=padded,
         UNIT=z_score == "channel",
         FLAT=FLAT,
+        RELU=relu,
         num_warps=4,
     )
 

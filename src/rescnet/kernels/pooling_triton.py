@@ -24,8 +24,9 @@ def centre_maps(
     CHANNELS: tl.constexpr,
     UNIT: tl.constexpr,
     FLAT: tl.constexpr,
+    RELU: tl.constexpr,
 ):
-    """Rectify one image's maps and take their mean off: maps in any layout → x (n, h·w, CHANNELS), centre, floor.
+    """Rectify one image's maps, if asked, and take their mean off: → x (n, h·w, CHANNELS), centre, floor.
 
     With UNIT each map is also divided by its standard deviation, which a channel z-score does not notice and half
     precision thanks; ``centre`` is the mean, and ``floor`` the variance under which a block is flat, in the same unit.
@@ -40,7 +41,9 @@ def centre_maps(
         pixel = start + tl.arange(0, STEP)
         inside = (pixel < pixels)[:, None] & (channel < d)[None, :]
         places = pixel[:, None] * pixel_stride + channel[None, :] * channel_stride
-        value = tl.maximum(tl.load(maps + places, mask=inside, other=0.0).to(tl.float32), 0.0)
+        value = tl.load(maps + places, mask=inside, other=0.0).to(tl.float32)
+        if RELU:
+            value = tl.maximum(value, 0.0)
         total += tl.sum(value, 0)
         squares += tl.sum(value * value, 0)
     mean = total / pixels
@@ -55,7 +58,9 @@ def centre_maps(
         pixel = start + tl.arange(0, STEP)
         inside = (pixel < pixels)[:, None] & (channel < d)[None, :]
         places = pixel[:, None] * pixel_stride + channel[None, :] * channel_stride
-        value = tl.maximum(tl.load(maps + places, mask=inside, other=0.0).to(tl.float32), 0.0)
+        value = tl.load(maps + places, mask=inside, other=0.0).to(tl.float32)
+        if RELU:
+            value = tl.maximum(value, 0.0)
         value = tl.where((channel < d)[None, :], (value - mean[None, :]) * unit[None, :], 0.0)
         tl.store(x + pixel[:, None] * CHANNELS + channel[None, :], value, mask=(pixel < pixels)[:, None])
 

@@ -16,6 +16,7 @@ def pool_features(
     z_score: ZScore = "channel",
     diagonal: bool = True,
     reduction: Reduction = "max",
+    relu: bool = True,
 ) -> Tensor:
-    """Return the features of ``maps`` (n, d, h, w), not yet rectified, shape (n, cells·pairs)."""
-    return pyramid_pool(second_order_pool(rectify(maps), grid, z_score, diagonal), cells, reduction)
+    """Return the features of ``maps`` (n, d, h, w), shape (n, cells·pairs); ``relu``: they are not yet rectified."""
+    return pyramid_pool(second_order_pool(rectify(maps) if relu else maps, grid, z_score, diagonal), cells, reduction)

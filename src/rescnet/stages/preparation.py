@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .convolution import convolve
 from .patches import PatchMoments
 
 
@@ -45,7 +46,7 @@ class Preparation:
             x = even_contrast(x, self.window, self.floor)
         if self.weights.shape[-1]:
             # Mirrored at the border: zeros would be edges that no image has.
-            x = F.conv2d(_mirrored(x, self.weights.shape[-1]), self.weights, self.bias)
+            x = _filtered(x, self.weights, self.bias)
         return x
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Preparation:
@@ -99,5 +100,11 @@ def _window_mean(x: Tensor, window: int) -> Tensor:
     return F.avg_pool2d(x, window, stride=1, padding=window // 2, count_include_pad=False)
 
 
-def _mirrored(x: Tensor, size: int) -> Tensor:
-    return F.pad(x, (size // 2,) * 4, mode="reflect")
+def _filtered(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    """Filter images (n, channels, h, w), mirrored at the border, by ``convolve``, which keeps float32 on a GPU.
+
+    Pixels far from zero cancel here: in TF32 what is left would be mostly rounding.
+    """
+    (height, width), border = x.shape[2:], weights.shape[-1] // 2
+    padded = F.pad(x, (border,) * 4, mode="reflect")
+    return convolve(padded, weights, bias)[:, :, border : border + height, border : border + width]
