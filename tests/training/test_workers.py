@@ -51,13 +51,19 @@ def test_three_workers_equal_one_to_rounding_and_in_accuracy_exactly(tmp_path):
         assert not torch.equal(found["outputs"], wanted["outputs"]) or not double  # sums were added in another order
 
 
-@pytest.mark.parametrize(("how", "code"), [("--die", -9), ("--fail", 1)])
-def test_a_worker_that_ends_early_ends_the_others_and_is_named(how, code, tmp_path):
+@pytest.mark.parametrize(
+    ("how", "code", "sentence"),
+    [
+        ("--die", -9, "worker 1 has died, so the run ends here: go on with --resume"),
+        ("--fail", 1, "worker 1 has ended with an error, which it tells, so the run ends here"),
+    ],
+)
+def test_a_worker_that_ends_early_ends_the_others_and_is_named(how, code, sentence, tmp_path):
     start = time.monotonic()
     done = run(3, tmp_path, how, 1, json.dumps(SMALL | {"layers": 1000}))
     assert json.loads(done.stdout)[1] == code
     assert all(other != 0 for other in json.loads(done.stdout))
-    assert done.stderr.count("worker 1 has died, so the run ends here: go on with --resume") == 2
+    assert done.stderr.count(sentence) == 2, done.stderr
     assert time.monotonic() - start < 30
     assert list(tmp_path.iterdir()) == []
 

@@ -8,6 +8,7 @@ few times a layer. The factorisation is done once, by the first worker, and what
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,8 +19,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..stages.images import ValueRange
-from .heartbeat import Heartbeat, WorkerLostError
+from .heartbeat import Heartbeat, WorkerLostError, WorkerStopped
 
+SHORTEST_PAUSE, LONGEST_PAUSE = 2e-5, 2e-3  # seconds between two looks at an exchange
 LONGEST_STEP = timedelta(days=2)  # a worker that computes for long is not lost: the heartbeat tells
 
 
@@ -113,14 +115,24 @@ class Workers:
             tensor if tensor.is_contiguous() and tensor.device == self.device else tensor.to(self.device).contiguous()
         )
         try:
-            how(place, **options)
+            self._wait_for(how(place, async_op=True, **options))
         except RuntimeError as error:
             lost = self._heartbeat.wait_for_a_loss() if self._heartbeat else None
             if lost is None:
                 raise
-            raise WorkerLostError(lost) from error
+            raise lost.error from error
         if place is not tensor:
             tensor.copy_(place)
+
+    def _wait_for(self, work: Any) -> None:
+        """Wait for an exchange here and not inside it, where neither Ctrl-C nor the loss of a worker would be heard."""
+        pause = SHORTEST_PAUSE
+        while not work.is_completed():
+            if self._heartbeat:
+                self._heartbeat.raise_loss()
+            time.sleep(pause)
+            pause = min(1.5 * pause, LONGEST_PAUSE)
+        work.wait()
 
 
 @contextmanager
@@ -146,10 +158,12 @@ def join_workers(device: str = "auto") -> Iterator[Workers]:
         yield Workers(rank, count, int(os.environ.get("LOCAL_WORLD_SIZE", "1")), place, heartbeat)
         heartbeat.leave()
         dist.destroy_process_group()
-    except WorkerLostError:  # the others will notice the same, and name the same worker
+    except (WorkerLostError, WorkerStopped):  # the others will notice the same, and name the same worker
+        heartbeat.linger()
         raise
-    except BaseException:
-        heartbeat.give_up()
+    except BaseException as error:
+        heartbeat.give_up(error)
+        heartbeat.linger()
         raise
     finally:
         heartbeat.stop()
