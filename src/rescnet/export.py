@@ -30,6 +30,7 @@ from .stages.discriminant import LinearHead
 from .stages.images import ValueRange
 from .stages.preparation import Preparation
 from .stages.residual import compensate
+from .training.memory import show_bytes
 
 Run = Callable[[Tensor], Tensor]
 """What an exported file computes: images (n, c, h, w) → outputs (n, classes)."""
@@ -184,8 +185,8 @@ def export_onnx(
     size = sum(buffer.nbytes for buffer in ExportedNetwork(network).buffers())
     if size > ONNX_LIMIT:
         raise ValueError(
-            f"the {len(network.layers)} layers hold {size / 1e9:.1f} GB but an ONNX file at most 2: "
-            "export fewer layers, or to .pt2."
+            f"the {len(network.layers)} layers hold {show_bytes(size)} but an ONNX file at most "
+            f"{show_bytes(ONNX_LIMIT)}: export fewer layers, or to .pt2."
         )
 
     def write(program: torch.export.ExportedProgram, partial: Path) -> Run:

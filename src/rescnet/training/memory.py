@@ -228,11 +228,11 @@ def show_bytes(count: float) -> str:
 
     Examples
     --------
-    >>> show_bytes(1_340_000_000)
-    '1.34 GB'
+    >>> show_bytes(1_340_000_000), show_bytes(999_900)
+    ('1.34 GB', '1 MB')
     """
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB", "EB"):
+        if count < 999.5 or unit == "EB":  # what rounds to 1000 is one of the next
             return f"{count:.3g} {unit}"
         count /= 1000
     raise AssertionError
