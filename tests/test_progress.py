@@ -17,10 +17,10 @@ from rescnet.training.memory import plan_memory
 @pytest.mark.parametrize(
     ("place", "device", "words"),
     [
-        ("auto", "cpu", "205 MB maps in memory, "),
-        ("device", "2 workers, cuda:0", "205 MB maps on the GPU, "),
-        ("host", "cuda:0", "205 MB maps on the host, streamed, "),
-        ("file", "cpu", "205 MB maps in a file, streamed, "),
+        ("auto", "cpu", "205 MB maps in memory;\n"),
+        ("device", "2 workers, cuda:0", "205 MB maps on the GPU;\n"),
+        ("host", "cuda:0", "205 MB maps on the host, streamed;\n"),
+        ("file", "cpu", "205 MB maps in a file, streamed;\n"),
     ],
 )
 def test_the_plan_says_where_maps_live(place, device, words):

@@ -67,8 +67,8 @@ class TrainingTable:
             f"{count(plan.chunk, 'image', 'images')} at a time:"
         )
         say(
-            f"    {show_bytes(plan.maps_bytes)} maps {where}, "
-            f"{show_bytes(plan.gram_bytes)} sums and heads, "
+            f"    {show_bytes(plan.maps_bytes)} maps {where};\n"
+            f"    {show_bytes(plan.gram_bytes)} sums and heads, "
             + (f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice")
             + f", {show_bytes(plan.workspace_bytes)} workspace"
         )

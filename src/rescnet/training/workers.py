@@ -22,6 +22,7 @@ from ..stages.images import ValueRange
 from .heartbeat import Heartbeat, WorkerLostError, WorkerStopped
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 2e-5, 2e-3  # seconds between two looks at an exchange
+PIECE = 64 * 2**20  # bytes of what is sent as bytes
 LONGEST_STEP = timedelta(days=2)  # a worker that computes for long is not lost: the heartbeat tells
 
 
@@ -38,6 +39,8 @@ class Workers:
         Of those that share its memory.
     device : torch.device
         What is exchanged lies there.
+    exchanges : bool
+        Whether PyTorch's engine is asked; who works alone has all sums already.
     exchanged : int
         Bytes of all tensors exchanged so far, each counted once.
     """
@@ -52,7 +55,7 @@ class Workers:
     ) -> None:
         self.rank, self.count, self.on_this_machine = rank, count, on_this_machine
         self.device = device or torch.device("cpu")
-        self.exchanged = 0
+        self.exchanges, self.exchanged = count > 1 or heartbeat is not None, 0
         self._heartbeat = heartbeat
 
     @property
@@ -68,17 +71,17 @@ class Workers:
 
     def add_up(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all workers."""
-        for tensor in tensors if self.count > 1 else ():
+        for tensor in tensors if self.exchanges else ():
             self._exchange(dist.all_reduce, tensor)
 
     def add_up_on_first(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all workers on the first one; what the others then have is of no use."""
-        for tensor in tensors if self.count > 1 else ():
+        for tensor in tensors if self.exchanges else ():
             self._exchange(dist.reduce, tensor, dst=0)
 
     def send_from_first(self, *tensors: Tensor) -> None:
         """Replace each tensor by the first worker's."""
-        for tensor in tensors if self.count > 1 else ():
+        for tensor in tensors if self.exchanges else ():
             self._exchange(dist.broadcast, tensor, src=0)
 
     def total(self, number: int) -> int:
@@ -89,7 +92,7 @@ class Workers:
 
     def widest(self, found: ValueRange) -> ValueRange:
         """Return the range over all workers' images."""
-        if self.count == 1:
+        if not self.exchanges:
             return found
         low, high = found.low.clone(), found.high.clone()
         self._exchange(dist.all_reduce, low, op=dist.ReduceOp.MIN)
@@ -97,16 +100,17 @@ class Workers:
         return ValueRange(low, high)
 
     def bytes_from_first(self, data: bytes) -> bytes:
-        """Return the first worker's bytes."""
-        if self.count == 1:
+        """Return the first worker's bytes; they go piece by piece, so that a GPU need not hold them all."""
+        if not self.exchanges:
             return data
         size = torch.tensor([len(data)], dtype=torch.int64, device=self.device)
         self.send_from_first(size)
-        held = torch.zeros(int(size), dtype=torch.uint8, device=self.device)
+        held = torch.zeros(int(size), dtype=torch.uint8)
         if self.is_first:
             held.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
-        self.send_from_first(held)
-        return held.cpu().numpy().tobytes()
+        for start in range(0, len(held), PIECE):
+            self.send_from_first(held[start : start + PIECE])
+        return held.numpy().tobytes()
 
     def _exchange(self, how: Any, tensor: Tensor, **options: Any) -> None:
         """Exchange a tensor in place; if a worker is gone, say which."""
@@ -136,30 +140,37 @@ class Workers:
 
 
 @contextmanager
-def join_workers(device: str = "auto") -> Iterator[Workers]:
+def join_workers(device: str = "auto", alone: bool = False) -> Iterator[Workers]:
     """Join the workers ``torchrun`` has started; without it, work alone.
 
     Parameters
     ----------
     device : str
         As in :class:`ComputeOptions`; with several GPUs each worker of a machine takes its own.
+    alone : bool
+        Let a single worker that ``torchrun`` has started exchange with itself: so one GPU shows that NCCL does what it
+        is asked (``benchmarks/nccl_smoke.py``).
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1:
+    if count == 1 and not alone:
         yield Workers()
         return
     rank, local = int(os.environ["RANK"]), int(os.environ.get("LOCAL_RANK", "0"))
-    place = own_device(device, local)
-    if place.type == "cuda":
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    place = own_device(device, local, here)
+    on_gpu = place.type == "cuda"
+    if on_gpu:
         torch.cuda.set_device(place)
-    dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=LONGEST_STEP)
+    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=LONGEST_STEP, device_id=place if on_gpu else None)
     heartbeat = Heartbeat(rank, count)
     try:
-        yield Workers(rank, count, int(os.environ.get("LOCAL_WORLD_SIZE", "1")), place, heartbeat)
+        yield Workers(rank, count, here, place, heartbeat)
         heartbeat.leave()
         dist.destroy_process_group()
     except (WorkerLostError, WorkerStopped):  # the others will notice the same, and name the same worker
         heartbeat.linger()
+        if on_gpu:
+            heartbeat.end_anyway()
         raise
     except BaseException as error:
         heartbeat.give_up(error)
@@ -169,10 +180,14 @@ def join_workers(device: str = "auto") -> Iterator[Workers]:
         heartbeat.stop()
 
 
-def own_device(name: str, local_rank: int) -> torch.device:
-    """Return the device of a worker: its own GPU, if there are GPUs and none is named."""
+def own_device(name: str, local_rank: int, here: int = 1) -> torch.device:
+    """Return the device of a worker, of so many on this machine: its own GPU, if there are GPUs and none is named."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name.startswith("cuda:") and here > 1:
+        raise ValueError(
+            f"device {name!r} is one GPU for {here} workers of this machine: say --device cuda, one a GPU."
+        )
     if name != "cuda":
         return torch.device(name)
     if local_rank >= torch.cuda.device_count():
