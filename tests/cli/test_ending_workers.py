@@ -26,6 +26,7 @@ def ended(small, pictures, tmp_path_factory):
         {"words": ["train", "nowhere"]},
         {"words": [*train, *LONG], "signal": "SIGINT", "to": 1},
         {"words": [*train, *LONG], "signal": "SIGKILL", "to": 0, "agent": False},
+        {"words": ["train", "--resume", "nowhere"]},
     ]
     script = Path(__file__).with_name("worker_commands.py")
     words = [sys.executable, script, folder, *map(json.dumps, cases)]
@@ -72,6 +73,12 @@ def test_the_loss_of_the_first_is_one_sentence(ended):
     assert codes == [-9, 1]
     assert said == ["", f"error: worker 1: the machine failed: {DIED}\n"]
     assert left[1] == f"worker 1: the machine failed: {DIED}"
+
+
+def test_an_error_of_the_first_alone_is_told_by_it_alone(ended):
+    codes, said, _ = ended(4)
+    assert codes == [2, 1]
+    assert said == ["error: there is no model nowhere: check the path.\n", ""]
 
 
 @pytest.mark.parametrize(("workers", "level"), [("2", "ERROR"), ("1", None)])

@@ -21,15 +21,16 @@ class AnsweredInterrupt(KeyboardInterrupt):
     """Ctrl-C, of which all was said."""
 
 
-def say_error(text: str) -> None:
-    """Say what went wrong; a worker keeps silent where the first one says the same."""
+def say_error(text: str, of_another: bool = False) -> None:
+    """Say what went wrong; a worker keeps silent where the first one says the same, or it is the end of another."""
     worker = _worker()
     if worker is None:
         _print(f"[red]error:[/red] {escape(text)}")
         return
     from ..training.last_words import leave_for_torchrun, say_as_first, words_of_first
 
-    if worker and words_of_first() == text:
+    said = words_of_first() if worker else None
+    if said is not None and (of_another or said == text):
         return
     told = f"worker {worker}: {text}" if worker else text
     leave_for_torchrun(told)

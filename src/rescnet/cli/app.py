@@ -47,7 +47,8 @@ class Answering(TyperGroup):
         except (OSError, MemoryError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "memory" not in str(error):
                 raise  # of PyTorch's errors only a full memory is the machine's
-            say_error(f"the machine failed: {error or 'it is out of memory'}")
+            lost = isinstance(error, ConnectionError)  # another worker
+            say_error(f"the machine failed: {error or 'it is out of memory'}", lost)
             raise typer.Exit(FAILED) from None
         except KeyboardInterrupt as error:
             say_interrupted(error)
