@@ -138,6 +138,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=500)
     parser.add_argument("--limit", type=int, default=None, help="training images used, for a trial")
     parser.add_argument("--layers", type=int, default=None, help="layers of every variant, for a trial")
+    parser.add_argument("--chosen", type=Path, default=None, help="TOML file for the best variant's options")
     parser.add_argument("--held-out", type=int, default=5000)
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--memory", default="auto", help="bytes a run may use, as 40GB")
@@ -159,6 +160,10 @@ def main() -> None:
                 best, winner = reached, {key: value for key, value in (chosen | variant).items() if key != "name"}
         chosen = winner
         explorer.table.append(f"chosen: {chosen}")
+        if arguments.chosen:
+            apart = ("name", "start", "layers", "stop_at_zero_error")
+            lines = [f"{key} = {json.dumps(value)}\n" for key, value in chosen.items() if key not in apart]
+            arguments.chosen.write_text("".join(lines))
     print("\n".join(explorer.table), flush=True)
 
 

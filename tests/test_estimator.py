@@ -180,6 +180,19 @@ def test_stages_end_with_the_prediction_and_follow_the_layers(digits, fitted):
     np.testing.assert_array_equal(chances[-1], fitted.predict_proba(test))
 
 
+def test_views_can_be_chosen_once_fitted(digits, fitted):
+    images = digits[1][0][:50]
+    X = images.reshape(-1, 64)
+    mirrored = (fitted.decision_function(images) + fitted.decision_function(images[:, :, ::-1])) / 2
+    chosen = copy.copy(fitted).set_params(average="flip")
+    np.testing.assert_allclose(chosen.decision_function(X), mirrored, atol=1e-9)
+    np.testing.assert_allclose(list(chosen.staged_predict_proba(X))[-1], chosen.predict_proba(X), atol=1e-9)
+    np.testing.assert_allclose(chosen.to_model().network.outputs(images[:, None]).numpy(), mirrored, atol=1e-9)
+    assert np.array_equal(chosen.set_params(average=None).predict(X), fitted.predict(X))
+    with pytest.raises(ValueError, match="cannot be read"):
+        chosen.set_params(average="mirrored").predict(X)
+
+
 def test_chunks_do_not_show(digits, fitted, monkeypatch):
     _, (test, _) = digits
     whole, stages = fitted.predict_proba(test), list(fitted.staged_predict_proba(test))
@@ -269,7 +282,7 @@ def test_every_parameter_reaches_the_configuration(digits):
     given = {
         "n_layers": 2, "n_filters": 6, "filter_size": 3, "first_filter_size": 5, "bank": "pca", "block_size": 5,
         "block_stride": 2, "pyramid": (2, 1), "head": "ridge", "ridge": 0.3, "learning_rate": 0.7, "ceiling": 0.9,
-        "n_iter_no_change": 5, "random_state": 11,
+        "average": "flip", "n_iter_no_change": 5, "random_state": 11,
     }  # fmt: skip
     assert set(given) == set(PARAMETER_OF.values())
     (images, labels), _ = digits

@@ -16,6 +16,7 @@ from rescnet import ComputeOptions, NetworkConfig, __version__
 from rescnet import export as exporting
 from rescnet.cli import app
 from rescnet.export import ExportedNetwork, export_onnx, export_program
+from rescnet.export_check import differences, is_explained, unsteadiness
 from rescnet.model import Model, describe_images
 from rescnet.model_files import save_model
 from rescnet.training.trainer import train
@@ -158,11 +159,12 @@ def test_halves_and_doubles_are_exported_in_float32(trained, blobs, tmp_path):
 
 
 def test_a_file_that_differs_is_not_left(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(exporting, "_difference", lambda *_: float("nan"))
+    seen = torch.zeros(8, 3, 12, 12)
+    monkeypatch.setattr(exporting, "differences", lambda *_: (seen, torch.tensor([float("nan")] + 7 * [0.0])))
     with pytest.raises(ValueError, match=r"nan"):
         export_program(trained(), tmp_path / "a.pt2", layers=1)
     assert not list(tmp_path.iterdir())
-    monkeypatch.setattr(exporting, "_difference", lambda *_: 0.5)
+    monkeypatch.setattr(exporting, "differences", lambda *_: (seen, torch.tensor([0.5] + 7 * [0.0])))
     (tmp_path / "a.pt2").write_text("mine")
     with pytest.raises(ValueError, match=r"differ from the network's by 0.5, more than 0.0001, so .* was not written"):
         export_program(trained(), tmp_path / "a.pt2", layers=1, overwrite=True)
@@ -171,10 +173,27 @@ def test_a_file_that_differs_is_not_left(trained, tmp_path, monkeypatch):
 
 def test_the_comparison_sees_a_difference(trained):
     network = trained().network
-    assert exporting._difference(network, lambda images: network.outputs(images)) <= 1e-6
-    assert exporting._difference(network, lambda images: network.outputs(images) + 0.25) == pytest.approx(
-        0.25, abs=1e-5
-    )
+    images, found = differences(network, network.outputs)
+    assert images.shape == (8, 3, 12, 12) and float(found.max()) <= 1e-6
+    _, found = differences(network, lambda images: network.outputs(images) + 0.25)
+    torch.testing.assert_close(found, torch.full((8,), 0.25), rtol=0, atol=1e-5)
+    assert not is_explained(network, images, found, 1e-4)
+
+
+def test_a_jump_of_the_network_itself_explains_a_difference(trained):
+    """The second of two images lies on an edge: its outputs jump by 1e-3 with the last digit of a pixel."""
+    network, edge = trained().network, torch.full((3, 12, 12), 0.5)
+    images = torch.stack([edge / 2, edge])
+
+    class Edgy(type(network)):
+        def outputs(self, images, *_):
+            return 1e-3 * (images.mean((1, 2, 3), keepdim=True).flatten(1) > 0.5).float().expand(-1, 6)
+
+    edgy = Edgy(network.config, network.image_shape, network.classes, network.layers)
+    assert unsteadiness(edgy, images).tolist() == pytest.approx([0, 1e-3])
+    for found, explained in (([0, 1e-3], True), ([1e-3, 0], False), ([0, 3e-3], False), ([1e-3, 1e-3], False)):
+        assert is_explained(edgy, images, torch.tensor(found), 1e-4) == explained, found
+    assert is_explained(edgy, images, torch.tensor([1e-5, 1e-5]), 1e-4)
 
 
 def test_bad_input_is_refused(trained, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 INTERRUPTED = 130
@@ -9,10 +10,13 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; Ctrl-C while PyTorch is still loading is answered like any other."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # of a lost worker we tell ourselves; PyTorch would show its stack
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         from .cli import main as run
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted: nothing was written\n")
+        if os.environ.get("RANK", "0") == "0":
+            sys.stderr.write("interrupted: nothing was written\n")
         sys.exit(INTERRUPTED)
     run()
 

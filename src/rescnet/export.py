@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .export_check import Run, differences, is_explained
 from .model import Model
 from .network import Layer, Network
 from .stages.augment import mean_of_views, view_images
@@ -30,9 +31,7 @@ from .stages.discriminant import LinearHead
 from .stages.images import ValueRange
 from .stages.preparation import Preparation
 from .stages.residual import compensate
-
-Run = Callable[[Tensor], Tensor]
-"""What an exported file computes: images (n, c, h, w) → outputs (n, classes)."""
+from .training.memory import show_bytes
 
 ONNX_LIMIT = 2_000_000_000  # bytes of weights; protobuf holds 2 GiB in one file
 _NOISY = ("torch.onnx", "onnxscript", "onnx_ir")
@@ -140,7 +139,8 @@ def export_program(
     layers : int, optional
         How many layers; all, if not said.
     tolerance : float
-        The greatest difference from the network's outputs the file may show.
+        The greatest difference from the network's outputs the file may show, except on an image on which the network
+        itself moves as far when the last digits of its pixels change (:mod:`rescnet.export_check` tells why).
     overwrite : bool
         Replace a file that is there.
 
@@ -184,8 +184,8 @@ def export_onnx(
     size = sum(buffer.nbytes for buffer in ExportedNetwork(network).buffers())
     if size > ONNX_LIMIT:
         raise ValueError(
-            f"the {len(network.layers)} layers hold {size / 1e9:.1f} GB but an ONNX file at most 2: "
-            "export fewer layers, or to .pt2."
+            f"the {len(network.layers)} layers hold {show_bytes(size)} but an ONNX file at most "
+            f"{show_bytes(ONNX_LIMIT)}: export fewer layers, or to .pt2."
         )
 
     def write(program: torch.export.ExportedProgram, partial: Path) -> Run:
@@ -245,8 +245,9 @@ def _export(
         example = torch.zeros(2, *network.image_shape)
         program = torch.export.export(ExportedNetwork(network), (example,), dynamic_shapes=_free_batch())
         partial = Path(folder) / target.name
-        difference = _difference(network, write(program, partial))
-        if not difference <= tolerance:  # NaN is refused too
+        images, found = differences(network, write(program, partial))
+        difference = float(found.max())
+        if not is_explained(network, images, found, tolerance):
             raise ValueError(
                 f"the exported outputs differ from the network's by {difference:.2g}, more than {tolerance:.2g}, "
                 f"so {target} was not written: export fewer layers, or allow a greater tolerance."
@@ -274,15 +275,6 @@ def _mean_pool_only(
         return NotImplemented  # type: ignore[no-any-return]  # which leaves it as it is
     mean: Tensor = torch.ops.aten.avg_pool2d.default(x, kernel, stride or [], padding, ceil_mode, count_include_pad)
     return mean * (kernel[0] * kernel[1] / divisor)
-
-
-def _difference(network: Network, run: Run) -> float:
-    """Return how far a file's outputs are from the network's: random images in the training range, alone and seven."""
-    value_range = network.layers[0].input_range
-    low, high = (bound.float().view(1, -1, 1, 1) for bound in (value_range.low, value_range.high))
-    images = low + (high - low) * torch.rand(8, *network.image_shape, generator=torch.Generator().manual_seed(0))
-    outputs = torch.cat([run(images[:1]), run(images[1:])])
-    return float((outputs - network.outputs(images)).abs().max())
 
 
 def _metadata(model: Model | Network, network: Network) -> dict[str, str]:

@@ -101,6 +101,13 @@ class Network:
         filters = f"{self.config.filters} {self.config.bank} filters"
         return f"Network({len(self.layers)} layers of {filters}, images {shape}, {self.classes} classes)"
 
+    def averaged_over(self, views: str | None) -> Network:
+        """Return the network with predictions that are the mean over such views, as ``"flip + shift 1"``.
+
+        The layers are the same, and learn nothing of it: ``""`` is the image as it is, None what it was trained with.
+        """
+        return self if views is None else replace(self, config=replace(self.config, average=views))
+
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
         dilation = self.config.dilation
@@ -190,7 +197,6 @@ class Network:
         checked = as_images(images, self.image_shape)
         first = self.layers[0].weights
         chunk = chunk or chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type)
-        chunk = max(1, chunk // len(self.config.views))
         shortened = replace(self, layers=self.layers[:wanted])
         results = []
         for part in torch.split(checked, chunk):

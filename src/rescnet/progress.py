@@ -13,7 +13,7 @@ from .training.memory import Plan, show_bytes
 COLUMNS = (
     f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"
 )
-PLACES = {"device": "", "host": " on the host, streamed", "file": " in a file, streamed"}
+PLACES = {"device": "in memory", "host": "on the host, streamed", "file": "in a file, streamed"}
 RECENT = 10  # layers over whose mean the time left is told
 
 
@@ -61,13 +61,14 @@ class TrainingTable:
         say(f"  up to {layers} of {config.filters} {config.bank} filters, {sizes}")
         cells = len(config.pyramid_of((height, width)))
         say(f"  {plan.features:,} features a layer: {plan.features // cells:,} channel pairs in {cells} pyramid cells")
+        where = "on the GPU" if plan.maps_place == "device" and "cuda" in self.device else PLACES[plan.maps_place]
         say(
             f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, "
             f"{count(plan.chunk, 'image', 'images')} at a time:"
         )
         say(
-            f"    {show_bytes(plan.maps_bytes)} maps{PLACES[plan.maps_place]}, "
-            f"{show_bytes(plan.gram_bytes)} sums and heads, "
+            f"    {show_bytes(plan.maps_bytes)} maps {where};\n"
+            f"    {show_bytes(plan.gram_bytes)} sums and heads, "
             + (f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice")
             + f", {show_bytes(plan.workspace_bytes)} workspace"
         )

@@ -12,8 +12,9 @@ LARGEST_WORKSPACE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no
 
 
 def chunk_size(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str) -> int:
-    """Return how many images go through a layer at a time."""
-    return max(1, LARGEST_WORKSPACE[device_type] // workspace_per_image(config, image_shape, itemsize))
+    """Return how many images, in all their views, go through a layer at a time in prediction."""
+    one = len(config.views) * workspace_per_image(config, image_shape, itemsize)
+    return max(1, LARGEST_WORKSPACE[device_type] // one)
 
 
 def workspace_per_image(

@@ -30,6 +30,31 @@ def test_test_images_are_evaluated(rescnet, model):
     assert first["accuracy"] == pytest.approx(records[0].test_accuracy)
 
 
+def test_views_are_averaged_over_whatever_the_model_was_trained_with(
+    rescnet, refused, model, pictures, small, tmp_path
+):
+    views = "flip + shift 1"
+    assert rescnet("train", pictures, *small, "--average", views, "--out", tmp_path / "m").exit_code == 0
+    plain, averaged = (ModelFolder.open(place).records[-1].test_accuracy for place in (model, tmp_path / "m"))
+    assert plain != averaged  # or the rest would show nothing
+    for place, words, accuracy in (
+        (model, ["--average", views], averaged),
+        (tmp_path / "m", [], averaged),
+        (tmp_path / "m", ["--average", ""], plain),
+    ):
+        facts = json.loads(rescnet("evaluate", place, "--json", *words).stdout)
+        assert facts["accuracy"] == pytest.approx(accuracy)
+        assert facts["average"] == (views if accuracy == averaged else "")
+    assert "3 layers, mean over 10 views (flip + shift 1), on cpu" in rescnet("evaluate", tmp_path / "m").stdout
+    one, other = (
+        rescnet("predict", *words, pictures / "test", "--json").stdout
+        for words in ([tmp_path / "m"], [model, "--average", views])
+    )
+    assert one == other != rescnet("predict", model, pictures / "test", "--json").stdout
+    assert "flips and shifts only" in refused("evaluate", model, "--average", "rotate 5")
+    assert "cannot be read" in refused("predict", model, pictures / "test", "--average", "mirrored")
+
+
 def test_the_images_held_out_in_training_are_found_again(rescnet, model):
     records = ModelFolder.open(model).records
     for split, images, accuracy in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -129,7 +130,8 @@ def test_a_full_disk_loses_nothing(pictures, options, whole, rescnet, tmp_path, 
     monkeypatch.setattr(os, "fsync", full)
     place = tmp_path / "run"
     result = rescnet("train", pictures, *options, "--out", place)
-    assert result.exit_code == 1 and "No space left on device" in result.stderr
+    assert result.exit_code == 1 and "cannot be written (no space left on device): make room there" in result.stderr
+    assert str(place / "layers") in result.stderr or str(place / "history.jsonl") in result.stderr
     run = read_run(place)
     finished = len(run.layers)
     run.lock.release()
@@ -143,8 +145,27 @@ def test_a_full_disk_loses_nothing(pictures, options, whole, rescnet, tmp_path, 
 def test_too_little_disk_is_told_before_the_first_layer(pictures, small, refused, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=5000))
     message = refused("train", pictures, *small, "--out", tmp_path / "run")
-    assert "the layers will take up to" in message and "5e-06 GB left: make room" in message
+    assert "the layers will take up to" in message and "5 kB left: make room" in message
     assert not (tmp_path / "run").exists()
+
+
+def test_a_limit_on_the_size_of_files_names_the_file(pictures, options, whole, rescnet, tmp_path):
+    place, file = tmp_path / "run", layout.layer_name(1)
+    limit = (whole / file).stat().st_size // 2
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+    try:
+        result = rescnet("train", pictures, *options, "--out", place)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert result.exit_code == 1
+    assert f"error: the machine failed: {place / file} cannot be written (file too large): make room" in result.stderr
+    assert not list(place.rglob("*.part"))
+
+
+def test_fewer_layers_than_there_are_is_one_sentence(begun, refused):
+    message = refused("train", "--resume", begun, "--layers", 3)
+    assert f"run has {LAYERS} layers already, more than 3: ask for more of them, or use the first ones with" in message
 
 
 def test_one_writer_at_a_time(begun, pictures, small, refused, rescnet):

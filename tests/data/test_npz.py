@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import io
+import warnings
+import zipfile
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -42,6 +46,27 @@ def test_layouts(store):
 def test_channels_come_last_where_both_could_be(store):
     both = RANDOM.integers(0, 256, (5, 3, 7, 3), np.uint8)
     np.testing.assert_array_equal(load(store(x=both, y=LABELS)).train.images, both.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("count", [2**50, 4])
+def test_a_header_that_claims_another_size_names_the_file(store, count):
+    file = store(x=IMAGES, y=LABELS)
+    claimed = io.BytesIO()
+    np.lib.format.write_array_header_1_0(claimed, {"descr": "|u1", "fortran_order": False, "shape": (count, 3, 8, 6)})
+    with zipfile.ZipFile(file, "a") as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the name is there twice: the last counts
+        archive.writestr("x.npy", claimed.getvalue() + IMAGES.tobytes())
+    with pytest.raises(DataError, match=rf"own.npz: x says it has shape \({count}, 3, 8, 6\), .* but holds 720: write"):
+        load(file)
+
+
+def test_what_does_not_fit_into_memory_names_the_file(store, monkeypatch):
+    def full(*_):
+        raise MemoryError("Unable to allocate 2 TiB")
+
+    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", full)
+    with pytest.raises(MemoryError, match=r"own\.npz does not fit into memory"):
+        load(store(x=IMAGES, y=LABELS))
 
 
 @pytest.mark.parametrize("shape", [(5, 8, 6, 4), (5, 8, 6, 2), (5, 8), (5, 1, 1, 8, 6)])

@@ -115,7 +115,7 @@ def test_a_file_of_images_is_not_copied(blobs, tmp_path):
 
 def test_a_disk_too_small_is_told_before_any_work(tmp_path):
     with pytest.raises(
-        ValueError, match=r"the maps need a file of .* GB and .* cannot hold it .*: choose another folder"
+        ValueError, match=r"the maps need a file of 1.15 EB and .* cannot hold it .*: choose another folder"
     ):
         reserve_file(2**60, tmp_path)
     with pytest.raises(ValueError, match=r"no file can be made in .*nowhere .*choose scratch"):

@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
-from rescnet.training.memory import PeakMemory, memory_budget, parse_bytes, plan_memory, show_bytes
-from rescnet.workspace import LARGEST_WORKSPACE
+from rescnet.training import filter_sums
+from rescnet.training.filter_sums import filter_sums_bytes
+from rescnet.training.memory import TARGET_COPIES, PeakMemory, memory_budget, parse_bytes, plan_memory, show_bytes
+from rescnet.workspace import BANKS_OF_CLASS_SUMS, LARGEST_WORKSPACE
 
 CPU = torch.device("cpu")
 
@@ -166,3 +168,78 @@ print(max(record.peak_memory for record in history))
         peaks.append(int(done.stdout))
     assert peaks[1] < 1.1 * peaks[0]
     assert [file.name for file in tmp_path.iterdir()] == ["images.npy"]
+
+
+def test_class_sums_of_supervised_banks_are_counted(blobs):
+    """Against the sums themselves: (classes, positions, M) and (classes, M, M), with the copies the bank makes."""
+    from patch_sources import source_of
+
+    images, labels = blobs
+    classes, shape = int(labels.max()) + 1, images.shape[1:]
+    for bank, name in (("lda", "lda"), ("canonical", "canonical"), ("3 pca + 1 lda", "lda")):
+        sets, outers, places = filter_sums.CLASS_SUMS[name]
+        config = NetworkConfig(filters=6, bank=f"{bank}; pca", block_size=6)
+        sums = source_of(images, labels, size=3).class_moments(sets)
+        held = outers * sums.outer.nbytes + places * sums.by_position.nbytes
+        patches = filter_sums.PATCH_SUM_COPIES * 8 * (3 * 9) ** 2
+        assert filter_sums_bytes(config, shape, classes) == held + patches
+    plain = NetworkConfig(filters=6, bank="stacked-lda", block_size=6)
+    assert filter_sums_bytes(plain, shape, classes) == filter_sums.PATCH_SUM_COPIES * 8 * (9 * 9) ** 2
+
+
+def test_all_banks_of_class_sums_are_known():
+    assert set(filter_sums.CLASS_SUMS) == set(BANKS_OF_CLASS_SUMS)
+
+
+def test_many_classes_of_a_supervised_bank_need_more():
+    few, many = plan("8GB", bank="lda"), NetworkConfig(filters=20, block_size=8, block_stride=4, bank="lda")
+    found = plan_memory(many, (3, 32, 32), 1000, 20_000, 1000, 4, False, 10**12, CPU)
+    assert found.gram_bytes > 1000 * 23 * 9 * 900 * 8 * 3 > few.gram_bytes
+    with pytest.raises(ValueError, match="memory of 5 GB is too little"):
+        plan_memory(many, (3, 32, 32), 1000, 20_000, 1000, 4, False, 5 * 10**9, CPU)
+
+
+def test_zone_products_of_more_than_64_channels_are_counted(monkeypatch):
+    from rescnet import kernels
+    from rescnet.kernels.patch_sums import ITEMS, REACH, TILE, ZONES, _share_out
+
+    assert (ZONES**2, REACH + 1, TILE, ITEMS) == (kernels.ZONES, 3, kernels.ZONE_TILE, kernels.ZONE_ITEMS)
+    assert kernels.ZONE_PRODUCTS == (REACH + 1) * ZONES
+    # (items, 3, 5, padded, padded) in float32 and float64
+    work, _ = _share_out(1000, 32, 32)
+    for channels, padded in ((63, 64), (64, 128)):
+        partial = len(work) * 15 * padded**2
+        assert partial * 12 <= kernels.zone_sums_bytes(channels) <= 1.3 * partial * 12
+    monkeypatch.setattr("rescnet.training.filter_sums.sums_in_place", lambda *_: True)
+    narrow, wide = (filter_sums_bytes(NetworkConfig(filters=d), (3, 32, 32), 10, fused=True) for d in (60, 61))
+    assert wide - narrow > 2.5 * kernels.zone_sums_bytes(63)
+
+
+@pytest.mark.parametrize(
+    ("half", "gram", "kind", "copies"),
+    [
+        (True, "auto", "cuda", 0),
+        (True, "tf32", "cuda", 4),
+        (True, "float32", "cuda", 4),
+        (False, "half", "cuda", 2),
+        (False, "tf32", "cuda", 0),
+        (True, "auto", "cpu", 8),
+        (False, "auto", "cpu", 0),
+    ],
+)
+def test_copies_the_gram_matrix_is_multiplied_from_are_counted(half, gram, kind, copies):
+    config, device = NetworkConfig(filters=20, block_size=8, block_stride=4), torch.device(kind)
+    found = plan_memory(config, (3, 32, 32), 10, 20_000, 0, 4, half, 10**11, device, "device", gram)
+    row = (2 * (2 if half else 4) + copies) * found.width + TARGET_COPIES * 10 * 4
+    assert found.rows == LARGEST_WORKSPACE[kind] // row
+
+
+def test_workers_of_one_host_share_its_memory(monkeypatch):
+    """Maps of 6 GB, pinned in 8: one worker has room for them on a host of 64 GB, eight have not."""
+    monkeypatch.setattr("rescnet.training.memory.host_memory", lambda: 64 * 10**9)
+    config, cuda = make_config("cifar10"), torch.device("cuda")
+    places = [
+        plan_memory(config, (3, 32, 32), 10, 50_000, 10_000, 4, True, 8 * 10**9, cuda, workers=workers).maps_place
+        for workers in (1, 8)
+    ]
+    assert places == ["host", "file"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import runpy
+import socket
 import subprocess
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rescnet.training.workers import Workers, own_device
+from rescnet.training.workers import Workers, join_workers, own_device
 
 SCRIPT = Path(__file__).with_name("worker_runs.py")
 SMALL = {"filters": 6, "layers": 3, "block_size": 6, "block_stride": 2, "pyramid": [2, 1], "stop_at_zero_error": False}
@@ -51,13 +52,19 @@ def test_three_workers_equal_one_to_rounding_and_in_accuracy_exactly(tmp_path):
         assert not torch.equal(found["outputs"], wanted["outputs"]) or not double  # sums were added in another order
 
 
-@pytest.mark.parametrize(("how", "code"), [("--die", -9), ("--fail", 1)])
-def test_a_worker_that_ends_early_ends_the_others_and_is_named(how, code, tmp_path):
+@pytest.mark.parametrize(
+    ("how", "code", "sentence"),
+    [
+        ("--die", -9, "worker 1 has died, so the run ends here: go on with --resume"),
+        ("--fail", 1, "worker 1 has ended with an error, which it tells, so the run ends here"),
+    ],
+)
+def test_a_worker_that_ends_early_ends_the_others_and_is_named(how, code, sentence, tmp_path):
     start = time.monotonic()
     done = run(3, tmp_path, how, 1, json.dumps(SMALL | {"layers": 1000}))
     assert json.loads(done.stdout)[1] == code
     assert all(other != 0 for other in json.loads(done.stdout))
-    assert done.stderr.count("worker 1 has died, so the run ends here: go on with --resume") == 2
+    assert done.stderr.count(sentence) == 2, done.stderr
     assert time.monotonic() - start < 30
     assert list(tmp_path.iterdir()) == []
 
@@ -82,3 +89,34 @@ def test_each_worker_takes_its_own_gpu(monkeypatch):
     assert own_device("cpu", 1) == torch.device("cpu")
     with pytest.raises(ValueError, match="worker 2 of this machine finds 2 GPUs: start one worker a GPU"):
         own_device("cuda", 2)
+    with pytest.raises(ValueError, match="device 'cuda:1' is one GPU for 2 workers of this machine: say --device cuda"):
+        own_device("cuda:1", 0, 2)
+    assert own_device("cuda:1", 0, 1) == torch.device("cuda:1")
+
+
+@pytest.fixture
+def with_itself(monkeypatch):
+    """One worker that exchanges with itself, through gloo."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        told = {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free.getsockname()[1]}
+    for key, value in told.items():
+        monkeypatch.setenv(key, str(value))
+    with join_workers("cpu", alone=True) as workers:
+        yield workers
+
+
+def test_a_worker_that_exchanges_with_itself_learns_the_same(with_itself):
+    one_case = runpy.run_path(str(SCRIPT))["one_case"]
+    case = json.dumps(SMALL | {"layers": 2})
+    found, wanted = one_case(case, with_itself), one_case(case, Workers())
+    assert with_itself.exchanged > 0 and found["accuracies"] == wanted["accuracies"]
+    assert torch.equal(found["outputs"], wanted["outputs"])
+
+
+def test_bytes_are_sent_in_pieces(with_itself, monkeypatch):
+    monkeypatch.setattr("rescnet.training.workers.PIECE", 10)
+    for data in (b"a run that was read" * 3, bytes(10), b"x"):
+        before = with_itself.exchanged
+        assert with_itself.bytes_from_first(data) == data
+        assert with_itself.exchanged - before == 8 + len(data)

@@ -69,7 +69,7 @@ def main():
             ends[int(words.pop(words.index(word) + 1))] = how
             words.remove(word)
     count, folder, *cases = words
-    heartbeat.SILENCE = 4.0
+    heartbeat.BEAT, heartbeat.SILENCE = 0.25, 4.0
     torch.set_num_threads(1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

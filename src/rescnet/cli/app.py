@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from typer.core import TyperGroup
 
+from .answers import say_error, say_interrupted, told_by_first
 from .bench import bench
 from .compare import compare
 from .datasets import datasets
@@ -29,24 +27,31 @@ _WRONG_PATH = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirect
 
 
 class Answering(TyperGroup):
-    """Runs a command and answers what goes wrong."""
+    """Runs a command and answers what goes wrong; of several workers the first answers what all have in common."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read what comes before the command."""
+        with told_by_first():
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command asked for."""
         try:
-            return super().invoke(ctx)
+            with told_by_first():
+                return super().invoke(ctx)
         except (ValueError, FloatingPointError, *_WRONG_PATH) as error:
-            _say_error(str(error))
+            say_error(str(error))
             raise typer.Exit(BAD_INPUT) from None
         except BrokenPipeError:  # the reader, as `head`, has had enough: Typer ends quietly
             raise
         except (OSError, MemoryError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "memory" not in str(error):
                 raise  # of PyTorch's errors only a full memory is the machine's
-            _say_error(f"the machine failed: {error or 'it is out of memory'}")
+            lost = isinstance(error, ConnectionError)  # another worker
+            say_error(f"the machine failed: {error or 'it is out of memory'}", lost)
             raise typer.Exit(FAILED) from None
-        except KeyboardInterrupt:
-            Console(stderr=True).print("interrupted", highlight=False)
+        except KeyboardInterrupt as error:
+            say_interrupted(error)
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -86,9 +91,3 @@ for command in (train, evaluate, predict, info, report, export, compare, dataset
 def main() -> None:
     """Run the command line."""
     app(prog_name="rescnet")
-
-
-def _say_error(text: str) -> None:
-    if int(os.environ.get("RANK", "0")) > 0:  # one of several workers
-        text = f"worker {os.environ['RANK']}: {text}"
-    Console(stderr=True).print(f"[red]error:[/red] {escape(text)}", highlight=False, soft_wrap=True)

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .average import Average
+
 if TYPE_CHECKING:
     from ..data import Dataset
     from ..model_files import ModelFolder
@@ -37,6 +39,7 @@ def evaluate(
         ),
     ] = None,
     layers: Annotated[int | None, typer.Option(help="Use the first so many layers only.", show_default=False)] = None,
+    average: Average = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
     resize: Annotated[bool, typer.Option("--resize", help="Resize a folder's images to the model's size.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …; auto: a GPU if there is one.")] = "auto",
@@ -55,7 +58,7 @@ def evaluate(
         raise ValueError(f"the split is {split!r}: choose {', '.join(SPLITS[:-1])} or {SPLITS[-1]}.")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
-    network = load_model(model, layers, chosen_device).network
+    network = load_model(model, layers, chosen_device).network.averaged_over(average)
     dataset, own = dataset_of(folder, source, root, resize)
     name, images, labels = _choose(dataset, own, split, folder)
     console = Console(stderr=as_json)
@@ -69,6 +72,7 @@ def evaluate(
         "split": name,
         "images": len(labels),
         "layers": len(network.layers),
+        "average": network.config.average,
         "device": str(chosen_device),
         "accuracy": float(confusion.trace() / confusion.sum()),
         "seconds": seconds,
@@ -77,7 +81,9 @@ def evaluate(
         typer.echo(json.dumps(facts | _details(confusion, folder.class_names)))
         return
     what = f"{count(len(labels), f'{name} image', f'{name} images')} of {escape(dataset.name)}"
-    console.print(f"{what}, {count(len(network.layers), 'layer', 'layers')}, on {chosen_device}", highlight=False)
+    depth, views = count(len(network.layers), "layer", "layers"), len(network.config.views)
+    mean = f", mean over {views} views ({network.config.average})" if views > 1 else ""
+    console.print(f"{what}, {depth}{mean}, on {chosen_device}", highlight=False)
     right = f"{int(confusion.trace()):,} of {len(labels):,} right"
     console.print(
         f"accuracy: [bold]{100 * facts['accuracy']:.2f} %[/bold] ({right}) in {show_seconds(seconds)}\n",

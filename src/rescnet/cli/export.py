@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+
+from .average import Average
 
 
 def export(
@@ -16,6 +19,7 @@ def export(
     layers: Annotated[
         int | None, typer.Option(help="Export the first so many layers only.", show_default=False)
     ] = None,
+    average: Average = None,
     tolerance: Annotated[
         float, typer.Option(help="Greatest difference from the model's outputs the file may show.")
     ] = 1e-4,
@@ -33,6 +37,7 @@ def export(
     if out.exists() and not overwrite:
         raise ValueError(f"{out} is there already: choose another name, or say --overwrite.")
     loaded = load_model(model, layers)
+    loaded = replace(loaded, network=loaded.network.averaged_over(average))
     difference = write(loaded, out, tolerance=tolerance, overwrite=overwrite)
     depth, size = count(len(loaded.network.layers), "layer", "layers"), show_bytes(out.stat().st_size)
     console = Console()

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .average import Average
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -24,6 +26,7 @@ def predict(
     model: Annotated[Path, typer.Argument(help="The model's folder.")],
     paths: Annotated[list[Path], typer.Argument(help="Picture files, or folders of them.")],
     layers: Annotated[int | None, typer.Option(help="Use the first so many layers only.", show_default=False)] = None,
+    average: Average = None,
     resize: Annotated[bool, typer.Option("--resize", help="Resize pictures to the model's size.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write the predictions to this file, .csv or .json.", show_default=False)
@@ -49,7 +52,7 @@ def predict(
     folder = ModelFolder.open(model)
     files = find_pictures(paths)
     check_pictures(files, folder.image_shape, resize)
-    network = load_model(model, layers, chosen_device).network
+    network = load_model(model, layers, chosen_device).network.averaged_over(average)
     pictures = read_pictures(files, folder.image_shape, resize, folder.about.get("preprocessing", {}))
     rows: list[dict[str, Any]] = []
     for outputs in outputs_of(network, pictures, len(files), Console(stderr=True)):

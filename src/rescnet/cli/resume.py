@@ -58,6 +58,11 @@ def take_up(
     if about.get("half_heads"):
         raise ValueError(f"{place} has heads rounded to half precision, from which no run goes on: train anew.")
     config = _agreed(run.folder.config, options, MAY_CHANGE, place)
+    if config.layers < len(run.layers):
+        raise ValueError(
+            f"{place} has {len(run.layers)} layers already, more than {config.layers}: ask for more of them, or use "
+            f"the first ones with --layers {config.layers} of evaluate, predict, export or report."
+        )
     compute = _agreed(ComputeOptions(**about.get("compute", {})), compute_options, MACHINE_MAY_CHANGE, place)
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if (choose_precision(compute, device) != "exact") != run.folder.half:

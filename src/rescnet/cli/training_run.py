@@ -24,11 +24,10 @@ from ..training.history import History, LayerRecord
 from ..training.memory import show_bytes
 from ..training.trainer import Listener, train
 from ..training.workers import Workers
+from .answers import AnsweredInterrupt
 from .listeners import JsonLines, LayerSaver, Listeners
 from .resume import say_taken_up
 from .splits import fingerprints
-
-INTERRUPTED = 130
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,13 +83,13 @@ class TrainingRun:
                 listeners.append(self.log)
             try:
                 network, history = self._train(Listeners(listeners))
-            except KeyboardInterrupt:
+            except KeyboardInterrupt as interrupt:
                 table.close()
                 layers = saver.finish("it was interrupted")
-                self._say_ended_early("interrupted", layers)
+                said = self._say_ended_early(str(interrupt) or "interrupted", layers)
                 if as_json:
                     self._print_json(saver.records, "it was interrupted")
-                raise typer.Exit(INTERRUPTED) from None
+                raise AnsweredInterrupt(said) from None
             except Exception as error:
                 table.close()
                 with suppress(OSError):  # as on a disk that is full: unsealed, the layers can be loaded all the same
@@ -168,13 +167,15 @@ class TrainingRun:
         )
         return {"images": name, "accuracy": half, "full_accuracy": full}
 
-    def _say_ended_early(self, how: str, layers: int) -> None:
+    def _say_ended_early(self, how: str, layers: int) -> str:
         usable = (
             f"{count(layers, 'layer is', 'layers are')} finished and usable, in {self.place}"
             if layers
             else "no layer was finished, nothing was written"
         )
-        Console(stderr=True).print(f"{how}: {escape(usable)}", highlight=False, soft_wrap=True)
+        said = f"{how}: {usable}"
+        Console(stderr=True).print(escape(said), highlight=False, soft_wrap=True)
+        return said
 
     def _print_json(self, records: Sequence[LayerRecord], stopped: str, **facts: Any) -> None:
         """Print the line that sums the run up."""

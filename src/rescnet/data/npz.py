@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -67,11 +68,29 @@ def _load_arrays(path: Path) -> Arrays:
                 raise DataError(f"{path} holds a single array: store images and labels with numpy.savez.")
             if unknown := sorted(set(stored.files) - set(_KNOWN_KEYS)):
                 raise DataError(f"{path} has an array {unknown[0]!r}: the names read are {', '.join(_KNOWN_KEYS)}.")
+            _refuse_false_headers(path, stored)
             return {key: np.atleast_1d(stored[key]) for key in stored.files}
     except DataError:
         raise
+    except MemoryError as error:
+        raise MemoryError(f"{path} does not fit into memory ({error}): store fewer images in it.") from None
     except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path} cannot be read as a .npz file ({error}): write it with numpy.savez.") from error
+
+
+def _refuse_false_headers(path: Path, stored: Any) -> None:
+    """Refuse an array that says it has another size than is stored, before memory is asked for it."""
+    for member in stored.zip.infolist():
+        with stored.zip.open(member) as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(file)
+            wanted, held = prod(shape) * dtype.itemsize, member.file_size - file.tell()
+        if not dtype.hasobject and wanted != held:
+            raise DataError(
+                f"{path}: {member.filename.removesuffix('.npy')} says it has shape {shape}, {wanted:,} bytes, but "
+                f"holds {held:,}: write it again with numpy.savez."
+            )
 
 
 def _only_one(path: Path, arrays: Arrays, keys: tuple[str, ...]) -> str:

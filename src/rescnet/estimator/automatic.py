@@ -22,6 +22,7 @@ PARAMETER_OF = {  # configuration key → the estimator's parameter
     "ridge": "ridge",
     "learning_rate": "learning_rate",
     "ceiling": "ceiling",
+    "average": "average",
     "patience": "n_iter_no_change",
     "seed": "random_state",
 }

@@ -71,6 +71,10 @@ class ResCNetClassifier(ImageClassifier):
         α, how much of a layer's correction is added.
     ceiling : float, default=None
         λ, the greatest output a class should reach.
+    average : str, default=None
+        Views a prediction is the mean of, as ``"flip"`` or ``"flip + shift 1"``; ``""``: the image as it is. It is read
+        when predicting too: ``set_params(average="flip")`` does for a network that is fitted already, None is what it
+        was fitted with.
     options : dict, default=None
         Any other key of :class:`rescnet.NetworkConfig`, as ``{"posterior": "softmax", "stop_at_zero_error": False}``.
     image_shape : sequence of int, default=None
@@ -149,6 +153,7 @@ class ResCNetClassifier(ImageClassifier):
         ridge: float | None = None,
         learning_rate: float | None = None,
         ceiling: float | None = None,
+        average: str | None = None,
         options: dict[str, Any] | None = None,
         image_shape: Sequence[int] | None = None,
         channels: ChannelRule = "auto",
@@ -175,6 +180,7 @@ class ResCNetClassifier(ImageClassifier):
         self.ridge = ridge
         self.learning_rate = learning_rate
         self.ceiling = ceiling
+        self.average = average
         self.options = options
         self.image_shape = image_shape
         self.channels = channels
@@ -254,7 +260,7 @@ class ResCNetClassifier(ImageClassifier):
         The model takes images (n, channels, height, width) and has the layers used for prediction.
         """
         check_is_fitted(self)
-        network = replace(self.network_, layers=self.network_.layers[: self.n_layers_])
+        network = replace(self._averaged(), layers=self.network_.layers[: self.n_layers_])
         history = History(self.history_.records[: self.n_layers_], self.history_.stopped)
         return Model(network, history, tuple(map(str, self.classes_)), describe_run(network.layers[0].weights.device))
 
@@ -285,7 +291,11 @@ class ResCNetClassifier(ImageClassifier):
     def _streamed(self, X: ArrayLike) -> tuple[Network, NDArray[Any], ImageLayout, int]:
         """Check images to predict, and return what the streaming functions take."""
         array = self._new_images(X)
-        return self.network_, array, self._layout, self.n_layers_
+        return self._averaged(), array, self._layout, self.n_layers_
+
+    def _averaged(self) -> Network:
+        """Return the network with predictions over the views now asked for."""
+        return self.network_.averaged_over(self.average)
 
     def _outputs(self, X: ArrayLike) -> Tensor:
         return stream_outputs(*self._streamed(X))

@@ -13,6 +13,7 @@ from ..stages.pooling import pool_features
 from .half_layer import CopiedPatchSums, RawPatchSums
 
 MOST_CHANNELS = 128  # d×d sums of products must fit the registers of one program
+ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # as in patch_sums.py: of channels, programs, image, δ
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
 
 
@@ -28,6 +29,16 @@ def patch_sums_for(device: torch.device, channels: int, image_size: tuple[int, i
 def sums_in_place(channels: int, image_size: tuple[int, int], size: int) -> bool:
     """Return whether a GPU sums such patches without writing them out: the 3×3 patches of residual layers."""
     return size == 3 and channels >= LEAST_CHANNELS and min(image_size) >= 5 and _has_triton()
+
+
+def zone_sums_bytes(channels: int) -> int:
+    """Return the bytes of the products of shifted channels on their way into one sum (``patch_sums.py``).
+
+    They are padded to tiles of 64 channels, so that 65 take four times what 64 do.
+    """
+    padded = -(-(channels + 1) // ZONE_TILE) * ZONE_TILE
+    single, double = 4, 8
+    return ZONE_PRODUCTS * padded**2 * ((ZONE_ITEMS + ZONES) * (single + double) + 2 * ZONES * double)
 
 
 def pooling_for(maps: Tensor) -> Callable[..., Tensor]:

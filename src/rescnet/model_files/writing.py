@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,8 @@ from ..config import NetworkConfig
 from ..model import Model
 from ..network import Layer
 from ..training.history import LayerRecord
-from .errors import ModelFileError
+from ..training.memory import show_bytes
+from .errors import ModelFileError, WriteError
 from .layer_file import layer_to_bytes
 from .layout import CHECKSUM, FORMAT, HISTORY, LAYERS, MODEL, VERSION, layer_name, sign
 from .locking import FolderLock
@@ -98,7 +100,7 @@ def check_space(path: str | Path, needed: int) -> None:
     free = shutil.disk_usage(there).free
     if free < needed:
         raise ModelFileError(
-            f"the layers will take up to {needed / 1e9:.3g} GB and {there} has {free / 1e9:.3g} GB left: make room, "
+            f"the layers will take up to {show_bytes(needed)} and {there} has {show_bytes(free)} left: make room, "
             "choose another place, or ask for fewer layers."
         )
 
@@ -264,18 +266,22 @@ def _write_whole(file: Path, data: bytes) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-    except OSError:  # as of a full disk, which half a file would keep full
-        beside.unlink(missing_ok=True)
-        raise
+    except OSError as error:  # as of a full disk, which half a file would keep full
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise WriteError(file, error) from None
     beside.replace(file)
     _sync_folder(file.parent)
 
 
 def _append_line(file: Path, line: dict[str, Any]) -> None:
-    with file.open("ab") as stream:
-        stream.write(json.dumps(line).encode() + b"\n")
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with file.open("ab") as stream:
+            stream.write(json.dumps(line).encode() + b"\n")
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError as error:
+        raise WriteError(file, error) from None
 
 
 def _sync_folder(folder: Path) -> None:

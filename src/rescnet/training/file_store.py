@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..stages.patches import gather_patches
 from .map_store import MapStore, Shape
+from .memory import show_bytes
 
 GATHERED_BYTES = 8 * 2**20  # of a file that are read at a time while single patches are gathered
 
@@ -113,7 +114,7 @@ def reserve_file(size: int, folder: str | Path | None) -> Any:
     except OSError as error:
         file.close()
         raise ValueError(
-            f"the maps need a file of {size / 1e9:.3g} GB and {folder or tempfile.gettempdir()} cannot hold it "
+            f"the maps need a file of {show_bytes(size)} and {folder or tempfile.gettempdir()} cannot hold it "
             f"({(error.strerror or str(error)).lower()}): choose another folder (scratch), or allow more memory."
         ) from None
     return file

@@ -18,8 +18,9 @@ from typing import Literal
 import torch
 
 from ..config import NetworkConfig
-from ..stages.half_products import padded_size
+from ..stages.half_products import GramProducts, padded_size
 from ..workspace import LARGEST_WORKSPACE, workspace_per_image
+from .filter_sums import filter_sums_bytes
 from .host_store import WRITES_UNDER_WAY
 from .map_store import Place
 
@@ -120,8 +121,10 @@ def plan_memory(
     budget: int,
     device: torch.device,
     place: Literal["auto"] | Place = "auto",
+    gram: GramProducts = "auto",
+    workers: int = 1,
 ) -> Plan:
-    """Fit a run into the budget, or say what it would need.
+    """Fit a run into the budget, or say what it would need; ``workers`` share the memory of this host.
 
     Of the ways to hold maps and features the first is taken that leaves room for chunks of full size: smaller chunks
     are slower, and add up in another order. On a GPU features are held rather than maps, since maps can be copied while
@@ -142,11 +145,13 @@ def plan_memory(
     if config.margin_weights or config.draw_from != "all":
         outputs += train_images * 16
     heads = (config.layers + 4) * features * 2 * classes * itemsize
-    # Gram, scatter and factor; a second Gram where each sign has its own images.
-    gram_bytes = (2 + factors) * width**2 * itemsize + heads + outputs
-    targets = TARGET_COPIES * classes * itemsize
-    per_image = workspace_per_image(config, image_shape, itemsize, fused=half and device.type == "cuda")
-    per_image = max(per_image, 2 * width * stored + targets)
+    fused = half and device.type == "cuda"
+    # Gram, scatter and factor; a second Gram where each sign has its own images. Before them, the sums over patches.
+    sums = max((2 + factors) * width**2 * itemsize, filter_sums_bytes(config, image_shape, classes, fused))
+    gram_bytes = sums + heads + outputs
+    # A row of features, shifted, and as it is multiplied; and its targets.
+    row = (2 * stored + _multiplied_as(stored, gram, device)) * width + TARGET_COPIES * classes * itemsize
+    per_image = max(workspace_per_image(config, image_shape, itemsize, fused), row)
     staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * itemsize
     all_features, libraries = train_images * width * stored, LIBRARIES[device.type]
     full = max(1, min(LARGEST_WORKSPACE[device.type] // per_image, train_images))
@@ -160,7 +165,7 @@ def plan_memory(
     def chunk_of(where: Place, keep: bool) -> int:
         return min(full, room(where, keep) // (per_image + (0 if where == "device" else staged)))
 
-    choices = _ways(device, maps_bytes, place)
+    choices = _ways(device, workers * maps_bytes, place)
     best = next((way for way in choices if chunk_of(*way) >= full), max(choices, key=lambda way: chunk_of(*way)))
     where, keep = best
     chunk, left = chunk_of(where, keep), min(room(where, keep), LARGEST_WORKSPACE[device.type])
@@ -174,7 +179,7 @@ def plan_memory(
         features=features,
         width=width,
         chunk=chunk,
-        rows=max(1, left // (2 * width * stored + targets)),
+        rows=max(1, left // row),
         keep_features=keep,
         maps_place=where,
         maps_bytes=maps_bytes,
@@ -185,8 +190,17 @@ def plan_memory(
     )
 
 
+def _multiplied_as(stored: int, gram: GramProducts, device: torch.device) -> int:
+    """Return the bytes of the copies the Gram matrix is multiplied from, for each number of features as ``stored``."""
+    halved = gram == "half" or (gram == "auto" and stored == 2)
+    if not halved:
+        return 4 if stored == 2 else 0
+    widened = 2 * 4 if device.type == "cpu" else 0  # a CPU multiplies halves as singles: the rows, and a panel of them
+    return widened + (0 if stored == 2 else 2)
+
+
 def _ways(device: torch.device, maps_bytes: int, place: Literal["auto"] | Place) -> list[tuple[Place, bool]]:
-    """Return where maps may live and whether features are held, the best way first."""
+    """Return where maps may live and whether features are held, the best way first; all maps of this host count."""
     if place != "auto":
         return [(place, True), (place, False)]
     if device.type == "cpu":
@@ -228,11 +242,11 @@ def show_bytes(count: float) -> str:
 
     Examples
     --------
-    >>> show_bytes(1_340_000_000)
-    '1.34 GB'
+    >>> show_bytes(1_340_000_000), show_bytes(999_900)
+    ('1.34 GB', '1 MB')
     """
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if count < 1000 or unit == "TB":
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB", "EB"):
+        if count < 999.5 or unit == "EB":  # what rounds to 1000 is one of the next
             return f"{count:.3g} {unit}"
         count /= 1000
     raise AssertionError

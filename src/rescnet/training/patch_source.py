@@ -113,7 +113,7 @@ class LayerPatches:
         patches = self._image_store.patches(self._span, *where)[taps]
         # Scaling works pixel by pixel, so a patch is scaled like a small image.
         found = self._network.layer_input(self._input_range, maps, patches).flatten(1).double()
-        if self._workers.count == 1:
+        if not self._workers.exchanges:
             return found
         whole = found.new_zeros(len(image), found.shape[1])
         whole[mine.to(whole.device)] = found

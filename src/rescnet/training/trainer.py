@@ -150,6 +150,8 @@ class Trainer:
             memory_budget(compute.memory, self.device, self.workers.on_this_machine),
             self.device,
             compute.maps,
+            compute.gram,
+            self.workers.on_this_machine,
         )
         self._scratch = compute.scratch
         self._image_range: ValueRange | None = None

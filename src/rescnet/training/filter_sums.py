@@ -1,0 +1,49 @@
+"""What the sums over patches take while a layer's filters are learnt, whatever the number of images."""
+
+from __future__ import annotations
+
+from ..config import NetworkConfig
+from ..kernels import sums_in_place, zone_sums_bytes
+from ..stages.filters import bank_of_layer
+
+DOUBLE = 8  # bytes: sums over patches are float64
+PATCH_SUM_COPIES = 4  # of Σ p pᵀ: the sum, the one it is added to, the covariance, and its eigenvectors
+# Of each class: sets of its images, copies of Σ p pᵀ and of Σ p by position, as summed, as means and in between.
+CLASS_SUMS = {"lda": (1, 4, 3), "canonical": (2, 6, 1), "orthogonal-subspace": (1, 6, 1)}
+
+
+def filter_sums_bytes(
+    config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, fused: bool = False
+) -> int:
+    """Return the bytes of the larger layer, the first or a later one.
+
+    Parameters
+    ----------
+    fused : bool
+        Whether a GPU sums patches in half precision, 3×3 ones without writing them out.
+    """
+    channels, h, w = image_shape
+    largest = 0
+    for layer, depth in ((1, channels), (2, channels + config.filters)):
+        k = config.size_of_filter(layer)
+        numbers, positions = depth * k * k, (h - k + 1) * (w - k + 1)
+        needed = PATCH_SUM_COPIES * DOUBLE * numbers**2
+        if fused and config.centring == "mean-patch" and sums_in_place(depth, (h, w), k):
+            needed += zone_sums_bytes(depth)
+        by_class = 0
+        for sets, outers, places in (CLASS_SUMS[bank] for bank in class_sum_banks(config.bank, layer)):
+            by_class = max(by_class, classes * sets * DOUBLE * (outers * numbers**2 + places * positions * numbers))
+        largest = max(largest, needed + by_class)
+    return largest
+
+
+def class_sum_banks(banks: str, layer: int) -> list[str]:
+    """Return the banks of a layer, counted from 1, that are solved from sums over each class's patches.
+
+    Examples
+    --------
+    >>> class_sum_banks("stacked-lda; 3 pca + 1 lda", 1), class_sum_banks("stacked-lda; 3 pca + 1 lda", 2)
+    ([], ['lda'])
+    """
+    words = bank_of_layer(banks, layer).replace("+", " ").split()
+    return [bank for bank in CLASS_SUMS if bank in words]

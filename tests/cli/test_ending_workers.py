@@ -1,0 +1,92 @@
+"""What several workers say when they end: once, by the first, and which worker it was where one is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rescnet import __main__ as command
+
+LONG = ["--layers", "5000", "--quiet"]
+DIED = "worker 0 has died, so the run ends here: go on with --resume, with as many workers as there are."
+
+
+@pytest.fixture(scope="module")
+def ended(small, pictures, tmp_path_factory):
+    """Run all cases at once; returns the exit codes of a case, what its workers said and left for torchrun."""
+    folder = tmp_path_factory.mktemp("ended")
+    train = ["train", str(pictures), *small]
+    cases = [
+        {"words": ["train", "--filter", "3"]},
+        {"words": ["train", "nowhere"]},
+        {"words": [*train, *LONG], "signal": "SIGINT", "to": 1},
+        {"words": [*train, *LONG], "signal": "SIGKILL", "to": 0, "agent": False},
+        {"words": ["train", "--resume", "nowhere"]},
+    ]
+    script = Path(__file__).with_name("worker_commands.py")
+    words = [sys.executable, script, folder, *map(json.dumps, cases)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    done = subprocess.run(list(map(str, words)), capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+    codes = json.loads(done.stdout)
+
+    def case(number):
+        said = [(folder / f"{number}.{rank}.txt").read_text() for rank in (0, 1)]
+        files = [folder / f"{number}.{rank}.json" for rank in (0, 1)]
+        left = [json.loads(file.read_text())["message"]["message"] if file.exists() else "" for file in files]
+        return codes[number], said, left
+
+    return case
+
+
+def test_a_wrong_flag_is_told_by_the_first_alone(ended):
+    codes, said, left = ended(0)
+    assert codes == [2, 2]
+    assert "No such option: --filter" in said[0] and said[1] == ""
+    assert "No such option: --filter" in left[0]
+
+
+def test_an_error_all_have_is_told_by_the_first_alone(ended):
+    codes, said, left = ended(1)
+    assert codes == [2, 2]
+    assert said[0].startswith("error: 'nowhere' is neither a public set nor") and said[0].count("\n") == 1
+    assert said[1] == ""
+    assert left[0].startswith("'nowhere' is neither")
+
+
+def test_ctrl_c_of_one_worker_ends_all_without_alarm(ended):
+    codes, said, left = ended(2)
+    assert codes == [130, 130]
+    assert said[0].startswith("worker 1 was stopped by the user: ") and said[0].count("\n") == 1
+    assert "finished and usable, in" in said[0]
+    assert said[1] == ""
+    assert left == [said[0].strip(), ""]
+
+
+def test_the_loss_of_the_first_is_one_sentence(ended):
+    codes, said, left = ended(3)
+    assert codes == [-9, 1]
+    assert said == ["", f"error: worker 1: the machine failed: {DIED}\n"]
+    assert left[1] == f"worker 1: the machine failed: {DIED}"
+
+
+def test_an_error_of_the_first_alone_is_told_by_it_alone(ended):
+    codes, said, _ = ended(4)
+    assert codes == [2, 1]
+    assert said == ["error: there is no model nowhere: check the path.\n", ""]
+
+
+@pytest.mark.parametrize(("workers", "level"), [("2", "ERROR"), ("1", None)])
+def test_pytorch_shows_no_stack_of_its_own_for_a_lost_worker(workers, level, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", workers)
+    monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", "")
+    monkeypatch.delenv("TORCH_CPP_LOG_LEVEL")
+    monkeypatch.setattr(sys, "argv", ["rescnet", "--version"])
+    with pytest.raises(SystemExit):
+        command.main()
+    assert os.environ.get("TORCH_CPP_LOG_LEVEL") == level

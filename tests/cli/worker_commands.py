@@ -1,0 +1,80 @@
+"""Runs a command as two workers would, forked from one process that has imported everything once.
+
+    python worker_commands.py FOLDER CASE…
+
+A case is JSON: the ``words`` of the command, and what becomes of it: ``signal`` is sent to the worker ``to`` once
+``FOLDER/run<number>`` has a layer. Unless ``agent`` is false a process that outlives both keeps the store, as torchrun
+does. Prints the exit codes of each case; what the workers say goes to ``FOLDER/<number>.<rank>.txt``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from rescnet.cli import answers, app
+from rescnet.training import heartbeat
+
+
+def attempt(words, rank, port, agent, said, errors):
+    """Run a command as a worker in a child; returns its process id."""
+    child = os.fork()
+    if child:
+        return child
+    told = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    told |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": agent, "TORCHELASTIC_ERROR_FILE": errors}
+    os.environ.update({key: str(value) for key, value in told.items()})
+    code = 70
+    try:
+        with said.open("w") as stream:
+            os.dup2(stream.fileno(), 1)
+            os.dup2(stream.fileno(), 2)
+            app(words)
+    except SystemExit as end:
+        code = end.code
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def one_case(number, case, folder):
+    """Start the workers of a case; returns what collects their exit codes."""
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=20))
+    port, place = store.port, folder / f"run{number}"
+    if not case.get("agent", True):
+        del store  # the first worker keeps one, at a port that was free
+        store = None
+    words = [*case["words"], *(["--out", str(place)] if "signal" in case else [])]
+    files = [(folder / f"{number}.{rank}.txt", folder / f"{number}.{rank}.json") for rank in (0, 1)]
+    children = [attempt(words, rank, port, bool(store), *files[rank]) for rank in (0, 1)]
+
+    def codes():
+        if "signal" in case:
+            end = time.monotonic() + 30
+            while not list(place.glob("layers/*.safetensors")) and time.monotonic() < end:
+                time.sleep(0.02)
+            os.kill(children[case["to"]], getattr(signal, case["signal"]))
+        found = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        return found if store is None or store.port else None  # the store lives until here
+
+    return codes
+
+
+def main():
+    folder, *cases = sys.argv[1:]
+    heartbeat.BEAT, answers.FIRST_ENDS = 0.25, 0.2
+    torch.set_num_threads(1)
+    started = [one_case(number, json.loads(case), Path(folder)) for number, case in enumerate(cases)]
+    print(json.dumps([codes() for codes in started]))
+
+
+if __name__ == "__main__":
+    main()
