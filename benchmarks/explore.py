@@ -6,6 +6,7 @@
 the dataset's own preset. From the second round on variants change the best one so far: that of the highest held-out
 accuracy, averaged over its last five layers. A round may be an object of options instead, with "greedy": true: then the
 variants before it that did better than the first one are put together, the best first, each kept if it still helps.
+With "ladder": a list of variants, these are added to the best one so far one after the other, each kept if it helps.
 5,000 training images are held out; the test set is followed too, and
 decides nothing.
 """
@@ -113,6 +114,23 @@ class Explorer:
             torch.cuda.empty_cache()
         return reached
 
+    def ladder(self, start: dict[str, Any], steps: list[dict[str, Any]]) -> dict[str, Any]:
+        """Add changes one after the other; return the options kept. Runs say whether their change was."""
+        kept = start
+        best = self.variant(kept)
+        for step in steps:
+            if not self.in_time():
+                break
+            found = self.variant(kept | step)
+            if not found:
+                continue  # refused, or failed in its first layer
+            self.runs[-1]["kept"] = found > best
+            if found > best:
+                best, kept = found, kept | step
+        self.arguments.out.write_text(json.dumps(self.runs))
+        self.table.append(f"the ladder's end: {kept}")
+        return {key: value for key, value in kept.items() if key != "name"}
+
     def greedy(self, tried: list[tuple[float, dict[str, Any]]], options: dict[str, Any]) -> dict[str, Any]:
         """Put together what helped, the best first; return the options kept."""
         (alone, base), *others = tried
@@ -147,6 +165,9 @@ def main() -> None:
     chosen: dict[str, Any] = {}
     tried: list[tuple[float, dict[str, Any]]] = []
     for variants in json.loads(arguments.variants.read_text()):
+        if "ladder" in variants:
+            chosen = explorer.ladder(chosen | variants["start"], variants["ladder"])
+            continue
         if isinstance(variants, dict):
             chosen = explorer.greedy(tried, {key: value for key, value in variants.items() if key != "greedy"})
             continue

@@ -6,11 +6,13 @@ import pytest
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, preset_names
 from rescnet.config import make_compute
+from rescnet.report.filter_pictures import banks_of
+from rescnet.stages.filters import bank_of_layer
 
-PAPER = {  # Table 1 and section 3.2.1
+PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
     "mnist": {
         "layers": 231, "filters": 60, "first_filter_size": 13, "filter_size": 3, "bank": "pca", "block_size": 7,
-        "block_stride": 4, "pyramid": (4, 2, 1), "posterior": "softmax", "softmax_scale": 0.001, "ceiling": 0.8,
+        "block_stride": 4, "pyramid": (4, 2, 1), "posterior": "softmax", "ceiling": 0.8,
     },
     "cifar10": {
         "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
@@ -39,7 +41,7 @@ def test_presets_are_the_papers(name):
     ("name", "layer", "rate"),
     [
         ("mnist", 1, 1), ("mnist", 231, 1), ("cifar10", 1, 0.4), ("cifar10", 937, 0.4),
-        ("cifar100", 1, 1), ("cifar100", 2, 0.1), ("tiny-imagenet", 512, 0.1),  # our own: the paper's swing
+        ("cifar100", 1, 1), ("cifar100", 2, 0.3), ("tiny-imagenet", 512, 0.1),  # our own: the paper's swing
     ],
 )  # fmt: skip
 def test_learning_rates_of_the_presets(name, layer, rate):
@@ -162,3 +164,15 @@ def test_settings_suit_images_nobody_chose_settings_for(shape):
     config.check_images(shape[0], shape[1:])
     size = config.size_of_filter(1)
     assert shape[0] * size**2 >= config.filters // 2  # as many principal components as are asked for
+
+
+SHAPES = {"cifar": (3, 32, 32), "mnist": (1, 28, 28), "fashion": (1, 28, 28), "tiny": (3, 64, 64), "digits": (1, 8, 8)}
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_preset_asks_for_filters_its_patches_have(name):
+    config = make_config(name)
+    shape = next(shape for start, shape in SHAPES.items() if name.startswith(start))
+    config.check_images(shape[0], shape[1:])
+    (share,) = (count for bank, count in banks_of(bank_of_layer(config.bank, 1), config.filters) if bank == "pca")
+    assert share <= shape[0] * config.size_of_filter(1) ** 2

@@ -17,7 +17,8 @@ def rungs(runs: list[dict[str, Any]]) -> list[tuple[str, list[float], list[float
 
     All are read at the depth the shallowest reached, the mean of the five layers up to it.
     """
-    depth = min(len(run["history"]) for run in runs)
+    runs = kept(runs)
+    depth = _depth(runs)
     names = dict.fromkeys(run["name"] for run in runs)
     found = []
     for name in names:
@@ -28,6 +29,11 @@ def rungs(runs: list[dict[str, Any]]) -> list[tuple[str, list[float], list[float
         )
         found.append((name, held, test, depth))
     return found
+
+
+def kept(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the runs whose change was kept."""
+    return [run for run in runs if run.get("kept", True)]
 
 
 def table() -> list[str]:
@@ -43,6 +49,7 @@ def table() -> list[str]:
             "|---|---|---|---|",
             *(f"| {name} | {spread(held)} | {spread(test)} | {len(held)} |" for name, held, test, _ in steps),
             "",
+            *_left_out(runs),
             f"Means of the five layers up to layer {steps[0][3]}. {first['training_images']:,} images, "
             f"{first['device']}, commit {first['commit']}, `{first['command']}`.",
             "",
@@ -61,6 +68,15 @@ def pictures() -> dict[Path, str]:
     return found
 
 
+def _left_out(runs: list[dict[str, Any]]) -> list[str]:
+    tried = ", ".join(run["name"] for run in runs if not run.get("kept", True))
+    return [f"Tried on the way, and not kept since held-out accuracy did not rise: {tried}.", ""] if tried else []
+
+
+def _depth(runs: list[dict[str, Any]]) -> int:
+    return min(len(run["history"]) for run in runs)
+
+
 def _title(runs: list[dict[str, Any]]) -> str:
-    depth = min(len(run["history"]) for run in runs)
+    depth = _depth(kept(runs))
     return f"{runs[0]['dataset']}, held-out accuracy after {depth} layers"

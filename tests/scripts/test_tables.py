@@ -40,11 +40,13 @@ def test_a_ladder_reads_all_runs_at_one_depth_and_averages_seeds(results):
         return {"name": name, "seed": seed, "dataset": "x", "training_images": 9, "history": records, **ORIGIN}
 
     runs = [run("paper", 0, 0.5, 0.7), run("paper", 1, 0.6, 0.6), run("flips", 0, 0.9, 0.9, 0.1)]
+    runs.append(run("roots", 0, 0.2) | {"kept": False})
     (results / "ladder-x.json").write_text(json.dumps(runs))
     assert ladder.rungs(runs) == [("paper", [60, 60], [30, 30], 2), ("flips", [90], [45], 2)]
     assert "| paper | 60.00 ± 0.00 | 30.00 ± 0.00 | 2 |" in ladder.table()
     (drawn,) = ladder.pictures().values()
-    assert "90.00 %" in drawn and "+30.00" in drawn
+    assert "90.00 %" in drawn and "+30.00" in drawn and "roots" not in drawn
+    assert any("not kept" in row and "roots" in row for row in ladder.table())
 
 
 def test_side_by_side_looks_at_moments_and_at_held_out_images(results):
