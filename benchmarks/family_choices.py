@@ -15,7 +15,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,11 +58,18 @@ CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; 
             *(svm(cost) for cost in (1.0, 0.3, 3.0)),
             *(svm(cost, normalisation="sqrt") for cost in (1.0, 0.3)),
         ],
-        "dctnet": [svm(cost) for cost in (1.0, 3.0)],
+        "ldanet": [{}, {"within_ridge": 0.3}, {"within_ridge": 1.0}, {"within_ridge": 3.0}],
         "pcanet-plus": [svm(cost) for cost in (0.3, 0.1, 1.0)],
-        "multilayer-pcanet": [{}, {"pooling": "mean", "cells": "adaptive"}, {"ridge": 1.0}],
+        "dctnet": [svm(cost) for cost in (1.0, 3.0)],
+        "multilayer-pcanet": [
+            {},
+            {"block_size": 12},
+            {"block_size": 12, "filters": (50,) * 6, "filter_sizes": (5, 3)},
+        ],
     },
 }
+FILTER_KEYS = {"bank", "filters", "filter_sizes", "patches", "within_ridge"}
+CHUNK = 250  # held-out images at a time
 SVM_KEYS = ("svm_cost", "svm_tolerance")
 Split = tuple[Tensor, Tensor, Tensor, Tensor]
 
@@ -78,7 +85,11 @@ def split_of(dataset: str, held: int, limit: int | None, seed: int = 0) -> Split
 
 def options_text(options: dict[str, Any]) -> str:
     """Write options as ``rescnet compare`` reads them."""
-    return ":".join(f"{key}={value}" for key, value in options.items())
+    return ":".join(f"{key}={_text(value)}" for key, value in options.items())
+
+
+def _text(value: Any) -> str:
+    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def all_features(network: FamilyNetwork, images: Tensor, half: bool) -> Tensor:
@@ -118,16 +129,34 @@ def svm_candidates(
         yield candidate, float(right.double().mean())
 
 
+@torch.inference_mode()
 def whole_candidates(
     member: str, split: Split, candidates: list[Options], device: torch.device, memory: int, options: Options
 ) -> Iterator[tuple[Options, float]]:
-    """Yield a member's options and the share of held-out images that are right; each is learnt from the beginning."""
+    """Yield a member's options and the share of held-out images that are right; each is learnt from the beginning.
+
+    Where all stages are read, a network of fewer stages is the beginning of a deeper one, and is judged too.
+    """
     images, labels, held, held_labels = split
     shape = (images.shape[1], images.shape[2], images.shape[3])
     for candidate in candidates:
         config = make_member(member, shape, options | candidate)
         network = fit_member(images, labels, int(labels.max()) + 1, config, device, memory)
-        yield candidate, float((network.outputs(held).argmax(1) == held_labels).double().mean())
+        right = dict.fromkeys(sorted(network.heads), 0)
+        for part, truth in zip(*(torch.split(every, CHUNK) for every in (held, held_labels)), strict=True):
+            for stage, scores in network.running_scores(part):
+                right[stage] += int((scores.argmax(1).cpu() == truth).sum())
+        for stage in sorted(right, reverse=True):
+            fewer = {} if stage == config.depth else {"filters": config.filters[:stage]}
+            yield candidate | fewer, right[stage] / len(held)
+
+
+def way_to_try(
+    member: str, candidates: list[Options], shape: tuple[int, int, int]
+) -> Callable[..., Iterator[tuple[Options, float]]]:
+    """Return which of the two ways suits a member's candidates: filters are learnt once if none changes them."""
+    same_filters = not any(FILTER_KEYS & set(candidate) for candidate in candidates)
+    return svm_candidates if same_filters and make_member(member, shape).classifier == "svm" else whole_candidates
 
 
 def differing(member: str, shape: tuple[int, int, int], options: dict[str, Any]) -> dict[str, Any]:
@@ -179,9 +208,7 @@ def main() -> None:
     if unknown := sorted(set(named) - set(known)):
         made.error(f"there are no candidates for {', '.join(unknown)}: choose from {', '.join(known)}.")
     runs = {
-        member: (svm_candidates if make_member(member, shape).classifier == "svm" else whole_candidates)(
-            member, split, known[member], device, memory, fewer
-        )
+        member: way_to_try(member, known[member], shape)(member, split, known[member], device, memory, fewer)
         for member in named
     }
     facts = origin(device, shown_command("python", "benchmarks/family_choices.py"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import leagues
 import pytest
 import torch
-from family_choices import chosen_for, differing, svm_candidates, whole_candidates
+from family_choices import chosen_for, differing, options_text, svm_candidates, whole_candidates
 from league_lanes import Task, run_lanes
 from leagues import choices_in, command_for, members_of, parser, run_league
 from sklearn.datasets import load_digits
@@ -102,6 +102,15 @@ def test_rows_of_another_commit_are_made_anew(league, monkeypatch, capsys):
     assert "0 rows are there, 1 members to run" in capsys.readouterr().out
 
 
+def test_rows_of_an_earlier_league_stay_unless_their_model_is_measured_anew(league, tmp_path):
+    go, out = league
+    go("a:x=1,b,c")
+    (tmp_path / "earlier.json").write_text((out / "league-digits.json").read_text())
+    assert [row["model"] for row in go("a,d", "--keep", str(tmp_path / "earlier.json"))] == ["a", "d"]
+    rows = json.loads((out / "league-digits.json").read_text())
+    assert [row["model"] for row in rows] == ["b", "c", "a", "d"]
+
+
 def test_a_large_member_alone_has_more_memory_and_threads():
     arguments = parser().parse_args(["mnist", "--memory", "2GB", "--held-out", "0.1"])
     words = command_for(arguments, ["dfsnet-3:filters=2/2/4"], Path("rows"))
@@ -150,3 +159,17 @@ def test_candidates_that_share_filters_are_what_they_are_alone():
     for (_, one), (_, other) in zip(shared, alone, strict=True):
         assert one == pytest.approx(other, abs=0.02)  # Newton's solver and liblinear
     assert len({accuracy for _, accuracy in shared}) == 3
+
+
+def test_the_beginning_of_a_deep_network_is_the_shallow_one():
+    digits = load_digits()
+    images, labels = torch.from_numpy(digits.images[:300, None]).float(), torch.from_numpy(digits.target[:300])
+    split = (images[:200], labels[:200], images[200:], labels[200:])
+    given = ("multilayer-pcanet", split, [{"ridge": 0.2}], torch.device("cpu"), 10**9)
+    deep = list(whole_candidates(*given, {"filters": (6, 6, 6)}))
+    shallow = list(whole_candidates(*given, {"filters": (6, 6)}))
+    assert [options for options, _ in deep] == [{"ridge": 0.2}] + [
+        {"ridge": 0.2, "filters": (6,) * depth} for depth in (2, 1)
+    ]
+    assert deep[1][1] == shallow[0][1] and deep[2] == shallow[1]
+    assert options_text(deep[1][0]) == "ridge=0.2:filters=6/6"
