@@ -58,7 +58,7 @@ CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; 
             *(svm(cost) for cost in (1.0, 0.3, 3.0)),
             *(svm(cost, normalisation="sqrt") for cost in (1.0, 0.3)),
         ],
-        "ldanet": [{}, {"within_ridge": 0.3}, {"within_ridge": 1.0}, {"within_ridge": 3.0}],
+        "ldanet": [{}, {"within_ridge": 3.0}, {"within_ridge": 0.3}],
         "pcanet-plus": [svm(cost) for cost in (0.3, 0.1, 1.0)],
         "dctnet": [svm(cost) for cost in (1.0, 3.0)],
         "multilayer-pcanet": [
@@ -68,7 +68,7 @@ CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; 
         ],
     },
 }
-FILTER_KEYS = {"bank", "filters", "filter_sizes", "patches", "within_ridge"}
+FILTER_KEYS = {"bank", "filters", "filter_sizes", "patches", "within_ridge", "orthonormal"}
 CHUNK = 250  # held-out images at a time
 SVM_KEYS = ("svm_cost", "svm_tolerance")
 Split = tuple[Tensor, Tensor, Tensor, Tensor]

@@ -178,6 +178,12 @@ def test_lda_filters_solve_the_generalised_problem_with_its_ridge(source, ridge)
     found = find_bank("lda")(source, 4, torch.Generator(), BankOptions(within_ridge=ridge)).weights.numpy()
     alignment = np.abs((found * (expected / np.linalg.norm(expected, axis=0)).T).sum(1))
     np.testing.assert_allclose(alignment, 1, atol=1e-6)
+    options = BankOptions(within_ridge=ridge, orthonormal=True)
+    orthonormal = find_bank("lda")(source, 4, torch.Generator(), options).weights.numpy()
+    np.testing.assert_allclose(orthonormal @ orthonormal.T, np.eye(4), atol=1e-10)
+    for count in range(1, 5):  # they span what the first eigenvectors span
+        inside = found[:count] @ orthonormal[:count].T @ orthonormal[:count]
+        np.testing.assert_allclose(inside, found[:count], atol=1e-8)
 
 
 def test_class_moments_do_not_depend_on_chunks(blobs):

@@ -45,6 +45,8 @@ class BankOptions:
         ε of the banks that whiten, relative to the mean eigenvalue of the patch covariance.
     within_ridge : float
         What the LDA bank adds to the within scatter, relative to its mean eigenvalue.
+    orthonormal : bool
+        Whether LDA filters are made orthonormal, the leading one first.
     """
 
     positives: int = 2
@@ -56,6 +58,7 @@ class BankOptions:
     pca_bias: PCABias = "none"
     patch_ridge: float = 0.1
     within_ridge: float = 0.0
+    orthonormal: bool = False
 
 
 class PatchSource(Protocol):
