@@ -3,9 +3,10 @@
     python benchmarks/family_choices.py mnist --device cuda --seconds 60 --out results/choices-mnist.json
     python benchmarks/family_choices.py cifar10 --device cuda --seconds 120 --out results/choices-cifar10.json
 
-PCANet's SVM: how histograms are scaled, C, and how exactly it is solved; what is best for PCANet goes for every member
-with histograms and an SVM that does not say itself how its histograms are scaled. Multi-layer PCANet: ridge, cells and
-pooling. ``benchmarks/leagues.py --choices FILE`` takes what was chosen, and nothing where the preset is the best.
+Histograms and their SVM, member by member: blocks, how counts are scaled, C, and how exactly it is solved. What is best
+for PCANet goes for every member that has its histograms and no candidates of its own. Multi-layer PCANet: what is
+pooled, and how. ``--members`` names those to be tried. ``benchmarks/leagues.py --choices FILE`` takes what was chosen,
+and nothing where the preset is the best.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,24 +34,43 @@ from rescnet.provenance import origin, shown_command
 from rescnet.training.devices import choose_device
 from rescnet.training.memory import memory_budget
 
-TOLERANCE, EXACT = 0.01, 0.001
-SVM_GRID: dict[str, list[tuple[str, float, float]]] = {  # how histograms are scaled, C, the solver's tolerance
-    "mnist": [
-        ("sqrt", 10.0, TOLERANCE),
-        *(("sqrt", cost, EXACT) for cost in (10.0, 1.0, 100.0)),
-        *(("l2", cost, EXACT) for cost in (10.0, 100.0)),
-        ("block", 1.0, TOLERANCE),
-    ],
-    "cifar10": [
-        ("l2", 10.0, TOLERANCE),
-        *(("l2", cost, EXACT) for cost in (1.0, 0.3, 0.1, 3.0)),
-        *(("sqrt", cost, EXACT) for cost in (1.0, 0.3, 0.1)),
-    ],
+Options = dict[str, Any]
+
+
+def svm(cost: float, tolerance: float = 0.001, **others: Any) -> Options:
+    """Return a candidate; what changes the features comes in ``others``."""
+    return {**others, "svm_cost": cost, "svm_tolerance": tolerance}
+
+
+CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; those that share features stand together
+    "mnist": {
+        "pcanet": [
+            svm(10.0, 0.01),
+            *(svm(cost) for cost in (10.0, 1.0, 100.0)),
+            *(svm(cost, block_stride=3) for cost in (10.0, 1.0)),
+            *(svm(cost, block_stride=2) for cost in (10.0, 1.0)),
+            *(svm(cost, normalisation="l2") for cost in (10.0, 100.0)),
+        ],
+        "multilayer-pcanet": [{}, {"ridge": 1.0}],
+    },
+    "cifar10": {
+        "pcanet": [
+            *(svm(cost) for cost in (1.0, 0.3, 3.0)),
+            *(svm(cost, normalisation="sqrt") for cost in (1.0, 0.3)),
+        ],
+        "ldanet": [{}, {"within_ridge": 3.0}, {"within_ridge": 0.3}],
+        "pcanet-plus": [svm(cost) for cost in (0.3, 0.1, 1.0)],
+        "dctnet": [svm(cost) for cost in (1.0, 3.0)],
+        "multilayer-pcanet": [
+            {},
+            {"block_size": 12},
+            {"block_size": 12, "filters": (50,) * 6, "filter_sizes": (5, 3)},
+        ],
+    },
 }
-LAYERED: dict[str, list[dict[str, Any]]] = {
-    "mnist": [{}, {"ridge": 1.0}],
-    "cifar10": [{}, {"pooling": "mean", "cells": "adaptive"}, {"ridge": 1.0}],
-}
+FILTER_KEYS = {"bank", "filters", "filter_sizes", "patches", "within_ridge", "orthonormal"}
+CHUNK = 250  # held-out images at a time
+SVM_KEYS = ("svm_cost", "svm_tolerance")
 Split = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
@@ -65,7 +85,11 @@ def split_of(dataset: str, held: int, limit: int | None, seed: int = 0) -> Split
 
 def options_text(options: dict[str, Any]) -> str:
     """Write options as ``rescnet compare`` reads them."""
-    return ":".join(f"{key}={value}" for key, value in options.items())
+    return ":".join(f"{key}={_text(value)}" for key, value in options.items())
+
+
+def _text(value: Any) -> str:
+    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def all_features(network: FamilyNetwork, images: Tensor, half: bool) -> Tensor:
@@ -82,39 +106,57 @@ def all_features(network: FamilyNetwork, images: Tensor, half: bool) -> Tensor:
 
 @torch.inference_mode()
 def svm_candidates(
-    split: Split, grid: list[tuple[str, float, float]], device: torch.device, memory: int, options: dict[str, Any]
-) -> Iterator[tuple[dict[str, Any], float]]:
-    """Yield PCANet's options and the share of held-out images that are right; filters are learnt once."""
+    member: str, split: Split, candidates: list[Options], device: torch.device, memory: int, options: Options
+) -> Iterator[tuple[Options, float]]:
+    """Yield a member's options and the share of held-out images that are right; filters are learnt once."""
     images, labels, held, held_labels = split
     classes = int(labels.max()) + 1
     shape = (images.shape[1], images.shape[2], images.shape[3])
     # The first SVM is thrown away, and all but free: what is wanted are the filters.
-    config = make_member("pcanet", shape, options | {"svm_cost": 1e-6, "svm_tolerance": 0.5})
-    network = fit_member(images, labels, classes, config, device, memory)
-    scaled = ""
+    network = fit_member(images, labels, classes, make_member(member, shape, options | svm(1e-6, 0.5)), device, memory)
+    made: Options | None = None
     features = held_features = torch.empty(0)
-    for how, cost, tolerance in grid:
-        if how != scaled:
-            scaled, features, held_features = how, torch.empty(0), torch.empty(0)  # room for the next
-            other = replace(network, config=replace(config, normalisation=how), heads={})
+    for candidate in candidates:
+        config = make_member(member, shape, options | candidate)
+        wanted = {key: value for key, value in candidate.items() if key not in SVM_KEYS}
+        if wanted != made:
+            made, features, held_features = wanted, torch.empty(0), torch.empty(0)  # room for the next
+            other = replace(network, config=config, heads={})
             features = all_features(other, images, device.type == "cuda")
             held_features = all_features(other, held, False)
-        head = fit_svm(features, labels, classes, cost, 0, memory, tolerance)
+        head = fit_svm(features, labels, classes, config.svm_cost, 0, memory, config.svm_tolerance)
         right = head.scores(held_features).argmax(1).cpu() == held_labels
-        chosen = {"normalisation": how, "svm_cost": cost, "svm_tolerance": tolerance}
-        yield chosen, float(right.double().mean())
+        yield candidate, float(right.double().mean())
 
 
-def layered_candidates(
-    split: Split, candidates: list[dict[str, Any]], device: torch.device, memory: int
-) -> Iterator[tuple[dict[str, Any], float]]:
-    """Yield Multi-layer PCANet's options and the share of held-out images that are right."""
+@torch.inference_mode()
+def whole_candidates(
+    member: str, split: Split, candidates: list[Options], device: torch.device, memory: int, options: Options
+) -> Iterator[tuple[Options, float]]:
+    """Yield a member's options and the share of held-out images that are right; each is learnt from the beginning.
+
+    Where all stages are read, a network of fewer stages is the beginning of a deeper one, and is judged too.
+    """
     images, labels, held, held_labels = split
     shape = (images.shape[1], images.shape[2], images.shape[3])
     for candidate in candidates:
-        config = make_member("multilayer-pcanet", shape, candidate)
+        config = make_member(member, shape, options | candidate)
         network = fit_member(images, labels, int(labels.max()) + 1, config, device, memory)
-        yield candidate, float((network.outputs(held).argmax(1) == held_labels).double().mean())
+        right = dict.fromkeys(sorted(network.heads), 0)
+        for part, truth in zip(*(torch.split(every, CHUNK) for every in (held, held_labels)), strict=True):
+            for stage, scores in network.running_scores(part):
+                right[stage] += int((scores.argmax(1).cpu() == truth).sum())
+        for stage in sorted(right, reverse=True):
+            fewer = {} if stage == config.depth else {"filters": config.filters[:stage]}
+            yield candidate | fewer, right[stage] / len(held)
+
+
+def way_to_try(
+    member: str, candidates: list[Options], shape: tuple[int, int, int]
+) -> Callable[..., Iterator[tuple[Options, float]]]:
+    """Return which of the two ways suits a member's candidates: filters are learnt once if none changes them."""
+    same_filters = not any(FILTER_KEYS & set(candidate) for candidate in candidates)
+    return svm_candidates if same_filters and make_member(member, shape).classifier == "svm" else whole_candidates
 
 
 def differing(member: str, shape: tuple[int, int, int], options: dict[str, Any]) -> dict[str, Any]:
@@ -131,13 +173,11 @@ def takes_the_svm(member: str, shape: tuple[int, int, int]) -> bool:
 
 def chosen_for(tried: list[dict[str, Any]], shape: tuple[int, int, int]) -> dict[str, str]:
     """Return the options of each member that is not to stay as it is."""
-    best: dict[str, dict[str, Any]] = {}
-    for member in ("pcanet", "multilayer-pcanet"):
-        rows = [row for row in tried if row["member"] == member]
-        if rows:
-            best[member] = max(rows, key=lambda row: row["accuracy"])["options"]  # the first of equals
+    best: dict[str, Options] = {}
+    for row in sorted(tried, key=lambda row: -row["accuracy"]):  # the first of equals stays first
+        best.setdefault(row["member"], row["options"])
     for member in member_names():
-        if "pcanet" in best and takes_the_svm(member, shape):
+        if "pcanet" in best and member not in best and takes_the_svm(member, shape):
             best[member] = best["pcanet"]
     texts = {member: options_text(differing(member, shape, options)) for member, options in best.items()}
     return {member: text for member, text in texts.items() if text}
@@ -146,12 +186,13 @@ def chosen_for(tried: list[dict[str, Any]], shape: tuple[int, int, int]) -> dict
 def main() -> None:
     """Try the candidates as long as there is time, and write all with what was chosen."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("dataset", choices=sorted(SVM_GRID))
+    made.add_argument("dataset", choices=sorted(CANDIDATES))
+    made.add_argument("--members", default=None, help="parted by commas; default: all that have candidates")
     made.add_argument("--device", default="auto")
     made.add_argument("--memory", default="auto")
     made.add_argument("--held", type=int, default=5000, help="training images held out")
     made.add_argument("--limit", type=int, default=None, help="training images in all, for a trial")
-    made.add_argument("--filters", default=None, help="PCANet's filters, as '8 8', for a trial")
+    made.add_argument("--filters", default=None, help="as '8 8', for a trial")
     made.add_argument("--seconds", type=float, default=90, help="no candidate is begun after so many")
     made.add_argument("--out", type=Path, required=True)
     arguments = made.parse_args()
@@ -162,9 +203,13 @@ def main() -> None:
     shape = (split[0].shape[1], split[0].shape[2], split[0].shape[3])
     tried: list[dict[str, Any]] = []
     fewer = {"filters": arguments.filters} if arguments.filters else {}
+    known = CANDIDATES[arguments.dataset]
+    named = arguments.members.split(",") if arguments.members else list(known)
+    if unknown := sorted(set(named) - set(known)):
+        made.error(f"there are no candidates for {', '.join(unknown)}: choose from {', '.join(known)}.")
     runs = {
-        "pcanet": svm_candidates(split, SVM_GRID[arguments.dataset], device, memory, fewer),
-        "multilayer-pcanet": layered_candidates(split, LAYERED[arguments.dataset], device, memory),
+        member: way_to_try(member, known[member], shape)(member, split, known[member], device, memory, fewer)
+        for member in named
     }
     facts = origin(device, shown_command("python", "benchmarks/family_choices.py"))
     for member, candidates in runs.items():

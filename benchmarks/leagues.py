@@ -6,7 +6,8 @@
 
 Every row goes to a file of its own under ``--parts`` as soon as it is there; then ``league-DATASET.json`` and its plot
 are written from all of them. Run again, it goes on with the members that have no row of this commit. Rows say how many
-members ran at once, and on how many threads each.
+members ran at once, and on how many threads each. ``--models`` with ``--keep league.json`` measures some members anew
+and keeps the other rows.
 """
 
 from __future__ import annotations
@@ -93,6 +94,14 @@ def rows_there(folder: Path, members: list[str], here: str) -> dict[str, dict[st
     return found
 
 
+def rows_kept(file: Path | None, members: list[str]) -> list[dict[str, Any]]:
+    """Return the rows of an earlier league whose models, whatever their options, are not among the members."""
+    if file is None:
+        return []
+    again = {member.split(":")[0] for member in members}
+    return [row for row in json.loads(file.read_text()) if row["model"].split(":")[0] not in again]
+
+
 def failed_row(dataset: str, member: str, error: str, device: str) -> dict[str, Any]:
     """Return the row of a member whose process gave none."""
     facts = origin(torch.device("cpu"), shown_command("python", "benchmarks/leagues.py")) | {"device": device}
@@ -126,6 +135,12 @@ def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     parts.mkdir(parents=True, exist_ok=True)
     os.environ["RESCNET_COMMIT"] = here = commit()  # of all rows, even if files change meanwhile
     rows = rows_there(parts, members, here)
+    kept = rows_kept(arguments.keep, members)
+
+    def write() -> None:
+        done = [rows[name] for name in members if name in rows]
+        join([*kept, *done] if done else [], arguments.out, arguments.name or arguments.dataset)
+
     missing = [member for member in members if member not in rows]
     print(f"{arguments.dataset}: {len(rows)} rows are there, {len(missing)} members to run", flush=True)
 
@@ -139,7 +154,7 @@ def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         result = row["error"] if row["accuracy"] is None else f"{100 * row['accuracy']:.2f} %  {row['seconds']:.1f} s"
         print(f"{arguments.dataset:14} {member:40} {result}", flush=True)
         rows[member] = row
-        join([rows[name] for name in members if name in rows], arguments.out, arguments.name or arguments.dataset)
+        write()
 
     task = Task(lambda some, file: command_for(arguments, some, file), parts, threads_for, heard)
     run_lanes(
@@ -148,7 +163,7 @@ def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     for member in members:
         if member not in rows:
             print(f"{arguments.dataset:14} {member:40} has no row: the time was over, run the same again", flush=True)
-    join([rows[name] for name in members if name in rows], arguments.out, arguments.name or arguments.dataset)
+    write()
     return list(rows.values())
 
 
@@ -169,6 +184,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--splits", type=int, default=None)
     made.add_argument("--limit", type=int, default=None)
     made.add_argument("--parts", type=Path, default=None, help="folder of single rows; default: under runs/")
+    made.add_argument("--keep", type=Path, default=None, help="an earlier league: rows of members not named now stay")
     made.add_argument("--out", type=Path, default=ROOT / "results", help="folder of the league and its plot")
     return made
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import leagues
 import pytest
-from family_choices import chosen_for, differing
+import torch
+from family_choices import chosen_for, differing, options_text, svm_candidates, whole_candidates
 from league_lanes import Task, run_lanes
 from leagues import choices_in, command_for, members_of, parser, run_league
+from sklearn.datasets import load_digits
 
 # Stands in for `rescnet compare`: a member's name says what happens to it.
 PROGRAM = """
@@ -100,6 +102,15 @@ def test_rows_of_another_commit_are_made_anew(league, monkeypatch, capsys):
     assert "0 rows are there, 1 members to run" in capsys.readouterr().out
 
 
+def test_rows_of_an_earlier_league_stay_unless_their_model_is_measured_anew(league, tmp_path):
+    go, out = league
+    go("a:x=1,b,c")
+    (tmp_path / "earlier.json").write_text((out / "league-digits.json").read_text())
+    assert [row["model"] for row in go("a,d", "--keep", str(tmp_path / "earlier.json"))] == ["a", "d"]
+    rows = json.loads((out / "league-digits.json").read_text())
+    assert [row["model"] for row in rows] == ["b", "c", "a", "d"]
+
+
 def test_a_large_member_alone_has_more_memory_and_threads():
     arguments = parser().parse_args(["mnist", "--memory", "2GB", "--held-out", "0.1"])
     words = command_for(arguments, ["dfsnet-3:filters=2/2/4"], Path("rows"))
@@ -125,11 +136,40 @@ def test_all_are_there_longest_first_with_what_was_chosen():
 
 def test_what_is_best_on_held_out_images_is_chosen_for_all_with_such_histograms():
     tried = [
-        {"member": "pcanet", "options": {"normalisation": "l2", "svm_cost": 10.0}, "accuracy": 0.7},
-        {"member": "pcanet", "options": {"normalisation": "l2", "svm_cost": 1.0}, "accuracy": 0.8},
+        {"member": "pcanet", "options": {"normalisation": "l2", "svm_cost": 1.0}, "accuracy": 0.7},
+        {"member": "pcanet", "options": {"normalisation": "l2", "svm_cost": 3.0}, "accuracy": 0.8},
+        {"member": "osnet", "options": {"svm_cost": 0.5}, "accuracy": 0.6},
         {"member": "multilayer-pcanet", "options": {}, "accuracy": 0.8},
+        {"member": "multilayer-pcanet", "options": {"ridge": 1.0}, "accuracy": 0.8},
     ]
     chosen = chosen_for(tried, (3, 32, 32))
-    assert chosen["pcanet"] == chosen["ldanet"] == "svm_cost=1.0"
+    assert chosen["pcanet"] == chosen["ldanet"] == "svm_cost=3.0" and chosen["osnet"] == "svm_cost=0.5"
     assert not {"multilayer-pcanet", "dctnet", "pcanet-plus", "stacked-lda"} & set(chosen)
-    assert differing("pcanet", (3, 32, 32), {"svm_cost": 10.0, "normalisation": "sqrt"}) == {"normalisation": "sqrt"}
+    assert differing("pcanet", (3, 32, 32), {"svm_cost": 1.0, "normalisation": "sqrt"}) == {"normalisation": "sqrt"}
+
+
+def test_candidates_that_share_filters_are_what_they_are_alone():
+    digits = load_digits()
+    images, labels = torch.from_numpy(digits.images[:400, None]).float(), torch.from_numpy(digits.target[:400])
+    split = (images[:300], labels[:300], images[300:], labels[300:])
+    given = ("pcanet", split, [{"svm_cost": 1.0}, {"svm_cost": 1.0, "block_stride": 4}, {"svm_cost": 1e-6}])
+    where = (torch.device("cpu"), 10**9, {"filters": (4, 4)})
+    shared, alone = list(svm_candidates(*given, *where)), list(whole_candidates(*given, *where))
+    assert [options for options, _ in shared] == given[2]
+    for (_, one), (_, other) in zip(shared, alone, strict=True):
+        assert one == pytest.approx(other, abs=0.02)  # Newton's solver and liblinear
+    assert len({accuracy for _, accuracy in shared}) == 3
+
+
+def test_the_beginning_of_a_deep_network_is_the_shallow_one():
+    digits = load_digits()
+    images, labels = torch.from_numpy(digits.images[:300, None]).float(), torch.from_numpy(digits.target[:300])
+    split = (images[:200], labels[:200], images[200:], labels[200:])
+    given = ("multilayer-pcanet", split, [{"ridge": 0.2}], torch.device("cpu"), 10**9)
+    deep = list(whole_candidates(*given, {"filters": (6, 6, 6)}))
+    shallow = list(whole_candidates(*given, {"filters": (6, 6)}))
+    assert [options for options, _ in deep] == [{"ridge": 0.2}] + [
+        {"ridge": 0.2, "filters": (6,) * depth} for depth in (2, 1)
+    ]
+    assert deep[1][1] == shallow[0][1] and deep[2] == shallow[1]
+    assert options_text(deep[1][0]) == "ridge=0.2:filters=6/6"

@@ -8,6 +8,7 @@ import pytest
 import torch
 from patch_sources import source_of
 from scipy.fft import idctn
+from scipy.linalg import eigh
 from sklearn.decomposition import FastICA
 
 from rescnet import NetworkConfig, train
@@ -167,6 +168,22 @@ def test_lda_scatters_are_the_loops(blobs):
     found = position_scatters(source_of(images, labels).class_moments())
     for ours, theirs in zip(found, (within, between), strict=True):
         np.testing.assert_allclose(ours.numpy(), theirs / 100, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.5])
+def test_lda_filters_solve_the_generalised_problem_with_its_ridge(source, ridge):
+    within, between = (part.numpy() for part in position_scatters(source.class_moments()))
+    loaded = within + ridge * np.trace(within) / 27 * np.eye(27)
+    expected = eigh(between, loaded)[1][:, ::-1][:, :4]
+    found = find_bank("lda")(source, 4, torch.Generator(), BankOptions(within_ridge=ridge)).weights.numpy()
+    alignment = np.abs((found * (expected / np.linalg.norm(expected, axis=0)).T).sum(1))
+    np.testing.assert_allclose(alignment, 1, atol=1e-6)
+    options = BankOptions(within_ridge=ridge, orthonormal=True)
+    orthonormal = find_bank("lda")(source, 4, torch.Generator(), options).weights.numpy()
+    np.testing.assert_allclose(orthonormal @ orthonormal.T, np.eye(4), atol=1e-10)
+    for count in range(1, 5):  # they span what the first eigenvectors span
+        inside = found[:count] @ orthonormal[:count].T @ orthonormal[:count]
+        np.testing.assert_allclose(inside, found[:count], atol=1e-8)
 
 
 def test_class_moments_do_not_depend_on_chunks(blobs):

@@ -41,6 +41,8 @@ class FamilyConfig:
     growth: Growth = option("each-map", "each map its own image, filtered by all filters; or filters across all maps")
     patches: Patches = option("zero-mean", "patches less their mean per channel, z-scored per channel, or as they are")
     between: Between = option("nothing", "what happens to maps between stages; mean-pool: 3×3 means, same size")
+    within_ridge: float = option(0.0, "ridge of LDA filters, relative to the mean eigenvalue of the within scatter", 0)
+    orthonormal: bool = option(False, "LDA filters made orthonormal, the leading one first")
     patch_images: int = option(0, "images that filters are learnt from, taken evenly; 0: all", 0)
 
     output: Output = option("histogram", "features: histograms of binary codes, second-order pooling, or the pixels")
@@ -106,7 +108,14 @@ class FamilyConfig:
     @property
     def bank_options(self) -> BankOptions:
         """The options the filter banks take."""
-        return BankOptions(self.positives, self.negatives, self.tolerance, self.draw_ridge)
+        return BankOptions(
+            self.positives,
+            self.negatives,
+            self.tolerance,
+            self.draw_ridge,
+            within_ridge=self.within_ridge,
+            orthonormal=self.orthonormal,
+        )
 
     def size_of_filter(self, stage: int) -> int:
         """Return k of a stage, counted from 1."""

@@ -101,6 +101,11 @@ class FamilyNetwork:
         """Return a score for each class of one chunk of images, shape (n, classes)."""
         if self.stacked is not None:
             return self.stacked.scores(self.scaled(images).flatten(1))
+        *_, (_, total) = self.running_scores(images)
+        return total
+
+    def running_scores(self, images: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Yield each stage that has a classifier and the scores up to it: those of a network that ends there."""
         total: Tensor | None = None
         for number, maps in self.staged_maps(images):
             if number in self.heads:
@@ -109,8 +114,7 @@ class FamilyNetwork:
                 if self.config.reads == "all":
                     scores = sigmoid_posterior(scores, head.present, self.config.sigmoid_scale)
                 total = scores if total is None else total + scores
-        assert total is not None
-        return total
+                yield number, total
 
     @torch.inference_mode()
     def outputs(self, images: Tensor) -> Tensor:

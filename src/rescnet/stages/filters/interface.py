@@ -43,6 +43,10 @@ class BankOptions:
         are filtered as they are when the filters are learnt.
     patch_ridge : float
         ε of the banks that whiten, relative to the mean eigenvalue of the patch covariance.
+    within_ridge : float
+        What the LDA bank adds to the within scatter, relative to its mean eigenvalue.
+    orthonormal : bool
+        Whether LDA filters are made orthonormal, the leading one first.
     """
 
     positives: int = 2
@@ -53,6 +57,8 @@ class BankOptions:
     bias: Bias = "lda"
     pca_bias: PCABias = "none"
     patch_ridge: float = 0.1
+    within_ridge: float = 0.0
+    orthonormal: bool = False
 
 
 class PatchSource(Protocol):

@@ -14,11 +14,14 @@ def leading_eigenvectors(matrix: Tensor, count: int) -> Tensor:
     return vectors.flip(-1)[..., :count]
 
 
-def inverse_root(matrix: Tensor) -> Tensor:
-    """Return A^(-1/2) of a symmetric matrix on the space where it is not singular, as (M, rank): columns q/√λ."""
+def inverse_root(matrix: Tensor, ridge: float = 0.0) -> Tensor:
+    """Return A^(-1/2) of a symmetric matrix on the space where it is not singular, as (M, rank): columns q/√λ.
+
+    With a ridge r, columns are q/√(λ + r·λ̄), λ̄ the mean eigenvalue; the space stays the same.
+    """
     values, vectors = torch.linalg.eigh(matrix)
     regular = values > SINGULAR * values.max().clamp_min(torch.finfo(values.dtype).tiny)
-    root: Tensor = (vectors[:, regular] / values[regular].sqrt()).flip(1)
+    root: Tensor = (vectors[:, regular] / (values[regular] + ridge * values.mean()).sqrt()).flip(1)
     return root
 
 
