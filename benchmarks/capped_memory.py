@@ -20,12 +20,11 @@ from statistics import median
 from typing import Any
 
 import torch
-from explore import commit
 
 from rescnet import ComputeOptions, Network, NetworkConfig, make_config
 from rescnet.bench.cases import smooth_noise
 from rescnet.data import load
-from rescnet.provenance import shown_command
+from rescnet.provenance import commit, shown_command
 from rescnet.training.memory import parse_bytes
 from rescnet.training.trainer import Trainer
 
@@ -89,7 +88,6 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="share of the images, for a trial")
     parser.add_argument("--filters", type=int, default=None, help="fewer filters, for a trial")
     parser.add_argument("--maps", default="auto", help="where maps live in the second run; auto: the plan says")
-    parser.add_argument("--commit", default=None)
     arguments = parser.parse_args()
     cuda = torch.cuda.is_available()
     name, train, test = load_images(arguments.share)
@@ -108,7 +106,7 @@ def main() -> None:
         "name": f"cifar10 preset within {arguments.memory}",
         "dataset": name,
         "config": config.to_dict(),
-        "commit": arguments.commit or commit(),
+        "commit": commit(),
         "command": shown_command("python", "benchmarks/capped_memory.py"),
         "device": torch.cuda.get_device_name() if cuda else platform.machine(),
         "versions": {"python": platform.python_version(), "torch": torch.__version__},

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from explore import commit
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from rescnet import make_config, train
+from rescnet.provenance import commit
 
 
 def main() -> None:

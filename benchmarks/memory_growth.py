@@ -20,9 +20,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from explore import commit
 
 from rescnet import ComputeOptions, NetworkConfig
+from rescnet.provenance import commit
 from rescnet.training.trainer import Trainer
 
 CONFIG = NetworkConfig(

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from explore import commit
 from memory_growth import CLASSES, CONFIG, write_images
 
 from rescnet import ComputeOptions, make_config
+from rescnet.provenance import commit
 from rescnet.training.memory import plan_memory
 from rescnet.training.trainer import Trainer
 from rescnet.training.workers import join_workers

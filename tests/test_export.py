@@ -49,7 +49,7 @@ MIXED = {"posterior": "softmax", "scaling": "channel", "z_score": "block", "pool
 SINGLE_PIXELS = {"head": "multiclass-lda", "posterior": "softmax", "block_size": 5, "first_filter_size": 5}
 BEYOND = {
     "layers": 1, "contrast": 5, "whitening": 3, "rectifier": "both", "means": True, "more_block_sizes": (6,),
-    "pooling": "mean", "matrix_root": True, "feature_power": 0.5,
+    "pooling": "mean", "matrix_root": True, "feature_power": 0.5, "pyramid": (1,),
 }  # fmt: skip
 RIDGE = {"head": "ridge", "block_stride": 4, "filter_size": 2, "layers": 1}
 
@@ -123,7 +123,7 @@ def test_a_program_loaded_back_is_the_network(trained, blobs, tmp_path, options)
 
 @pytest.mark.parametrize(
     ("options", "layers"),
-    [({}, 1), (MIXED | {"first_filter_size": 4}, None), (SINGLE_PIXELS | BEYOND, None)],
+    [({}, 1), (MIXED | {"first_filter_size": 4}, None), (SINGLE_PIXELS | BEYOND, 1)],
     ids=["first layer of defaults", "mixed", "single-pixel tiles, beyond the paper"],
 )
 def test_onnxruntime_computes_what_the_network_does(need_onnx, trained, blobs, tmp_path, options, layers):

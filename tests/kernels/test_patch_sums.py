@@ -21,6 +21,9 @@ BATCH = 300 if DEVICE == "cuda" else 1
 BOUND = 1e-4 if DEVICE == "cuda" else 1e-5  # tensor cores cut off where they add: 2.3e-5 was seen
 
 
+SMALL = [(53, (7, 6)), (20, (5, 6)), (70, (5, 5))]
+
+
 def random_inputs(channels, size):
     generator = torch.Generator().manual_seed(torch.seed() % 2**31)
     x = torch.randn(2 * BATCH + 1, channels, *size, generator=generator) + torch.randn(1, channels, 1, 1)
@@ -29,11 +32,11 @@ def random_inputs(channels, size):
 
 @pytest.mark.parametrize(
     ("channels", "size"),
-    [(53, (32, 32)), (61, (28, 28)), (43, (64, 64)), (20, (5, 9)), (70, (5, 5))],
-    ids=["cifar", "mnist", "tiny-imagenet", "smallest", "more channels than a tile"],
+    # On a CPU, through Triton's interpreter, all would have the one size it can do in seconds.
+    [(53, (32, 32)), (61, (28, 28)), (43, (64, 64)), (20, (5, 9)), (70, (5, 5))] if DEVICE == "cuda" else SMALL,
 )
 def test_shifted_products_equal_the_sums_over_patches(channels, size):
-    x = random_inputs(channels, size if DEVICE == "cuda" else (min(size[0], 7), min(size[1], 6)))
+    x = random_inputs(channels, size)
     exact = PatchMoments.of(extract_patches(x.double(), 3))
     sums = PatchSums(channels)
     for part in (x[:BATCH], x[BATCH:]) if channels <= 64 else (x,):  # chunks of different length
