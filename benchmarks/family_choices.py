@@ -227,7 +227,8 @@ def main() -> None:
             print(f"{member:18} {100 * accuracy:6.2f} %  {now - last:5.1f} s  {options}", flush=True)
             last = now
             images = {"train": len(split[1]), "held_out": len(split[3])}
-            result = {"dataset": arguments.dataset, "images": images, **facts, "tried": tried}
+            asked = {"config": {"held": arguments.held, "limit": arguments.limit}, "seed": 0}
+            result = {"dataset": arguments.dataset, "images": images, **asked, **facts, "tried": tried}
             result["chosen"] = chosen_for(tried, shape)
             arguments.out.write_text(json.dumps(result, indent=1) + "\n")
         candidates.close()

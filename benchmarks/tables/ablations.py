@@ -47,6 +47,7 @@ def file_table(runs: list[dict[str, Any]]) -> list[str]:
             f"{'' if changed else 'the base: '}{', '.join(f'{k} {v}' for k, v in settings.items()) or '–'}",
             str(layers),
             spread(held),
+            spread([100 * r["train_accuracy"] for r in reached]),
             spread(test),
             spread([100 * r["test_accuracy"] for r in last if r["test_accuracy"] is not None])
             + f" ({', '.join(str(r['layer']) for r in last)})",
@@ -54,7 +55,7 @@ def file_table(runs: list[dict[str, Any]]) -> list[str]:
         ]
         rows.append((-mean(held) if held else 0.0, f"| {' | '.join(cells)} |"))
     first = runs[0]
-    titles = ["reading", "what differs", "layers", f"held-out % at layer {depth}", f"test % at layer {depth}"]
+    titles = ["reading", "what differs", "layers", f"held-out % at layer {depth}", "training % there", "test % there"]
     titles += ["test % at the depth chosen (layer)", "seeds"]
     return [
         f"{first['dataset']}, {first['device']}, commit {first['commit']}, `{first['command']}`.",

@@ -94,7 +94,8 @@ def test_a_stage_shows_its_seconds_and_how_near_the_ceiling_it_is(results):
 
 
 def explored(name, accuracies, seed=0, **config):
-    history = [{"layer": n + 1, "validation_accuracy": v, "test_accuracy": t} for n, (v, t) in enumerate(accuracies)]
+    shares = [{"train_accuracy": 0.9, "validation_accuracy": v, "test_accuracy": t} for v, t in accuracies]
+    history = [{"layer": n + 1} | share for n, share in enumerate(shares)]
     config = {"ridge": 0.1, "head": "lda", "layers": 9, "seed": seed} | config
     return {"name": name, "dataset": "cifar10", "config": config, **ORIGIN, "history": history}
 
@@ -109,9 +110,10 @@ def test_readings_are_compared_at_equal_depth_and_seeds_averaged(results):
     (results / "explore-x.json").write_text(json.dumps(runs))
     rows = [row for row in ablations.tables("explore-*.json") if row.startswith("| ")]
     assert "held-out % at layer 3" in rows[0]
-    assert rows[1] == "| first | the base: head lda, ridge 0.1 | 3 | 70.00 | 60.00 | 60.00 (3) | 1 |"
-    assert rows[2] == "| more ridge | ridge 1.0 | 4 | 30.00 ± 14.14 | 20.00 ± 14.14 | 80.00 ± 14.14 (4, 2) | 2 |"
-    assert rows[3] == "| failed | head ridge | 1 | – | – | 10.00 (1) | 1 |"
+    assert rows[1] == "| first | the base: head lda, ridge 0.1 | 3 | 70.00 | 90.00 | 60.00 | 60.00 (3) | 1 |"
+    shown = "| more ridge | ridge 1.0 | 4 | 30.00 ± 14.14 | 90.00 ± 0.00 | 20.00 ± 14.14 | 80.00 ± 14.14 (4, 2) | 2 |"
+    assert rows[2] == shown
+    assert rows[3] == "| failed | head ridge | 1 | – | – | – | 10.00 (1) | 1 |"
 
 
 def test_both_halves_of_table_2_show_what_was_measured(results):
