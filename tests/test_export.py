@@ -19,7 +19,7 @@ from rescnet.export import ExportedNetwork, export_onnx, export_program
 from rescnet.export_check import differences, is_explained, unsteadiness
 from rescnet.model import Model, describe_images
 from rescnet.model_files import save_model
-from rescnet.training.trainer import train
+from rescnet.training.train import train
 
 SMALL = {
     "filters": 5,

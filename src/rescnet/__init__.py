@@ -20,13 +20,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config import ComputeOptions, NetworkConfig, make_config, preset_names
+    from .compute_options import ComputeOptions
+    from .config import NetworkConfig, make_config, preset_names
     from .estimator import ResCNetClassifier
     from .model_files import load_model as load
     from .model_files import save_model as save
     from .network import Network
     from .training.history import History
-    from .training.trainer import train
+    from .training.train import train
 
 __all__ = [
     "ComputeOptions",
@@ -43,7 +44,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
-    "ComputeOptions": "config.ComputeOptions",
+    "ComputeOptions": "compute_options.ComputeOptions",
     "History": "training.history.History",
     "Network": "network.Network",
     "NetworkConfig": "config.NetworkConfig",
@@ -52,7 +53,7 @@ _HOME = {
     "make_config": "config.make_config",
     "preset_names": "config.preset_names",
     "save": "model_files.save_model",
-    "train": "training.trainer.train",
+    "train": "training.train.train",
 }
 
 

@@ -1,4 +1,4 @@
-"""What is learnt (:class:`NetworkConfig`) and how it is computed (:class:`ComputeOptions`).
+"""What is learnt (:class:`NetworkConfig`), and how configurations are put together.
 
 A configuration is flat: one key an option, the same key in a preset, in a file given with ``--config``, as a flag
 (``--block-size``) and in Python. Presets are TOML files in ``rescnet/presets``.
@@ -14,13 +14,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from .compute_options import ComputeOptions
 from .feature_options import FeatureOptions
 from .flow_options import FlowOptions
 from .options import checked, declared_types, option
 from .stages.augment import Augmentation
 from .stages.discriminant import Prior, Shrinkage
 from .stages.filters import BankOptions, Bias, PCABias, check_banks
-from .stages.half_products import GramProducts
 from .stages.images import Scope
 from .stages.patches import Centring
 from .stages.pyramid import Cell, Cells, Reduction, pyramid_cells
@@ -210,31 +210,6 @@ class NetworkConfig(FlowOptions, FeatureOptions):
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComputeOptions:
-    """How a network is computed; the same network is learnt, to rounding, whatever is chosen here."""
-
-    device: str = option("auto", "cpu, cuda, cuda:1, …; auto: a GPU if there is one")
-    dtype: Literal["float32", "float64"] = option("float32", "floating type of maps, features and sums")
-    precision: Literal["auto", "exact", "balanced", "fast"] = option(
-        "auto",
-        "exact: all in dtype; balanced: maps, features and what factorises them in float16, sums and solutions in "
-        "float32; fast: solutions to three digits; auto: exact on a CPU, balanced on a GPU",
-    )
-    gram: GramProducts = option(
-        "auto", "what features are multiplied in, summed in float32; auto: half where they are, else dtype"
-    )
-    memory: str = option("auto", "bytes training may use, as 500MB or 16GB; auto: 60 % of the device's memory")
-    maps: Literal["auto", "device", "host", "file"] = option(
-        "auto", "where the maps of all images live between layers; auto: on the device if memory allows"
-    )
-    scratch: str = option("", "folder of the file maps live in; none: the system's for temporary files")
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, checked(name, value, ComputeOptions))
 
 
 def preset_names() -> list[str]:

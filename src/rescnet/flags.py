@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal, Optional, get_args, get_origin, get_
 
 import typer
 
-from .config import ComputeOptions, NetworkConfig
+from .compute_options import ComputeOptions
+from .config import NetworkConfig
 from .feature_options import FeatureOptions
 from .flow_options import FlowOptions
 

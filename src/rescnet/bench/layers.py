@@ -8,7 +8,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from ..config import ComputeOptions
+from ..compute_options import ComputeOptions
 from ..provenance import origin
 from ..training.devices import choose_device
 from ..training.trainer import Trainer

@@ -79,7 +79,7 @@ def _layers(
     import torch
 
     from ..bench import choose_cases, measure_case, measure_ceilings
-    from ..config import ComputeOptions
+    from ..compute_options import ComputeOptions
     from ..training.devices import choose_device
 
     compute = ComputeOptions(device=device, precision=precision, memory=memory)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..config import ComputeOptions
+from ..compute_options import ComputeOptions
 from ..flags import given, with_flags
 
 if TYPE_CHECKING:

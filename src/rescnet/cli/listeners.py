@@ -12,7 +12,7 @@ from ..model_files import ModelWriter
 from ..network import Network
 from ..training.history import LayerRecord
 from ..training.memory import Plan
-from ..training.trainer import Listener
+from ..training.train import Listener
 
 
 class Listeners:

@@ -58,7 +58,7 @@ def reproduce(
     Test accuracy is told in three ways: at the depth chosen on held-out training images, at the last layer, and at the
     best layer of the test curve, which is the paper's rule. Settings are the presets'.
     """
-    from ..config import ComputeOptions
+    from ..compute_options import ComputeOptions
     from ..reproduce import Results, RunOptions, load_plan
     from ..training.devices import choose_device
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
-from ..config import ComputeOptions
+from ..compute_options import ComputeOptions
 
 if TYPE_CHECKING:
     from ..data import Dataset

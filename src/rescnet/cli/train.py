@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ..config import ComputeOptions, NetworkConfig, make_compute, make_config, preset_names
+from ..compute_options import ComputeOptions
+from ..config import NetworkConfig, make_compute, make_config, preset_names
 from ..flags import given, with_flags
 
 if TYPE_CHECKING:

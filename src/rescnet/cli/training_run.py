@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..config import ComputeOptions, NetworkConfig
+from ..compute_options import ComputeOptions
+from ..config import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..model import describe_images, describe_run
 from ..model_files import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes, load_model
@@ -22,7 +23,7 @@ from ..progress import TrainingTable, count, show_points
 from ..tensorboard import TensorBoardLog
 from ..training.history import History, LayerRecord
 from ..training.memory import show_bytes
-from ..training.trainer import Listener, train
+from ..training.train import Listener, train
 from ..training.workers import Workers
 from .answers import AnsweredInterrupt
 from .listeners import JsonLines, LayerSaver, Listeners

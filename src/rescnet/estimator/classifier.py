@@ -16,14 +16,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ..config import ComputeOptions, NetworkConfig
+from ..compute_options import ComputeOptions
+from ..config import NetworkConfig
 from ..holdout import hold_out
 from ..model import Model, describe_run
 from ..network import Network
 from ..probabilities import probabilities
 from ..training.devices import choose_device
 from ..training.history import History
-from ..training.trainer import train
+from ..training.train import train
 from .automatic import automatic_dtype, configure
 from .checks import check_grows, check_pixels, draw_seed
 from .image_classifier import ImageClassifier

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..config import ComputeOptions
+from ..compute_options import ComputeOptions
 from ..data import Dataset, ImageSet
 from ..data.archives import PUBLIC_SETS
 from ..holdout import hold_out

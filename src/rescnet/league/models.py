@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..config import ComputeOptions, check_keys, make_config, preset_names
+from ..compute_options import ComputeOptions
+from ..config import check_keys, make_config, preset_names
 from ..family.config import FamilyConfig, make_member, member_names
 
 RESCNET = "rescnet"
@@ -62,7 +63,7 @@ class Contestant:
         """Learn from images (n, channels, height, width) and their classes (n,)."""
         if isinstance(config, FamilyConfig):
             return _fit_family(config, images, labels, compute)
-        from ..training.trainer import train
+        from ..training.train import train
 
         network, _ = train(images, labels, config, compute=compute)
         learnt = [

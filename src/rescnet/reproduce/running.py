@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..config import ComputeOptions, NetworkConfig
+from ..compute_options import ComputeOptions
+from ..config import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..holdout import hold_out
 from ..model import Model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..config import ComputeOptions
+from ..compute_options import ComputeOptions
 
 
 def choose_precision(compute: ComputeOptions, device: torch.device) -> str:

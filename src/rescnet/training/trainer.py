@@ -1,4 +1,4 @@
-"""The training loop: layers added one after the other in a single forward pass (Algorithm 1).
+"""A network that grows by one layer after the other, in a single forward pass (Algorithm 1).
 
 No gradient is taken anywhere: a layer's filters come from sums over patches, its heads from sums over features.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ..config import ComputeOptions, NetworkConfig
+from ..compute_options import ComputeOptions
+from ..config import NetworkConfig
 from ..images_in import as_images, as_labels
 from ..network import Layer, Network
 from ..stages.augment import Augmentation, changes_of_views
@@ -29,7 +30,7 @@ from .heads import no_head, solve_on_first
 from .held_out_step import choose_step
 from .history import History, LayerRecord, Stopwatch
 from .map_store import MapStore
-from .memory import Plan, memory_budget, plan_memory
+from .memory import memory_budget, plan_memory
 from .patch_source import LayerPatches
 from .prepared import PreparedImages, learn_preparation
 from .split import Split
@@ -44,68 +45,8 @@ if TYPE_CHECKING:
     LabelledImages = tuple[Array, Array]
 
 
-class Listener(Protocol):
-    """Who wants to hear how training goes."""
-
-    def planned(self, network: Network, plan: Plan) -> None:
-        """Hear of the plan, once, before work starts."""
-
-    def layer_added(self, record: LayerRecord) -> None:
-        """Hear of a layer that was added."""
-
-
-def train(
-    images: Array,
-    labels: Array,
-    config: NetworkConfig,
-    *,
-    validation: LabelledImages | None = None,
-    test: LabelledImages | None = None,
-    compute: ComputeOptions | None = None,
-    listener: Listener | None = None,
-    start: tuple[Network, History] | None = None,
-    workers: Workers | None = None,
-) -> tuple[Network, History]:
-    """Train a network.
-
-    Parameters
-    ----------
-    images : Tensor or array, shape (n, channels, height, width)
-        uint8 or floating, in any range of values.
-    labels : Tensor or array, shape (n,)
-        Classes, counted from 0.
-    config : NetworkConfig
-    validation : (images, labels), optional
-        Held-out training images: accuracy is followed, and patience counts, on them.
-    test : (images, labels), optional
-        Accuracy is recorded, and decides nothing.
-    compute : ComputeOptions, optional
-    listener : Listener, optional
-    start : (network, history), optional
-        A network to go on from: the images are sent through its layers, and new ones are added up to ``config.layers``.
-        It is left as it was. On the same images and machine this ends with the network an uninterrupted run ends with.
-    workers : Workers, optional
-        Processes that train together (``training/workers.py``): each is given all images, and takes its share.
-
-    Returns
-    -------
-    network : Network
-    history : History
-    """
-    trainer = Trainer(images, labels, config, validation, test, compute or ComputeOptions(), workers)
-    if listener:
-        listener.planned(trainer.network, trainer.plan)
-    if start:
-        trainer.go_on_from(*start)
-    while not trainer.finished():
-        record = trainer.add_layer()
-        if listener:
-            listener.layer_added(record)
-    return trainer.network, trainer.history
-
-
 class Trainer:
-    """A network that grows; :func:`train` tells what the arguments are."""
+    """A network that grows; :func:`rescnet.training.train.train` tells what the arguments are."""
 
     def __init__(
         self,

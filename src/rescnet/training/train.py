@@ -1,0 +1,76 @@
+"""The training loop, and who hears how it goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ..compute_options import ComputeOptions
+from ..config import NetworkConfig
+from ..network import Network
+from .history import History, LayerRecord
+from .memory import Plan
+from .trainer import Trainer
+from .workers import Workers
+
+if TYPE_CHECKING:
+    from .trainer import Array, LabelledImages
+
+
+class Listener(Protocol):
+    """Who wants to hear how training goes."""
+
+    def planned(self, network: Network, plan: Plan) -> None:
+        """Hear of the plan, once, before work starts."""
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Hear of a layer that was added."""
+
+
+def train(
+    images: Array,
+    labels: Array,
+    config: NetworkConfig,
+    *,
+    validation: LabelledImages | None = None,
+    test: LabelledImages | None = None,
+    compute: ComputeOptions | None = None,
+    listener: Listener | None = None,
+    start: tuple[Network, History] | None = None,
+    workers: Workers | None = None,
+) -> tuple[Network, History]:
+    """Train a network.
+
+    Parameters
+    ----------
+    images : Tensor or array, shape (n, channels, height, width)
+        uint8 or floating, in any range of values.
+    labels : Tensor or array, shape (n,)
+        Classes, counted from 0.
+    config : NetworkConfig
+    validation : (images, labels), optional
+        Held-out training images: accuracy is followed, and patience counts, on them.
+    test : (images, labels), optional
+        Accuracy is recorded, and decides nothing.
+    compute : ComputeOptions, optional
+    listener : Listener, optional
+    start : (network, history), optional
+        A network to go on from: the images are sent through its layers, and new ones are added up to ``config.layers``.
+        It is left as it was. On the same images and machine this ends with the network an uninterrupted run ends with.
+    workers : Workers, optional
+        Processes that train together (``training/workers.py``): each is given all images, and takes its share.
+
+    Returns
+    -------
+    network : Network
+    history : History
+    """
+    trainer = Trainer(images, labels, config, validation, test, compute or ComputeOptions(), workers)
+    if listener:
+        listener.planned(trainer.network, trainer.plan)
+    if start:
+        trainer.go_on_from(*start)
+    while not trainer.finished():
+        record = trainer.add_layer()
+        if listener:
+            listener.layer_added(record)
+    return trainer.network, trainer.history
