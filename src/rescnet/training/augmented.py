@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch import Tensor
 
 from ..stages.augment import change_images
-from ..stages.patches import gather_patches
+from .made_images import MadeImages
 from .map_store import MapStore
 
-TAKEN_AT_A_TIME = 4096  # images single patches are gathered from
 
-
-class AugmentedImages(MapStore):
+class AugmentedImages(MadeImages):
     """Each image followed by its copies.
 
     Parameters
@@ -39,21 +36,6 @@ class AugmentedImages(MapStore):
             changes = self._changes[start : start + len(images)].flatten(0, 1)
             start += len(images)
             yield change_images(images.repeat_interleave(self.copies, 0), changes)
-
-    def write(self, part: slice, maps: Tensor) -> None:
-        """Refuse: images are read only."""
-        raise TypeError("images are not written to.")
-
-    def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Make the copies named, and take a patch of each."""
-        image = image.cpu()
-        found = []
-        for start in range(0, max(1, len(image)), TAKEN_AT_A_TIME):
-            some = slice(start, start + TAKEN_AT_A_TIME)
-            changed = self.take(image[some])
-            where = torch.arange(len(changed), device=self.device)
-            found.append(gather_patches(changed, size, where, row[some].to(self.device), column[some].to(self.device)))
-        return torch.cat(found)
 
     def take(self, image: Tensor) -> Tensor:
         """Return whole copies, on the device."""

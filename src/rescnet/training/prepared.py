@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import torch
 from torch import Tensor
 
 from ..config import NetworkConfig
-from ..stages.patches import PatchMoments, extract_patches, gather_patches
+from ..stages.patches import PatchMoments, extract_patches
 from ..stages.preparation import Preparation, whitening_filters, window_moments
+from .made_images import MadeImages
 from .map_store import MapStore
 from .workers import Workers
 
+PATCH_BYTES = 32 * 2**20  # of patches written out at a time
 LEARNT_FROM = 10_000  # images: a covariance of a few hundred numbers a side needs no more
-TAKEN_AT_A_TIME = 1024
 
 
-class PreparedImages(MapStore):
+class PreparedImages(MadeImages):
     """Images that are prepared when a chunk is asked for: nothing more is kept than what they were."""
 
     def __init__(self, images: MapStore, preparation: Preparation) -> None:
@@ -28,20 +30,6 @@ class PreparedImages(MapStore):
         """Yield prepared images."""
         for images in self._images.chunks(size):
             yield self._preparation(images)
-
-    def write(self, part: slice, maps: Tensor) -> None:
-        """Refuse: images are read only."""
-        raise TypeError("images are not written to.")
-
-    def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Prepare whole images, and take a patch of each."""
-        found = []
-        for start in range(0, max(1, len(image)), TAKEN_AT_A_TIME):
-            some = slice(start, start + TAKEN_AT_A_TIME)
-            prepared = self.take(image[some])
-            where = torch.arange(len(prepared), device=self.device)
-            found.append(gather_patches(prepared, size, where, row[some].to(self.device), column[some].to(self.device)))
-        return torch.cat(found)
 
     def take(self, image: Tensor) -> Tensor:
         """Return some images, prepared."""
@@ -63,7 +51,8 @@ def learn_preparation(
     step = -(-total // LEARNT_FROM)
     chosen = torch.arange(-(-first // step) * step, first + len(images), step) - first
     channels, device = images.shape[1], images.device
-    parts = [part for part in torch.split(chosen, TAKEN_AT_A_TIME) if len(part)]
+    of_one = prod(images.shape[1:]) * max(1, config.whitening) ** 2 * dtype.itemsize
+    parts = [part for part in torch.split(chosen, max(1, PATCH_BYTES // of_one)) if len(part)]
     floor = torch.zeros(2, dtype=torch.float64, device=device)
     if config.contrast:
         for part in parts:
