@@ -25,8 +25,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rescnet
 from rescnet import NetworkConfig, ResCNetClassifier, make_config
-from rescnet.estimator.automatic import PARAMETER_OF, SHARED_BY_LAYERS
+from rescnet.estimator.automatic import PARAMETER_OF
 from rescnet.holdout import hold_out
+from rescnet.shared_options import SHARED_BY_LAYERS
 
 SMALL = {"n_layers": 3, "n_filters": 8, "random_state": 0, "options": {"stop_at_zero_error": False}}
 

@@ -139,8 +139,7 @@ def test_onnxruntime_computes_what_the_network_does(need_onnx, trained, blobs, t
     assert json.loads(facts["class_names"]) == list(model.class_names)
     assert json.loads(facts["preprocessing"])["high"] == 255
     assert (facts["rescnet_version"], facts["layers"]) == (__version__, str(layers or len(model.history)))
-    ends = "" if "whitening" in options else ": 0 to 255"  # of prepared images the layer knows no other range
-    assert facts["images"] == f"float32 (n, 3, 12, 12), values as in training{ends}"
+    assert facts["images"] == "float32 (n, 3, 12, 12), values as in training: 0 to 255"
 
 
 def test_first_layers_of_a_program_by_a_bare_network(trained, blobs, tmp_path):

@@ -150,6 +150,7 @@ def test_a_network_is_trained_saved_and_gone_on_with(blobs, tmp_path, options):
 
 
 def test_images_may_be_prepared_by_several_workers_shares(blobs):
+    from rescnet.stages.images import ValueRange
     from rescnet.training.map_store import DeviceStore
     from rescnet.training.prepared import learn_preparation
     from rescnet.training.workers import Workers
@@ -157,9 +158,9 @@ def test_images_may_be_prepared_by_several_workers_shares(blobs):
     images = torch.from_numpy(np.ascontiguousarray(blobs[0][:50]))
     store = DeviceStore(tuple(images.shape), images.dtype, images.device, given=images)
     config = make_config(**BASE, contrast=3, whitening=3)
-    found = learn_preparation(store, config, torch.float64, Workers(), 0, 50)
+    found = learn_preparation(store, ValueRange.of(images.double()), config, Workers(), 0, 50)
     part = DeviceStore((20, *images.shape[1:]), images.dtype, images.device, given=images[30:])
-    other = learn_preparation(part, config, torch.float64, Workers(), 0, 20)
+    other = learn_preparation(part, ValueRange.of(images[30:].double()), config, Workers(), 0, 20)
     assert found.weights.shape == other.weights.shape == (images.shape[1], images.shape[1], 3, 3)
     assert not torch.equal(found.weights, other.weights)
 
@@ -179,3 +180,21 @@ def test_what_cannot_be_is_refused():
         make_config(**BASE, contrast=13).check_images(3, (12, 12))
     with pytest.raises(ValueError, match="does not fit"):
         make_config(**BASE, more_block_sizes=(20,)).check_images(3, (12, 12))
+
+
+def test_a_network_does_not_go_on_under_settings_its_layers_do_not_share(blobs):
+    images, labels = blobs[0][:90], blobs[1][:90]
+    begun = train(images, labels, make_config(**(BASE | {"layers": 1}), contrast=3))
+    for change in ({}, {"contrast": 3, "restart_every": 1}, {"contrast": 3, "filter_size": 2}):
+        with pytest.raises(ValueError, match="but all layers share it: leave it as it was, or train anew"):
+            train(images, labels, make_config(**BASE, **change), start=begun)
+
+
+def test_a_prepared_network_knows_the_range_of_the_images_themselves(blobs, tmp_path):
+    images, labels = blobs[0][:60], blobs[1][:60]
+    network, history = train(images, labels, make_config(**(BASE | {"layers": 1}), contrast=3, whitening=3))
+    assert float(network.image_range.high.max()) == images.max() > float(network.layers[0].input_range.high.max())
+    save_model(tmp_path / "model", Model(network, history, tuple("abcdef"[: network.classes]), {}))
+    settings = tmp_path / "model" / "model.json"
+    assert load_model(tmp_path / "model").network.image_range.high.tolist() == network.image_range.high.tolist()
+    assert '"contrast": 3' in settings.read_text()

@@ -29,7 +29,7 @@ from .network import Layer, Network
 from .stages.augment import mean_of_views, view_images
 from .stages.discriminant import LinearHead
 from .stages.images import ValueRange
-from .stages.preparation import Preparation
+from .stages.preparation import PARTS, Preparation
 from .stages.residual import compensate
 from .training.memory import show_bytes
 
@@ -45,7 +45,7 @@ class ExportedLayer(nn.Module):
         layer = layer.to(torch.device("cpu"), torch.float32)
         self.rate, self.positive_share = layer.rate, layer.positive_share
         self.window = layer.preparation.window if layer.preparation else None
-        preparation = layer.preparation and (layer.preparation.floor, layer.preparation.weights, layer.preparation.bias)
+        preparation = layer.preparation and [getattr(layer.preparation, part) for part in PARTS]
         self.any_present = [bool(half.any()) for half in layer.head.present.chunk(2)]  # known now, so no branch later
         for name, tensor in (
             ("low", layer.input_range.low),
@@ -55,7 +55,7 @@ class ExportedLayer(nn.Module):
             ("head_weights", layer.head.weights),
             ("head_bias", layer.head.bias),
             ("present", layer.head.present),
-            *zip(("floor", "whitening_weights", "whitening_bias"), preparation or (), strict=False),
+            *zip((f"preparation_{part}" for part in PARTS), preparation or (), strict=False),
         ):
             self.register_buffer(name, tensor.detach().clone(memory_format=torch.contiguous_format))
 
@@ -66,8 +66,7 @@ class ExportedLayer(nn.Module):
         value_range = ValueRange(buffers["low"], buffers["high"])
         preparation = None
         if self.window is not None:
-            whitening = buffers["whitening_weights"], buffers["whitening_bias"]
-            preparation = Preparation(self.window, buffers["floor"], *whitening)
+            preparation = Preparation(self.window, *(buffers[f"preparation_{part}"] for part in PARTS))
         return Layer(
             value_range, buffers["weights"], buffers["bias"], head, self.rate, self.positive_share, preparation
         )
@@ -280,14 +279,12 @@ def _mean_pool_only(
 def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
     from . import __version__
 
-    first = network.layers[0].input_range
-    known = network.layers[0].preparation is None  # else the range is that of prepared images
-    ends = f": {float(first.low.min()):g} to {float(first.high.max()):g}" if known else ""
+    low, high = float(network.image_range.low.min()), float(network.image_range.high.max())
     shape = ", ".join(str(side) for side in network.image_shape)
     facts = {
         "rescnet_version": __version__,
         "layers": str(len(network.layers)),
-        "images": f"float32 (n, {shape}), values as in training{ends}",
+        "images": f"float32 (n, {shape}), values as in training: {low:g} to {high:g}",
     }
     if isinstance(model, Model):
         facts["class_names"] = json.dumps(model.class_names)

@@ -122,6 +122,12 @@ class Network:
         """Return whether a layer's input holds maps: not that of the first one, nor where maps were dropped."""
         return layer.weights.shape[1] > self.image_shape[0]
 
+    @property
+    def image_range(self) -> ValueRange:
+        """The range of the training images, channel by channel, before they were prepared."""
+        first = self.layers[0]
+        return first.input_range if first.preparation is None else first.preparation.image_range
+
     def prepared(self, images: Tensor) -> Tensor:
         """Return images as the layers take them: as they are, unless contrast or whitening was asked for."""
         preparation = self.layers[0].preparation

@@ -7,6 +7,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
 from .network import Network
+from .stages.second_order import count_pairs
 from .training.history import History, LayerRecord
 from .training.memory import Plan, show_bytes
 
@@ -59,8 +60,10 @@ class TrainingTable:
         sizes = f"{first}×{first}" if first == rest else f"{first}×{first}, then {rest}×{rest}"
         layers = count(config.layers, "layer", "layers")
         say(f"  up to {layers} of {config.filters} {config.bank} filters, {sizes}")
-        cells = len(config.pyramid_of((height, width)))
-        say(f"  {plan.features:,} features a layer: {plan.features // cells:,} channel pairs in {cells} pyramid cells")
+        cells = sum(len(cells) for _, cells in config.grids((height, width)))
+        pairs = f"{count_pairs(config.pooled_maps, config.keeps_diagonal):,} channel pairs"
+        means = f" and {config.pooled_maps} means" if config.means else ""
+        say(f"  {plan.features:,} features a layer: {pairs}{means} in {cells} pyramid cells")
         where = "on the GPU" if plan.maps_place == "device" and "cuda" in self.device else PLACES[plan.maps_place]
         say(
             f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, "

@@ -13,6 +13,9 @@ IMAGES = torch.randint(0, 256, (20, 3, 12, 12), generator=generator).double()
 IMAGES[:, 1] = 0.5 * IMAGES[:, 0] + 0.5 * IMAGES[:, 1]  # colours that go together
 
 
+ENDS = torch.zeros(3), torch.full((3,), 255.0)
+
+
 def test_contrast_is_that_of_a_loop_over_windows():
     floor = torch.tensor(70.0).double()
     found = even_contrast(IMAGES[:2], 5, floor)
@@ -32,7 +35,7 @@ def test_a_flat_image_has_no_contrast():
 def test_whitening_by_single_pixels_decorrelates_the_channels():
     moments = PatchMoments.of(extract_patches(IMAGES, 1))
     weights, bias = whitening_filters(moments, 3, 1e-9)
-    found = Preparation(0, torch.tensor(0.0).double(), weights, bias)(IMAGES)
+    found = Preparation(0, torch.tensor(0.0).double(), weights, bias, *ENDS)(IMAGES)
     pixels = found.permute(1, 0, 2, 3).flatten(1)
     torch.testing.assert_close(pixels.mean(1), torch.zeros(3).double(), atol=1e-9, rtol=0)
     torch.testing.assert_close(torch.cov(pixels, correction=0), torch.eye(3).double(), atol=1e-6, rtol=0)
@@ -45,7 +48,7 @@ def test_whitening_filters_make_the_middle_pixel_of_the_whitened_patch():
     values, vectors = torch.linalg.eigh(moments.covariance())
     zca = vectors @ torch.diag((values + 0.1 * values.mean()) ** -0.5) @ vectors.T
     whitened = (patches - moments.mean()) @ zca  # (n, positions, 27)
-    found = Preparation(0, torch.tensor(0.0).double(), weights, bias)(IMAGES)[:, :, 1:-1, 1:-1]
+    found = Preparation(0, torch.tensor(0.0).double(), weights, bias, *ENDS)(IMAGES)[:, :, 1:-1, 1:-1]
     torch.testing.assert_close(found.flatten(2).transpose(1, 2), whitened[..., [4, 13, 22]])
 
 
@@ -53,5 +56,5 @@ def test_whitening_filters_make_the_middle_pixel_of_the_whitened_patch():
 def test_preparation_takes_bytes_and_keeps_their_shape(window):
     moments = PatchMoments.of(extract_patches(IMAGES.float(), 3))
     weights, bias = (part.float() for part in whitening_filters(moments, 3, 0.1))
-    found = Preparation(window, torch.tensor(1.0), weights, bias)(IMAGES.byte())
+    found = Preparation(window, torch.tensor(1.0), weights, bias, *ENDS)(IMAGES.byte())
     assert found.shape == IMAGES.shape and found.dtype == torch.float32

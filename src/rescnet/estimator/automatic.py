@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config import SMALL_SIDE, NetworkConfig, check_keys, load_preset, suited_settings
+from ..shared_options import check_shared
 from .layouts import ImageLayout
 
 PARAMETER_OF = {  # configuration key → the estimator's parameter
@@ -26,13 +27,6 @@ PARAMETER_OF = {  # configuration key → the estimator's parameter
     "patience": "n_iter_no_change",
     "seed": "random_state",
 }
-
-# What the layers already learnt are computed with: it cannot change while a network grows.
-SHARED_BY_LAYERS = (
-    "filters", "scaling", "block_size", "block_stride", "z_score", "diagonal", "pyramid", "cells", "pooling",
-    "head", "posterior", "sigmoid_scale", "softmax_scale", "contrast", "whitening", "rectifier", "more_block_sizes",
-    "means", "feature_power", "matrix_root", "activation", "dilation", "momentum",
-)  # fmt: skip
 
 
 def automatic_settings(layout: ImageLayout) -> dict[str, Any]:
@@ -105,13 +99,7 @@ def check_goes_on(before: NetworkConfig, after: NetworkConfig, layers: int) -> N
             f"n_layers is {after.layers} but the fitted network has {layers} layers: with warm_start ask for at least "
             f"as many, or fit anew with warm_start=False."
         )
-    for key in SHARED_BY_LAYERS:
-        old, new = getattr(before, key), getattr(after, key)
-        if old != new:
-            raise ValueError(
-                f"{PARAMETER_OF.get(key, key)} was {old!r} and is {new!r} now, but all layers share it: leave it as it "
-                f"was, or fit anew with warm_start=False."
-            )
+    check_shared(before, after, "fit anew with warm_start=False", PARAMETER_OF)
 
 
 def _in_estimators_words(message: str) -> str:

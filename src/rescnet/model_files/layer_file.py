@@ -18,11 +18,10 @@ from ..config import NetworkConfig
 from ..network import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
-from ..stages.preparation import Preparation
+from ..stages.preparation import PARTS, Preparation
 from .errors import ModelFileError
 from .layout import COPY_AGAIN
 
-PREPARATION = ("floor", "weights", "bias")
 _LARGEST_EXPONENT = 15  # 2¹⁵ is well below 65504, the greatest float16
 
 
@@ -40,7 +39,7 @@ def layer_to_bytes(layer: Layer, half_heads: bool = False) -> bytes:
         "positive_share": torch.tensor(layer.positive_share, dtype=torch.float64),
     }
     if layer.preparation is not None:
-        for part in PREPARATION:
+        for part in PARTS:
             tensors[f"preparation.{part}"] = getattr(layer.preparation, part)
     if half_heads:
         tensors["head.weights"], tensors["head.scale"] = _halve(layer.head.weights)
@@ -69,6 +68,8 @@ def layer_from_bytes(
     wanted = _expected_shapes(config, image_shape, classes, number)
     if "head.scale" in tensors:
         wanted["head.scale"] = wanted["head.bias"]
+    if "preparation.weights" in tensors and "preparation.weights" not in wanted:
+        raise ModelFileError(f"{name} prepares images, which the configuration does not: {COPY_AGAIN}.")
     for key, shape in wanted.items():
         if key not in tensors:
             raise ModelFileError(f"{name} has no tensor {key!r}, so it is not a layer of rescnet: {COPY_AGAIN}.")
@@ -84,7 +85,7 @@ def layer_from_bytes(
         head_weights = head_weights * tensors["head.scale"]
     preparation = None
     if "preparation.weights" in wanted:
-        preparation = Preparation(config.contrast, *(tensors[f"preparation.{part}"] for part in PREPARATION))
+        preparation = Preparation(config.contrast, *(tensors[f"preparation.{part}"] for part in PARTS))
     return Layer(
         ValueRange(tensors["input_range.low"], tensors["input_range.high"]),
         tensors["weights"],
@@ -109,8 +110,8 @@ def _expected_shapes(
     preparation: dict[str, tuple[int, ...]] = {}
     if config.prepares_images and number == 1:
         depth, side = image_shape[0], config.whitening
-        shapes: tuple[tuple[int, ...], ...] = ((), (depth, depth, side, side), (depth,))
-        preparation = {f"preparation.{part}": shape for part, shape in zip(PREPARATION, shapes, strict=True)}
+        shapes: tuple[tuple[int, ...], ...] = ((), (depth, depth, side, side), (depth,), (depth,), (depth,))
+        preparation = {f"preparation.{part}": shape for part, shape in zip(PARTS, shapes, strict=True)}
     return {
         **preparation,
         "input_range.low": (channels,),

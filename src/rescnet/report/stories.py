@@ -26,14 +26,12 @@ def tell_stories(
 ) -> list[dict[str, Any]]:
     """Tell the story of each chosen image, in that order; they go through the network in chunks."""
     images, labels = evaluation.shown.images.images, evaluation.labels
-    ends, prepared = network.layers[0].input_range, network.layers[0].preparation is not None
+    ends = network.image_range
     low, high = float(ends.low.min()), float(ends.high.max())
     stories: list[dict[str, Any]] = []
     for part, staged in _staged(network, images, chosen):
         for place, index in enumerate(part):
             story = tell(staged[:, place], int(labels[index]), names, network.config.ceiling)
-            if prepared:  # the range is that of prepared images
-                low, high = float(images[index].min()), float(images[index].max())
             story |= {"index": index, "picture": data_uri(thumbnail(images[index], low, high))}
             stories.append(story)
     return stories

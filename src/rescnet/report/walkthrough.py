@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..network import Layer, Network
+from ..network import Network
 from ..stages.convolution import rectify
 from ..stages.filters import bank_of_layer
 from ..stages.residual import residual
@@ -23,7 +23,7 @@ MAPS_SHOWN = 3
 def layer_numbers(network: Network) -> dict[str, Any]:
     """Return the sizes at each stage of a layer."""
     config, (channels, height, width) = network.config, network.image_shape
-    grid, first = config.grid((height, width)), network.layers[0].input_range
+    grid, first = config.grid((height, width)), network.image_range
     return {
         "channels": channels,
         "height": height,
@@ -38,11 +38,11 @@ def layer_numbers(network: Network) -> dict[str, Any]:
         "block": config.block_size,
         "stride": config.block_stride,
         "blocks": list(grid.shape),
-        "pairs": count_pairs(config.filters, config.keeps_diagonal),
+        "pairs": count_pairs(config.pooled_maps, config.keeps_diagonal),
         "diagonal": config.keeps_diagonal,
         "z_score": config.z_score,
         "pyramid": list(config.pyramid),
-        "cells": len(config.pyramid_of((height, width))),
+        "cells": sum(len(cells) for _, cells in config.grids((height, width))),
         "pooling": config.pooling,
         "features": config.features((height, width)),
         "head": config.head,
@@ -73,7 +73,7 @@ def walk_through(network: Network, evaluation: Evaluation, index: int) -> dict[s
     lit = rectify(maps)  # (1, d_1, h, w)
     output = network.update(layer, layer.weights.new_zeros(1, network.classes), network.features(maps))
     target = torch.nn.functional.one_hot(torch.tensor([label]), network.classes).to(output)
-    low, high = (float(image.min()), float(image.max())) if layer.preparation else _shown_range(layer)
+    low, high = float(network.image_range.low.min()), float(network.image_range.high.max())
     strongest = torch.argsort(-lit[0].flatten(1).std(1), stable=True)[:MAPS_SHOWN].tolist()
     return {
         "index": index,
@@ -87,11 +87,6 @@ def walk_through(network: Network, evaluation: Evaluation, index: int) -> dict[s
         "outputs": [round(float(value), 4) for value in output[0]],
         "residual": [round(float(value), 4) for value in residual(target, output, network.config.ceiling)[0]],
     }
-
-
-def _shown_range(layer: Layer) -> tuple[float, float]:
-    """Return the range of the training images."""
-    return float(layer.input_range.low.min()), float(layer.input_range.high.max())
 
 
 def _middle_correlations(network: Network, lit: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:

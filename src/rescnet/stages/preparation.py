@@ -16,7 +16,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .convolution import convolve
+from .images import ValueRange
 from .patches import PatchMoments
+
+PARTS = ("floor", "weights", "bias", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,16 @@ class Preparation:
     weights : Tensor, shape (channels, channels, k, k)
         Whitening filters; k is 0 where there is no whitening.
     bias : Tensor, shape (channels,)
+    low, high : Tensor, shape (channels,)
+        The range of the training images before all this.
     """
 
     window: int
     floor: Tensor
     weights: Tensor
     bias: Tensor
+    low: Tensor
+    high: Tensor
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return images (n, channels, h, w), of any type, prepared, in the type of the weights."""
@@ -49,16 +56,21 @@ class Preparation:
             x = _filtered(x, self.weights, self.bias)
         return x
 
+    @property
+    def image_range(self) -> ValueRange:
+        """The range of the training images."""
+        return ValueRange(self.low, self.high)
+
     def to(self, device: torch.device, dtype: torch.dtype) -> Preparation:
         """Return it on a device, in a floating type."""
-        moved = {name: getattr(self, name).to(device, dtype) for name in ("floor", "weights", "bias")}
-        return replace(self, **moved)
+        return replace(self, **{name: getattr(self, name).to(device, dtype) for name in PARTS})
 
     @staticmethod
-    def of_contrast(window: int, floor: Tensor, channels: int) -> Preparation:
+    def of_contrast(window: int, floor: Tensor, low: Tensor, high: Tensor) -> Preparation:
         """Return one that whitens nothing."""
+        channels = len(low)
         nothing = floor.new_zeros(channels, channels, 0, 0)
-        return Preparation(window, floor, nothing, floor.new_zeros(channels))
+        return Preparation(window, floor, nothing, floor.new_zeros(channels), low, high)
 
 
 def even_contrast(images: Tensor, window: int, floor: Tensor) -> Tensor:

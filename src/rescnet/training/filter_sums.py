@@ -15,7 +15,7 @@ CLASS_SUMS = {"lda": (1, 4, 3), "canonical": (2, 6, 1), "orthogonal-subspace": (
 def filter_sums_bytes(
     config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, fused: bool = False
 ) -> int:
-    """Return the bytes of the larger layer, the first or a later one.
+    """Return the bytes of the layer that takes most.
 
     Parameters
     ----------
@@ -23,16 +23,18 @@ def filter_sums_bytes(
         Whether a GPU sums patches in half precision, 3×3 ones without writing them out.
     """
     channels, h, w = image_shape
-    largest = 0
-    for layer, depth in ((1, channels), (2, channels + config.filters)):
+    largest, groups = 0, 2 * classes if config.filter_labels == "residual" else classes
+    for layer in range(1, max(2, config.bank.count(";") + 1) + 1):  # the last bank named goes on
+        depth = channels + (config.filters if config.place_in_stack(layer) > 1 else 0)
         k = config.size_of_filter(layer)
         numbers, positions = depth * k * k, (h - k + 1) * (w - k + 1)
         needed = PATCH_SUM_COPIES * DOUBLE * numbers**2
         if fused and config.centring == "mean-patch" and sums_in_place(depth, (h, w), k):
             needed += zone_sums_bytes(depth)
         by_class = 0
-        for sets, outers, places in (CLASS_SUMS[bank] for bank in class_sum_banks(config.bank, layer)):
-            by_class = max(by_class, classes * sets * DOUBLE * (outers * numbers**2 + places * positions * numbers))
+        for bank in class_sum_banks(config.bank, config.place_in_stack(layer)):
+            sets, outers, places = CLASS_SUMS[bank]
+            by_class = max(by_class, groups * sets * DOUBLE * (outers * numbers**2 + places * positions * numbers))
         largest = max(largest, needed + by_class)
     return largest
 

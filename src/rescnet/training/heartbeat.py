@@ -91,7 +91,8 @@ class Heartbeat:
 
     def leave(self) -> None:
         """Tell the others that this worker is done, not dead; who keeps the store waits for them."""
-        self._store.add(key_of("left", self.rank), 1)
+        with suppress(RuntimeError):  # who keeps the store may have left already
+            self._store.add(key_of("left", self.rank), 1)
         end = time.monotonic() + OWN_WORDS
         while self._keeps_store and time.monotonic() < end:
             if all(self._store.add(key_of("left", rank), 0) for rank in range(self.count)):
@@ -109,9 +110,9 @@ class Heartbeat:
         if self._keeps_store:
             time.sleep(2 * BEAT)
 
-    def end_anyway(self) -> None:
+    def end_anyway(self, stopped: bool) -> None:
         """End the process if it has not in a while: on a GPU an exchange with a lost worker is never done."""
-        end = threading.Timer(2 * OWN_WORDS, os._exit, (LOST,))
+        end = threading.Timer(2 * OWN_WORDS, os._exit, (INTERRUPTED if stopped else LOST,))
         end.daemon = True
         end.start()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 
 import torch
 from torch import Tensor
 
 from ..config import NetworkConfig
+from ..stages.images import ValueRange
 from ..stages.patches import PatchMoments, extract_patches
 from ..stages.preparation import Preparation, whitening_filters, window_moments
 from .made_images import MadeImages
@@ -37,7 +39,7 @@ class PreparedImages(MadeImages):
 
 
 def learn_preparation(
-    images: MapStore, config: NetworkConfig, dtype: torch.dtype, workers: Workers, first: int, total: int
+    images: MapStore, image_range: ValueRange, config: NetworkConfig, workers: Workers, first: int, total: int
 ) -> Preparation:
     """Learn how images are prepared, from at most 10,000 of them, evenly spaced among those of all workers.
 
@@ -45,12 +47,14 @@ def learn_preparation(
     ----------
     images : MapStore, shape (n, channels, h, w)
         This worker's.
+    image_range : ValueRange
+        Of the images of all workers, in the floating type wanted.
     first, total : int
         The number of its first image among all, and how many there are.
     """
     step = -(-total // LEARNT_FROM)
     chosen = torch.arange(-(-first // step) * step, first + len(images), step) - first
-    channels, device = images.shape[1], images.device
+    channels, device, dtype = images.shape[1], images.device, image_range.low.dtype
     of_one = prod(images.shape[1:]) * max(1, config.whitening) ** 2 * dtype.itemsize
     parts = [part for part in torch.split(chosen, max(1, PATCH_BYTES // of_one)) if len(part)]
     floor = torch.zeros(2, dtype=torch.float64, device=device)
@@ -60,7 +64,7 @@ def learn_preparation(
             floor += torch.stack([deviation.sum(dtype=torch.float64), floor.new_tensor(deviation.numel())])
         workers.add_up(floor)
     level = (floor[0] / floor[1].clamp_min(1)).to(dtype)
-    even = Preparation.of_contrast(config.contrast, level, channels)
+    even = Preparation.of_contrast(config.contrast, level, image_range.low, image_range.high)
     if not config.whitening:
         return even
     size = channels * config.whitening**2
@@ -70,6 +74,6 @@ def learn_preparation(
     workers.add_up(sums.total, sums.outer)
     whole = PatchMoments(workers.total(sums.count), sums.total, sums.outer)
     weights, bias = whitening_filters(whole, channels, config.whitening_ridge)
-    found = Preparation(config.contrast, level, weights.to(dtype), bias.to(dtype))
+    found = replace(even, weights=weights.to(dtype), bias=bias.to(dtype))
     workers.send_from_first(found.floor, found.weights, found.bias)
     return found

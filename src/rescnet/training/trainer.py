@@ -17,6 +17,7 @@ from ..compute_options import ComputeOptions
 from ..config import NetworkConfig
 from ..images_in import as_images, as_labels
 from ..network import Layer, Network
+from ..shared_options import check_shared
 from ..stages.augment import Augmentation, changes_of_views
 from ..stages.filters import bank_of_layer, learn_filters
 from ..stages.images import ValueRange, min_max_scale
@@ -136,6 +137,7 @@ class Trainer:
                 f"the network to go on from takes images {network.image_shape} of {network.classes} classes, these are "
                 f"{self.network.image_shape} of {self.network.classes}: train anew, or give images of the same kind."
             )
+        check_shared(network.config, self.config, "train anew", {})
         watch = Stopwatch(self.device)
         if network.layers:
             self._prepare_images(network.layers[0].preparation)
@@ -195,9 +197,9 @@ class Trainer:
 
     def _learn_preparation(self) -> Preparation:
         """Learn what images go through before the first layer."""
-        return learn_preparation(
-            self.training.images, self.config, self.dtype, self.workers, self._mine.start, self._images
-        )
+        found = self.workers.widest(self.training.image_range(self.dtype))
+        first = self._mine.start
+        return learn_preparation(self.training.images, found, self.config, self.workers, first, self._images)
 
     def _prepare_images(self, preparation: Preparation | None) -> None:
         """Let images through the preparation from now on."""

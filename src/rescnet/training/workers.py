@@ -167,10 +167,10 @@ def join_workers(device: str = "auto", alone: bool = False) -> Iterator[Workers]
         yield Workers(rank, count, here, place, heartbeat)
         heartbeat.leave()
         dist.destroy_process_group()
-    except (WorkerLostError, WorkerStopped):  # the others will notice the same, and name the same worker
+    except (WorkerLostError, WorkerStopped) as error:  # the others will notice the same, and name the same worker
         heartbeat.linger()
         if on_gpu:
-            heartbeat.end_anyway()
+            heartbeat.end_anyway(stopped=isinstance(error, WorkerStopped))
         raise
     except BaseException as error:
         heartbeat.give_up(error)
