@@ -183,6 +183,10 @@ def test_class_sums_of_supervised_banks_are_counted(blobs):
         held = outers * sums.outer.nbytes + places * sums.by_position.nbytes
         patches = filter_sums.PATCH_SUM_COPIES * 8 * (3 * 9) ** 2
         assert filter_sums_bytes(config, shape, classes) == held + patches
+    late = [NetworkConfig(filters=6, bank=bank, block_size=6) for bank in ("pca; lda", "pca; pca; lda")]
+    assert filter_sums_bytes(late[0], shape, classes) == filter_sums_bytes(late[1], shape, classes)
+    by_sign = NetworkConfig(filters=6, bank="pca; lda", block_size=6, filter_labels="residual")
+    assert filter_sums_bytes(by_sign, shape, classes) > 1.5 * filter_sums_bytes(late[0], shape, classes)
     plain = NetworkConfig(filters=6, bank="stacked-lda", block_size=6)
     assert filter_sums_bytes(plain, shape, classes) == filter_sums.PATCH_SUM_COPIES * 8 * (9 * 9) ** 2
 
