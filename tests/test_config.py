@@ -176,3 +176,11 @@ def test_a_preset_asks_for_filters_its_patches_have(name):
     config.check_images(shape[0], shape[1:])
     (share,) = (count for bank, count in banks_of(bank_of_layer(config.bank, 1), config.filters) if bank == "pca")
     assert share <= shape[0] * config.size_of_filter(1) ** 2
+
+
+def test_copies_and_shifts_that_make_no_sense_are_refused():
+    with pytest.raises(ValueError, match="copies is 3 but augment names no change"):
+        make_config("digits", copies=3)
+    for name in ("augment", "average"):
+        with pytest.raises(ValueError, match=rf"{name} moves images of 8×8 by 8 pixels"):
+            make_config("digits", **{name: "shift 8"}).check_images(1, (8, 8))

@@ -113,6 +113,8 @@ class NetworkConfig(FlowOptions, FeatureOptions):
         self.check_features()
         Augmentation.parse(self.average).views()
         changes = Augmentation.parse(self.augment)
+        if self.copies > 1 and not self.augment.strip():
+            raise ValueError(f"copies is {self.copies} but augment names no change: say how copies differ.")
         if changes.flip and not changes.is_random and self.copies > 1:
             raise ValueError(f"copies is {self.copies} but there is one mirrored copy of an image: choose copies 1.")
         if self.margin_weights and self.sign_samples == "own" and self.head != "ridge":
@@ -199,6 +201,12 @@ class NetworkConfig(FlowOptions, FeatureOptions):
                 )
             self.check_dilation(layer, size, min(image_size))
         self.grids(image_size)
+        for name in ("augment", "average"):
+            if (shift := Augmentation.parse(getattr(self, name)).shift) >= min(image_size):
+                raise ValueError(
+                    f"{name} moves images of {image_size[0]}×{image_size[1]} by {shift} pixels, off their own edge: "
+                    "choose fewer."
+                )
         if self.contrast > min(image_size) or self.whitening > min(image_size):
             raise ValueError(
                 f"images of {image_size[0]}×{image_size[1]} are smaller than the window they are to be prepared by: "

@@ -105,12 +105,17 @@ def test_views_are_changes_without_chance(images):
     assert mean_of_views(outputs, 3).tolist() == [[4, 5], [6, 7]]
 
 
-@pytest.mark.parametrize(
-    "text", ["flop", "flip 2", "shift", "shift 1.5", "rotate 0", "jitter 2", "flip + flip", "shift -1", "+", "rotate x"]
-)
+@pytest.mark.parametrize("text", ["flop", "flip 2", "shift", "shift 1.5", "rotate 0", "shift -1", "+", "rotate x"])
 def test_unreadable_changes_are_refused(text):
     with pytest.raises(ValueError, match="cannot be read: write them as 'flip"):
         Augmentation.parse(text)
+
+
+def test_too_much_and_twice_are_refused():
+    with pytest.raises(ValueError, match="jitter 2 in the changes .* is too much: 1 is the most"):
+        Augmentation.parse("jitter 2")
+    with pytest.raises(ValueError, match="name flip twice"):
+        Augmentation.parse("flip + flip")
 
 
 def test_predictions_are_not_averaged_over_rotations():

@@ -86,13 +86,22 @@ def take_up(
     )
 
 
-def say_taken_up(run: InterruptedRun, console: Console) -> None:
-    """Tell what was found."""
+def say_taken_up(run: InterruptedRun, compute: ComputeOptions, console: Console) -> None:
+    """Tell what was found, and what it costs to go on elsewhere."""
     count = len(run.layers)
     torn = f"; {escape(run.damaged)} is damaged, so that layer {count + 1} is learnt again" if run.damaged else ""
     console.print(
         f"going on after layer {count} of {escape(str(run.folder.path))}{torn}", highlight=False, soft_wrap=True
     )
+    before = ComputeOptions(**run.folder.about.get("compute", {}))
+    changed = [name for name in ("device", "memory", "maps") if getattr(before, name) != getattr(compute, name)]
+    if changed:
+        console.print(
+            f"with another {' and '.join(changed)} sums are added in another order: from here on the network is "
+            "that of an uninterrupted run to rounding, not bit for bit",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _agreed(begun: Any, wanted: dict[str, Any], free: set[str], place: Path) -> Any:

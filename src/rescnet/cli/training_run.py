@@ -75,7 +75,7 @@ class TrainingRun:
             self._train(None)
             return
         if self.resumed:
-            say_taken_up(self.resumed, console)
+            say_taken_up(self.resumed, self.compute, console)
         saver = LayerSaver(self._writer, self.resumed.folder.records if self.resumed else ())
         where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
         with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where) as table:

@@ -16,6 +16,9 @@ from torch.nn import functional as F
 FLIP, DOWN, RIGHT, TURN, CONTRAST, COLOUR = range(6)  # columns of a change; from COLOUR on one a channel
 
 
+LARGEST = {"flip": 1, "shift": 64, "rotate": 180, "jitter": 1}
+
+
 @dataclass(frozen=True)
 class Augmentation:
     """Which changes copies may have.
@@ -55,8 +58,13 @@ class Augmentation:
                 )
             except ValueError:
                 value = 0.0
-            limits = {"flip": 1, "shift": 64, "rotate": 180, "jitter": 1}
-            if name not in limits or not 0 < value <= limits[name] or name in found or (name == "shift" and value % 1):
+            if name in found:
+                raise ValueError(f"the changes {text!r} name {name} twice: once is enough.")
+            if name in LARGEST and amount and value > LARGEST[name]:
+                raise ValueError(
+                    f"{name} {value:g} in the changes {text!r} is too much: choose at most {LARGEST[name]}."
+                )
+            if name not in LARGEST or value <= 0 or (name == "shift" and value % 1):
                 raise ValueError(
                     f"the changes {text!r} cannot be read: write them as 'flip + shift 2 + rotate 10 + jitter 0.1'."
                 )

@@ -124,7 +124,9 @@ class Trainer:
         if len(history) and config.stop_at_zero_error and history[-1].train_accuracy == 1:
             history.stopped = "no training image is wrong"
         elif len(history) >= config.layers:
-            history.stopped = f"{config.layers} layers were asked for"
+            history.stopped = (
+                "1 layer was asked for" if config.layers == 1 else f"{config.layers} layers were asked for"
+            )
         elif config.patience and "validation" in self.others and history.layers_since_best() >= config.patience:
             history.stopped = f"validation accuracy has not risen for {config.patience} layers"
         return bool(history.stopped)
