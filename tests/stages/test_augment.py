@@ -112,7 +112,7 @@ def test_unreadable_changes_are_refused(text):
 
 
 def test_too_much_and_twice_are_refused():
-    with pytest.raises(ValueError, match="jitter 2 in the changes .* is too much: choose at most 1"):
+    with pytest.raises(ValueError, match=r"jitter 2 in the changes .* is too much: choose at most 1"):
         Augmentation.parse("jitter 2")
     with pytest.raises(ValueError, match="name flip twice"):
         Augmentation.parse("flip + flip")
