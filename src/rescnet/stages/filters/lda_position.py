@@ -8,8 +8,8 @@ the filters are the leading eigenvectors of W⁺B. Position-wise means make the 
 is an image of its own, an image's patches are those of all its maps side by side, as in the paper's second stage.
 
 ``within_ridge`` adds that share of W's mean eigenvalue to W, which among directions of like ratio prefers those with
-more variance; the paper has no ridge. Why it helps is a guess: a mean over n_c images leaves W/n_c of noise in B, so where
-classes do not differ all directions have the same ratio, and which of them become filters is chance.
+more variance; the paper has no ridge. Why it helps is a guess: a mean over n_c images leaves W/n_c of noise in B, so
+where classes do not differ all directions have the same ratio, and which of them become filters is chance.
 
 The paper states the problem with VᵀV = I, and as its solution these eigenvectors, which are not orthogonal. With
 ``orthonormal`` they are made so, each less what those before it span. On held-out CIFAR-10 images this and the ridge
