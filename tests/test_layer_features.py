@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
-from rescnet.layer_features import block_means, layer_features, pooling_input, signed_power
+from rescnet.layer_features import layer_features
 from rescnet.model import Model
 from rescnet.model_files import load_model, save_model
-from rescnet.stages.pooling import pool_features
+from rescnet.stages.pooling import block_means, pool_features, pooling_input, signed_power
 from rescnet.stages.pyramid import Cell
 from rescnet.stages.roots import matrix_roots
 from rescnet.stages.second_order import BlockGrid

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from .options import option
-
-Rectifier = Literal["relu", "both", "abs", "none"]
+from .stages.pooling import Rectifier
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from .config import NetworkConfig
 from .kernels import pools_in_place, sums_in_place
+from .stages.filters import bank_of_layer
 from .stages.patches import span
 from .stages.second_order import count_pairs
 
-BANKS_OF_CLASS_SUMS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
+CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
 LARGEST_WORKSPACE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
 
 
@@ -28,7 +29,7 @@ def workspace_per_image(
     copies = 3 if config.activation == "none" else 4  # of a layer's input, on its way
     copies += config.dilation > 1
     patches = 0
-    by_class = any(bank in config.bank.replace("stacked-lda", "") for bank in BANKS_OF_CLASS_SUMS)
+    by_class = any(class_sum_banks(config.bank, layer) for layer in range(1, config.bank.count(";") + 2))
     for layer, depth in ((1, channels), (2, channels + d)):
         k = config.size_of_filter(layer)
         in_place = fused and config.centring == "mean-patch" and not by_class
@@ -57,3 +58,15 @@ def workspace_per_image(
             needed += pooled * h * w + tiles * (pooled * pooled + pairs) + block_rows * (w // tile_w) * pairs
         pooling = max(pooling, needed)
     return itemsize * (copies * inputs + max(patches, 2 * inputs, pooling) + 2 * features)
+
+
+def class_sum_banks(banks: str, layer: int) -> list[str]:
+    """Return the banks of a layer, counted from 1, that are solved from sums over each class's patches.
+
+    Examples
+    --------
+    >>> class_sum_banks("stacked-lda; 3 pca + 1 lda", 1), class_sum_banks("stacked-lda; 3 pca + 1 lda", 2)
+    ([], ['lda'])
+    """
+    words = bank_of_layer(banks, layer).replace("+", " ").split()
+    return [bank for bank in CLASS_SUM_BANKS if bank in words]

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from one_cpu import one_thread_only
 from report.browser import CHROMIUM, Browser
 
 from rescnet import NetworkConfig, train
@@ -16,18 +15,9 @@ from rescnet.network import Network
 from rescnet.training.history import History
 
 
-@contextmanager
-def one_thread():
-    """Small tensors are no faster on more, and wait for each other where the machine is busy."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(autouse=True)
-def on_one_thread():
-    with one_thread():
+def on_one_thread_only():
+    with one_thread_only():
         yield
 
 
@@ -59,7 +49,7 @@ def model(dataset):
     splits = {
         name: (part.images, part.labels) for name, part in vars(dataset).items() if name in ("validation", "test")
     }
-    with one_thread():
+    with one_thread_only():
         network, history = train(dataset.train.images, dataset.train.labels, config, **splits)
     about = {"dataset": "blobs", "device": "a small machine", "versions": {"rescnet": "0.1.0"}}
     return SmallModel(network, history, dataset.class_names, about)

@@ -12,7 +12,7 @@ from rescnet import ComputeOptions, NetworkConfig, make_config, train
 from rescnet.training import filter_sums
 from rescnet.training.filter_sums import filter_sums_bytes
 from rescnet.training.memory import TARGET_COPIES, PeakMemory, memory_budget, parse_bytes, plan_memory, show_bytes
-from rescnet.workspace import BANKS_OF_CLASS_SUMS, LARGEST_WORKSPACE
+from rescnet.workspace import CLASS_SUM_BANKS, LARGEST_WORKSPACE
 
 CPU = torch.device("cpu")
 
@@ -192,7 +192,7 @@ def test_class_sums_of_supervised_banks_are_counted(blobs):
 
 
 def test_all_banks_of_class_sums_are_known():
-    assert set(filter_sums.CLASS_SUMS) == set(BANKS_OF_CLASS_SUMS)
+    assert set(filter_sums.CLASS_SUMS) == set(CLASS_SUM_BANKS)
 
 
 def test_many_classes_of_a_supervised_bank_need_more():

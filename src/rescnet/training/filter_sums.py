@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..config import NetworkConfig
 from ..kernels import sums_in_place, zone_sums_bytes
-from ..stages.filters import bank_of_layer
+from ..workspace import class_sum_banks
 
 DOUBLE = 8  # bytes: sums over patches are float64
 PATCH_SUM_COPIES = 4  # of Σ p pᵀ: the sum, the one it is added to, the covariance, and its eigenvectors
@@ -37,15 +37,3 @@ def filter_sums_bytes(
             by_class = max(by_class, groups * sets * DOUBLE * (outers * numbers**2 + places * positions * numbers))
         largest = max(largest, needed + by_class)
     return largest
-
-
-def class_sum_banks(banks: str, layer: int) -> list[str]:
-    """Return the banks of a layer, counted from 1, that are solved from sums over each class's patches.
-
-    Examples
-    --------
-    >>> class_sum_banks("stacked-lda; 3 pca + 1 lda", 1), class_sum_banks("stacked-lda; 3 pca + 1 lda", 2)
-    ([], ['lda'])
-    """
-    words = bank_of_layer(banks, layer).replace("+", " ").split()
-    return [bank for bank in CLASS_SUMS if bank in words]
