@@ -48,16 +48,16 @@ class FileStore(MapStore):
         weakref.finalize(self, self._file.close)
 
     def chunks(self, size: int) -> Iterator[Tensor]:
-        """Yield each chunk while the next one is read by another thread."""
+        """Yield each chunk while the next one is read by another thread, into the place of the one before."""
         parts = [slice(start, min(start + size, len(self))) for start in range(0, len(self), size)]
+        places = [np.empty((min(size, len(self)), *self._in_memory[1:]), self._numbers) for _ in parts[:2]]
         with ThreadPoolExecutor(max_workers=1) as reader:
-            coming = reader.submit(self._read, parts[0])
-            for following in [*parts[1:], None]:
+            coming = reader.submit(self._read, parts[0], places[0])
+            for number in range(1, len(parts) + 1):
                 here = coming.result()
-                if following is not None:
-                    coming = reader.submit(self._read, following)
+                if number < len(parts):
+                    coming = reader.submit(self._read, parts[number], places[number % 2])
                 yield self._outside(torch.from_numpy(here).to(self.device))
-                del here
 
     def write(self, part: slice, maps: Tensor) -> None:
         """Copy a chunk into the file; the system puts it on the disk when it likes."""
@@ -85,8 +85,11 @@ class FileStore(MapStore):
             os.preadv(self._file.fileno(), [place.data], number * self.bytes_per_image)
         return self._outside(torch.from_numpy(read))
 
-    def _read(self, part: slice) -> NDArray[Any]:
-        return self._mapped(part).copy()
+    def _read(self, part: slice, place: NDArray[Any]) -> NDArray[Any]:
+        """Copy a part of the file to the beginning of a place."""
+        found = place[: part.stop - part.start]
+        np.copyto(found, self._mapped(part))
+        return found
 
     def _mapped(self, part: slice) -> NDArray[Any]:
         """Return a part of the file as an array; it is unmapped when the array goes."""
