@@ -9,6 +9,7 @@ from ..training.memory import show_bytes
 from .contest import Row
 
 LINE, TOP, LEFT, WIDTH, RIGHT = 26, 54, 190, 420, 230  # pixels
+LETTERS = 23  # of a name that fit left of the lines
 
 
 def draw_league(rows: Sequence[Row], title: str) -> str:
@@ -40,7 +41,7 @@ def draw_league(rows: Sequence[Row], title: str) -> str:
     for number, row in enumerate(done):
         assert row.accuracy is not None
         y = TOP + LINE * (number + 0.6)
-        parts.append(f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(row.model[:26])}</text>')
+        parts.append(f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(row.model))}</text>')
         parts.append(f'<path d="M{LEFT} {y:.1f}H{x(row.accuracy):.1f}" stroke="#9db8d9" stroke-width="2"/>')
         parts.append(f'<circle cx="{x(row.accuracy):.1f}" cy="{y:.1f}" r="5" fill="#2563a8"/>')
         if row.published is not None:
@@ -49,3 +50,8 @@ def draw_league(rows: Sequence[Row], title: str) -> str:
         words = f"{100 * row.accuracy:.2f} % · {row.seconds:.3g} s · {show_bytes(row.peak_memory)}"
         parts.append(f'<text x="{LEFT + WIDTH + 24}" y="{y + 4:.1f}">{words}</text>')
     return "\n".join([*parts, "</svg>", ""])
+
+
+def _short(name: str) -> str:
+    """Return what of a model's name fits beside its line."""
+    return name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…"
