@@ -58,13 +58,20 @@ CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; 
             *(svm(cost) for cost in (1.0, 0.3, 3.0)),
             *(svm(cost, normalisation="sqrt") for cost in (1.0, 0.3)),
         ],
-        "ldanet": [{}, {"within_ridge": 3.0}, {"within_ridge": 0.3}],
+        "ldanet": [
+            *({"within_ridge": ridge} for ridge in (1.0, 3.0, 0.3, 0.1)),
+            *({"within_ridge": 0.3, "svm_cost": cost} for cost in (0.3, 3.0)),
+            {"within_ridge": 0.3, "patches": "plain"},
+        ],
         "pcanet-plus": [svm(cost) for cost in (0.3, 0.1, 1.0)],
         "dctnet": [svm(cost) for cost in (1.0, 3.0)],
         "multilayer-pcanet": [
             {},
+            {"pooling": "mean", "cells": "adaptive"},
+            {"pooling": "mean", "cells": "adaptive", "ridge": 0.3},
+            {"pooling": "mean", "cells": "adaptive", "block_size": 12},
+            {"ridge": 0.3},
             {"block_size": 12},
-            {"block_size": 12, "filters": (50,) * 6, "filter_sizes": (5, 3)},
         ],
     },
 }

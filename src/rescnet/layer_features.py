@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from .config import NetworkConfig
-from .kernels import pooling_for
+from .kernels import pooling_for, roots_for
 from .stages.pooling import block_means, pooling_input, signed_power
-from .stages.roots import matrix_roots
 
 
 def layer_features(config: NetworkConfig, maps: Tensor) -> Tensor:
@@ -19,7 +18,9 @@ def layer_features(config: NetworkConfig, maps: Tensor) -> Tensor:
     found = []
     for grid, cells in config.grids((height, width)):
         pairs = pool(pooled_maps, grid, cells, config.z_score, config.keeps_diagonal, config.pooling, relu)
-        found.append(matrix_roots(pairs, config.pooled_maps, config.keeps_diagonal) if config.matrix_root else pairs)
+        if config.matrix_root:
+            pairs = roots_for(pairs, config.pooled_maps)(pairs, config.pooled_maps, config.keeps_diagonal)
+        found.append(pairs)
         if config.means:
             found.append(block_means(pooled_maps.clamp_min(0) if relu else pooled_maps, grid, cells, config.pooling))
     features = found[0] if len(found) == 1 else torch.cat(found, dim=1)

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from ..stages.pooling import pool_features
+from ..stages.roots import matrix_roots
 from .half_layer import CopiedPatchSums, RawPatchSums
 
 MOST_CHANNELS = 128  # d×d sums of products must fit the registers of one program
+MOST_ROOT_CHANNELS = 64  # three d×d matrices must fit them
 ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # as in patch_sums.py: of channels, programs, image, δ
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
 
@@ -53,6 +55,15 @@ def pooling_for(maps: Tensor) -> Callable[..., Tensor]:
 def pools_in_place(channels: int) -> bool:
     """Return whether a GPU pools maps of so many channels without writing the block grid."""
     return channels <= MOST_CHANNELS and _has_triton()
+
+
+def roots_for(features: Tensor, channels: int) -> Callable[[Tensor, int, bool], Tensor]:
+    """Return the function that takes the matrix roots of such features: the fused kernel on a GPU, else the stage."""
+    if features.is_cuda and features.dtype != torch.float64 and channels <= MOST_ROOT_CHANNELS and _has_triton():
+        from .roots import fused_roots
+
+        return fused_roots
+    return matrix_roots
 
 
 def _pool_halves(maps: Tensor, *options: object) -> Tensor:

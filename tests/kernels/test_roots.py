@@ -1,0 +1,52 @@
+"""The fused matrix roots against the stage they stand in for, in float64 on fresh random input.
+
+Without a GPU the kernel runs in Triton's interpreter, on small batches.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
+pytest.importorskip("triton", reason="Triton is not installed: pip install triton")
+
+from rescnet.kernels import MOST_ROOT_CHANNELS
+from rescnet.kernels.roots import fused_roots
+from rescnet.stages.roots import matrix_roots
+from rescnet.stages.second_order import channel_pairs
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+IMAGES = 300 if DEVICE == "cuda" else 2
+
+
+def random_correlations(n, cells, channels, diagonal):
+    """Upper triangles of correlation matrices of a few samples more than channels, (n, cells·pairs)."""
+    samples = torch.randn(n * cells, channels, channels + 5, dtype=torch.float64)
+    samples[:, 1] += samples[:, 0]
+    samples -= samples.mean(2, keepdim=True)
+    samples /= samples.norm(dim=2, keepdim=True)
+    matrix = samples @ samples.mT
+    rows, columns = channel_pairs(channels, diagonal)
+    return matrix[:, rows, columns].view(n, -1).to(DEVICE)
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize("channels", [2, 13, 50, MOST_ROOT_CHANNELS])
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-5), (torch.float16, 1e-2)])
+def test_kernel_equals_stage(channels, diagonal, dtype, bound):
+    features = random_correlations(IMAGES, 3, channels, diagonal).to(dtype)
+    exact = matrix_roots(features.double(), channels, diagonal)
+    found = fused_roots(features, channels, diagonal)
+    assert found.dtype == dtype
+    assert found.shape == exact.shape
+    error = float((found.double() - exact).norm() / exact.norm())
+    assert error < bound, error
+
+
+def test_no_channel_varies():
+    nothing = torch.zeros(2, 20, device=DEVICE)
+    assert bool((fused_roots(nothing, 4, diagonal=True) == 0).all())
