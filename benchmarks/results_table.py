@@ -72,6 +72,7 @@ def carry(file: Path, mark: str, rows: list[str]) -> str:
 def main() -> int:
     """Rewrite the pages, or check them."""
     pages = [
+        (ROOT / "README.md", "headline", reproduction.headline()),
         (ROOT / "README.md", "results", accuracies()),
         (ROOT / "docs/performance.md", "layer-times", layer_times()),
         (ROOT / "docs/performance.md", "bench", bench.stages()),

@@ -7,7 +7,7 @@ from typing import Any
 
 from rescnet.reproduce.plans import load_plan, plan_names
 from rescnet.reproduce.plots import curves, datasets
-from rescnet.reproduce.tables import markdown
+from rescnet.reproduce.tables import markdown, table_rows
 
 from . import league, neighbours
 from .results_files import RESULTS, not_run_yet, percent, read
@@ -58,6 +58,23 @@ def summary_rows() -> list[str]:
             what, accuracy = f"{label} ({how}; the paper: {paper:g} %)", f"**{percent(at['test'])} %**"
             rows.append(f"| {what} | {at['layer']} | {accuracy} | {minutes} | {entry['device']} | {origin} |")
     return rows
+
+
+def headline() -> list[str]:
+    """Return the README's first table: our best networks, how long they took, and the best figures we know beside."""
+    plan, found = load_plan("beyond"), entries("beyond")
+    if not found:
+        return not_run_yet("rescnet reproduce beyond")
+    rows = [
+        "| dataset | test % (layers) | training images | trained in | beside it, test % (layers) |",
+        "|---|---|---|---|---|",
+    ]
+    for label, others, chosen, last, _, images, time in table_rows(plan, found):
+        accuracy = last if chosen == "–" else chosen
+        rows.append(f"| {label} | {accuracy} | {images or '–'} | {time or '–'} | {others} |")
+    devices, commits = ({entry[fact] for entry in found} for fact in ("device", "commit"))
+    where = f"{', '.join(sorted(devices))}, commit {', '.join(sorted(commits))}"
+    return [*rows, "", f"`rescnet reproduce beyond`, {where}; each command is [in the docs](docs/beyond.md)."]
 
 
 def both_halves() -> list[str]:
