@@ -45,8 +45,8 @@ def svm(cost: float, tolerance: float = 0.001, **others: Any) -> Options:
 CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; those that share features stand together
     "mnist": {
         "pcanet": [
-            svm(10.0, 0.01),
             *(svm(cost) for cost in (10.0, 1.0, 100.0)),
+            svm(10.0, 0.01),
             *(svm(cost, block_stride=3) for cost in (10.0, 1.0)),
             *(svm(cost, block_stride=2) for cost in (10.0, 1.0)),
             *(svm(cost, normalisation="l2") for cost in (10.0, 100.0)),
@@ -68,7 +68,7 @@ CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; 
         "dctnet": [svm(cost) for cost in (1.0, 3.0)],
         "multilayer-pcanet": [
             {},
-            {"pooling": "max", "cells": "official"},
+            {"pooling": "mean", "cells": "adaptive"},
             *({"sigmoid_scale": scale} for scale in (4.0, 64.0)),
             *({"ridge": ridge} for ridge in (0.03, 0.3)),
             {"block_stride": 2},

@@ -41,7 +41,7 @@ def _row(row: dict[str, Any]) -> str:
 
 def _at_once(rows: list[dict[str, Any]]) -> str:
     most = max(row.get("at_once", 1) for row in rows)
-    return f" {most} members ran at once, so seconds are longer than alone." if most > 1 else ""
+    return f" Up to {most} members ran at once, so seconds may be longer than alone." if most > 1 else ""
 
 
 def _is_partial(row: dict[str, Any]) -> bool:

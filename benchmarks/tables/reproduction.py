@@ -7,7 +7,7 @@ from typing import Any
 
 from rescnet.reproduce.plans import load_plan, plan_names
 from rescnet.reproduce.plots import curves, datasets
-from rescnet.reproduce.tables import markdown, table_rows
+from rescnet.reproduce.tables import NOT_CHOSEN, markdown, table_rows
 
 from . import league, neighbours
 from .results_files import RESULTS, not_run_yet, percent, read
@@ -70,7 +70,7 @@ def headline() -> list[str]:
         "|---|---|---|---|---|",
     ]
     for label, others, chosen, last, _, images, time in table_rows(plan, found):
-        accuracy = last if chosen == "–" else chosen
+        accuracy = last if chosen == NOT_CHOSEN else chosen
         rows.append(f"| {label} | {accuracy} | {images or '–'} | {time or '–'} | {others} |")
     devices, commits = ({entry[fact] for entry in found} for fact in ("device", "commit"))
     where = f"{', '.join(sorted(devices))}, commit {', '.join(sorted(commits))}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .config import NetworkConfig
-from .kernels import pools_in_place, sums_in_place
+from .kernels import pools_in_place, roots_in_place, sums_in_place
 from .stages.filters import bank_of_layer
 from .stages.patches import span
 from .stages.second_order import count_pairs
@@ -39,8 +39,8 @@ def workspace_per_image(
     features = config.features((h, w))
     if len(config.grids((h, w))) > 1 or config.means or config.feature_power != 1:
         features *= 2  # parts before they are joined, or powers beside them
-    if config.matrix_root:
-        features += 4 * (pooled + 7) ** 2  # the matrices of one cell, and what they are multiplied by
+    if config.matrix_root:  # roots beside what they are of, or the matrices of one cell and what they are multiplied by
+        features += features if fused and roots_in_place(pooled) else 4 * (pooled + 7) ** 2
     if config.prepares_images:
         inputs += 4 * channels * h * w
     if fused and pools_in_place(

@@ -14,7 +14,7 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton", reason="Triton is not installed: pip install triton")
 
-from rescnet.kernels import MOST_ROOT_CHANNELS
+from rescnet.kernels import MOST_ROOT_CHANNELS, roots_for, roots_in_place
 from rescnet.kernels.roots import fused_roots
 from rescnet.stages.roots import matrix_roots
 from rescnet.stages.second_order import channel_pairs
@@ -47,6 +47,16 @@ def test_kernel_equals_stage(channels, diagonal, dtype, bound):
     assert error < bound, error
 
 
-def test_no_channel_varies():
-    nothing = torch.zeros(2, 20, device=DEVICE)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_no_channel_varies(dtype):
+    nothing = torch.zeros(2, 20, dtype=dtype, device=DEVICE)
     assert bool((fused_roots(nothing, 4, diagonal=True) == 0).all())
+
+
+def test_the_kernel_is_taken_on_a_gpu_where_matrices_fit():
+    assert roots_for(torch.zeros(1, 10), 4) is matrix_roots
+    assert roots_for(torch.zeros(1, 10, dtype=torch.float64, device=DEVICE), 4) is matrix_roots
+    assert roots_for(torch.zeros(1, 10, device=DEVICE), MOST_ROOT_CHANNELS + 1) is matrix_roots
+    assert roots_for(torch.zeros(1, 10, device=DEVICE), 4) is (fused_roots if DEVICE == "cuda" else matrix_roots)
+    assert roots_in_place(MOST_ROOT_CHANNELS)
+    assert not roots_in_place(MOST_ROOT_CHANNELS + 1)

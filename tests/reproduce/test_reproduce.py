@@ -188,7 +188,14 @@ def test_seeds_of_one_network_are_one_row(tmp_path):
     results = Results(tmp_path / "table2.json")
     for seed, images, test in ((1, 90, 0.86), (0, 90, 0.84), (0, 100, 0.9), (0, 90, 0.85)):
         at = {"layer": 10 + seed, "test": test}
-        entry = {"name": "cifar10", "seed": seed, "images": {"train": images}, "summary": {"last": at}, "seconds": 60}
+        entry = {
+            "name": "cifar10",
+            "seed": seed,
+            "images": {"train": images},
+            "summary": {"last": at},
+            "seconds": 60,
+            "layers": 12,
+        }
         results.put(entry | {"finished": True, "config": {}})
     shown = [row[3] for row in table_rows(load_plan("table2"), results.entries()) if row[3]]
     assert shown == ["**90.00** (10)", "**85.50** ± 0.71 (10, 11; 2 seeds)"]  # the first of seed 0 was replaced

@@ -59,11 +59,16 @@ def pools_in_place(channels: int) -> bool:
 
 def roots_for(features: Tensor, channels: int) -> Callable[[Tensor, int, bool], Tensor]:
     """Return the function that takes the matrix roots of such features: the fused kernel on a GPU, else the stage."""
-    if features.is_cuda and features.dtype != torch.float64 and channels <= MOST_ROOT_CHANNELS and _has_triton():
+    if features.is_cuda and features.dtype != torch.float64 and roots_in_place(channels):
         from .roots import fused_roots
 
         return fused_roots
     return matrix_roots
+
+
+def roots_in_place(channels: int) -> bool:
+    """Return whether a GPU takes roots of matrices of so many channels without writing their steps."""
+    return channels <= MOST_ROOT_CHANNELS and _has_triton()
 
 
 def _pool_halves(maps: Tensor, *options: object) -> Tensor:

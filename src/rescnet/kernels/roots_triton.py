@@ -39,13 +39,13 @@ def root_of_cell(
     trace = tl.sum(tl.sum(tl.where(i == j, matrix, 0.0), 1), 0)
     trace = tl.where(trace > 0, trace, 1.0)
     kind = features.dtype.element_ty
-    three = tl.where(i == j, 1.5, 0.0)
+    one_and_a_half = tl.where(i == j, 1.5, 0.0)
     root = (matrix / trace).to(kind)
-    step = (three - 0.5 * root.to(tl.float32)).to(kind)
+    step = (one_and_a_half - 0.5 * root.to(tl.float32)).to(kind)
     inverse = step
     root = tl.dot(root, step, input_precision=PRECISION).to(kind)
     for _ in range(STEPS - 1):
-        step = (three - 0.5 * tl.dot(inverse, root, input_precision=PRECISION)).to(kind)
+        step = (one_and_a_half - 0.5 * tl.dot(inverse, root, input_precision=PRECISION)).to(kind)
         root = tl.dot(root, step, input_precision=PRECISION).to(kind)
         inverse = tl.dot(step, inverse, input_precision=PRECISION).to(kind)
     found = root.to(tl.float32) * tl.sqrt(trace)

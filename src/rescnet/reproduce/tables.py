@@ -9,7 +9,8 @@ from typing import Any
 from .plans import Plan
 from .records import seeds_together
 
-TITLES = ("network", "paper", "chosen on held-out images", "last layer", "best on the test curve", "images", "time")
+TITLES = ("network", "published", "chosen on held-out images", "last layer", "best on the test curve", "images", "time")
+NOT_CHOSEN = "–"  # no images were held out
 
 
 def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -26,7 +27,10 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
         if not found:
             rows.append([experiment.label, paper, "not run yet", "", "", "", ""])
         for group in found:
-            entry, changes = group[0], group[0]["config"].get("augment")
+            entry, config = group[0], group[0]["config"]
+            changes = [config["augment"]] if config.get("augment") else []
+            changes += [f"mean of views: {config['average']}"] if config.get("average") else []
+            layers = round(mean(seed["layers"] for seed in group))
             unfinished = "" if all(seed["finished"] for seed in group) else ", unfinished"
             rows.append(
                 [
@@ -35,8 +39,8 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
                     _cell(group, "chosen"),
                     _cell(group, "last", unfinished),
                     _cell(group, "paper_rule"),
-                    f"{entry['images']['train']:,}{f', {changes}' if changes else ''}",
-                    _time(mean(seed["seconds"] for seed in group)),
+                    "; ".join([f"{entry['images']['train']:,}", *changes]),
+                    f"{_time(mean(seed['seconds'] for seed in group))} for {layers} layers",
                 ]
             )
     return rows
@@ -57,7 +61,7 @@ def _cell(group: Sequence[Mapping[str, Any]], which: str, more: str = "") -> str
     found = [entry["summary"][which] for entry in group if which in entry["summary"]]
     found = [at for at in found if at["test"] is not None]
     if not found:
-        return "–"
+        return NOT_CHOSEN
     tests, layers = [100 * at["test"] for at in found], ", ".join(dict.fromkeys(str(at["layer"]) for at in found))
     if len(found) == 1:
         return f"**{tests[0]:.2f}** ({layers}{more})"
