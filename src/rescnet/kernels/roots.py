@@ -1,8 +1,8 @@
 """After stage 6: the matrix square roots of all cells in one Triton kernel, each matrix in the registers of a program.
 
 ``stages.roots`` writes every step of the iteration to memory: for 50 maps in half precision about 0.3 MB a matrix, one
-for each image and cell. Here a triangle is read, thirteen 64×64 products run on tensor cores (half precision; float32 is
-multiplied in float32), and a triangle is written: 5 kB a matrix.
+for each image and cell. Here a triangle is read, thirteen 64×64 products run on tensor cores (those of float32 without
+them), and a triangle is written: 5 kB a matrix.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from torch import Tensor
 from ..network import Network
 from ..stages.convolution import rectify
 from ..stages.filters import bank_of_layer
+from ..stages.pooling import pooling_input
 from ..stages.residual import residual
 from ..stages.second_order import channel_pairs, count_pairs, second_order_pool
 from .evaluation import Evaluation
@@ -29,6 +30,9 @@ def layer_numbers(network: Network) -> dict[str, Any]:
         "height": height,
         "width": width,
         "filters": config.filters,
+        "rectifier": config.rectifier,
+        "pooled_maps": config.pooled_maps,
+        "matrix_root": config.matrix_root,
         "first_size": config.size_of_filter(1),
         "size": config.size_of_filter(2),
         "banks": [[name, count] for name, count in banks_of(bank_of_layer(config.bank, 1), config.filters)],
@@ -70,7 +74,8 @@ def walk_through(network: Network, evaluation: Evaluation, index: int) -> dict[s
     label = int(evaluation.labels[index])
     prepared = network.prepared(torch.tensor(image[None]).to(layer.weights.device))
     maps = network.maps(layer, None, prepared)
-    lit = rectify(maps)  # (1, d_1, h, w)
+    lit = pooling_input(maps, network.config.rectifier)  # (1, d_1, h, w), twice the maps for both signs
+    lit = lit if network.config.rectifier == "none" else rectify(lit)
     output = network.update(layer, layer.weights.new_zeros(1, network.classes), network.features(maps))
     target = torch.nn.functional.one_hot(torch.tensor([label]), network.classes).to(output)
     low, high = float(network.image_range.low.min()), float(network.image_range.high.max())

@@ -1,4 +1,11 @@
 // How the network works, in its own numbers: the chain of layers, then the steps of one.
+const RECTIFIED = {
+  relu: 'Keep what is positive (ReLU)',
+  both: 'Keep what is positive, and what is negative as maps of their own',
+  abs: 'Keep the size, not the sign',
+  none: 'Keep all as it is',
+};
+
 function howItWorks() {
   const { layers, filters, classes, ceiling } = DATA.layer;
   say(
@@ -69,9 +76,9 @@ function steps() {
     ],
     [
       'Rectify',
-      `${n.filters} maps`,
-      'Keep what is positive (ReLU), for the next steps only: the maps as they are go on to the next layer.',
-      walk && walk.maps.map((map) => picture(map.picture, `map ${map.number} after ReLU`)),
+      `${n.pooled_maps} maps`,
+      `${RECTIFIED[n.rectifier]}, for the next steps only: the maps as they are go on to the next layer.`,
+      walk && walk.maps.map((map) => picture(map.picture, `map ${map.number}, rectified`)),
     ],
     [
       'Correlate',
@@ -81,7 +88,7 @@ function steps() {
       walk && [
         picture(
           walk.correlations,
-          `correlations of ${n.filters} maps in the middle block: orange together, blue opposed`,
+          `correlations of ${n.pooled_maps} maps in the middle block: orange together, blue opposed`,
         ),
       ],
     ],
@@ -89,7 +96,8 @@ function steps() {
       'Pool',
       `${n.cells} cells → ${count(n.features)} features`,
       `The ${n.pooling === 'max' ? 'greatest' : 'mean'} value in the cells of a pyramid of ${levels}: ` +
-        'coarse place is kept, exact place forgotten.',
+        'coarse place is kept, exact place forgotten.' +
+        (n.matrix_root ? ' Of each cell’s correlations the matrix square root is taken.' : ''),
       [pyramidArt(n.pyramid)],
     ],
     [

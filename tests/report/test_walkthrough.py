@@ -1,0 +1,36 @@
+"""What the page shows of one layer is what the network computes, whatever its options."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+import numpy as np
+import pytest
+from report.test_writing import data_of
+
+from rescnet import NetworkConfig, train
+from rescnet.report import write_report
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def test_both_signs_of_a_map_are_shown_as_they_are_pooled(model, dataset, tmp_path):
+    config = NetworkConfig(
+        layers=1,
+        filters=3,
+        block_size=4,
+        block_stride=2,
+        pyramid=(2, 1),
+        rectifier="both",
+        pooling="mean",
+        cells="adaptive",
+        matrix_root=True,
+    )
+    network, history = train(dataset.train.images, dataset.train.labels, config)
+    data = data_of(write_report(model.having(network=network, history=history), tmp_path / "both.html", dataset))
+    assert (data["layer"]["rectifier"], data["layer"]["pooled_maps"], data["layer"]["matrix_root"]) == ("both", 6, True)
+    content = base64.b64decode(data["walk"]["correlations"].split(",")[1])
+    picture = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), dtype=int)
+    assert picture.shape[0] == picture.shape[1]
+    assert picture.shape[0] % 6 == 0  # six maps, each with its row
