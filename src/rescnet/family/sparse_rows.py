@@ -1,7 +1,7 @@
 """Rows of features with few numbers that are not zero, collected chunk by chunk into one sparse matrix.
 
-Numbers go into large blocks of memory. Small arrays kept between the large ones a chunk needs for a while would leave
-the heap full of holes: on MNIST the process then grew to three times the size of the matrix.
+Numbers go into large blocks of memory. What is kept between the large arrays a chunk needs for a while leaves the heap
+full of holes: on MNIST the process grew to three times the size of the matrix. So the heap is trimmed with every block.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from ..training.memory import trim_heap
 
 BLOCK = 2**24  # numbers
 
@@ -40,6 +42,7 @@ class SparseRows:
         done = 0
         while done < len(values):
             if self._used == BLOCK:
+                trim_heap()
                 self._values.append(np.empty(BLOCK, np.float32))
                 self._places.append(np.empty(BLOCK, np.int32))
                 self._used = 0

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +16,7 @@ from ..data import Dataset, ImageSet
 from ..data.archives import PUBLIC_SETS
 from ..holdout import hold_out
 from ..training.devices import choose_device
-from ..training.memory import PeakMemory
+from ..training.memory import PeakMemory, trim_heap
 from .models import Contestant
 from .published import published_accuracy
 
@@ -105,12 +103,11 @@ def _is_partial(dataset: Dataset) -> bool:
 
 
 def _give_memory_back() -> None:
-    """Return freed memory to the system where the C library can: what one model left is not the next one's peak."""
+    """Return freed memory to the system: what one model left is not the next one's peak."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
+    trim_heap()
 
 
 def _measure(

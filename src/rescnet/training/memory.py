@@ -8,6 +8,7 @@ left of the budget is workspace, and the workspace of one image says how many im
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 from contextlib import suppress
@@ -208,6 +209,12 @@ def _ways(device: torch.device, maps_bytes: int, place: Literal["auto"] | Place)
     # Pinned memory is handed out in powers of two.
     outside: Place = "host" if 2 * maps_bytes <= AUTO_SHARE * host_memory() else "file"
     return [("device", True), (outside, True), ("device", False), (outside, False)]
+
+
+def trim_heap() -> None:
+    """Return what was freed on the heap to the system, holes between what is kept too, where the C library can."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class PeakMemory:
