@@ -123,7 +123,8 @@ def join(rows: list[dict[str, Any]], out: Path, name: str) -> None:
     if measured:
         names = {field.name for field in fields(Row)}
         drawn = [Row(**{key: value for key, value in row.items() if key in names}) for row in rows]
-        title = f"{measured['dataset']}, {measured['device']}"
+        devices = {row["device"] for row in rows if row["accuracy"] is not None}
+        title = f"{measured['dataset']}, {devices.pop() if len(devices) == 1 else 'on several devices'}"
         (out / f"league-{name}.svg").write_text(draw_league(drawn, title))
 
 

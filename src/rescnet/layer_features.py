@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .config import NetworkConfig
 from .kernels import pooling_for, roots_for
-from .stages.pooling import block_means, pooling_input, signed_power
+from .stages.pooling import block_means, pooling_input, rectified, signed_power
 
 
 def layer_features(config: NetworkConfig, maps: Tensor) -> Tensor:
@@ -22,6 +22,6 @@ def layer_features(config: NetworkConfig, maps: Tensor) -> Tensor:
             pairs = roots_for(pairs, config.pooled_maps)(pairs, config.pooled_maps, config.keeps_diagonal)
         found.append(pairs)
         if config.means:
-            found.append(block_means(pooled_maps.clamp_min(0) if relu else pooled_maps, grid, cells, config.pooling))
+            found.append(block_means(rectified(maps, config.rectifier), grid, cells, config.pooling))
     features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
     return features if config.feature_power == 1 else signed_power(features, config.feature_power)

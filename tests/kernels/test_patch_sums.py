@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
-pytest.importorskip("triton", reason="Triton is not installed: pip install triton")
+from kernels.on_device import DEVICE
 
 from rescnet.kernels import patch_sums_for, sums_in_place
 from rescnet.kernels.half_layer import CopiedPatchSums, add_dilated, raw_input
 from rescnet.kernels.patch_sums import PatchSums
 from rescnet.stages.patches import PatchMoments, extract_patches
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BATCH = 300 if DEVICE == "cuda" else 1
 BOUND = 1e-4 if DEVICE == "cuda" else 1e-5  # tensor cores cut off where they add: 2.3e-5 was seen
 

@@ -5,14 +5,9 @@ Without a GPU the kernel runs in Triton's interpreter, on small batches.
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
-pytest.importorskip("triton", reason="Triton is not installed: pip install triton")
+from kernels.on_device import DEVICE
 
 from rescnet.config import make_config
 from rescnet.kernels.pooling import Atoms, fused_pool
@@ -20,7 +15,6 @@ from rescnet.stages.pooling import pool_features
 from rescnet.stages.pyramid import pyramid_cells
 from rescnet.stages.second_order import BlockGrid
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BATCH = 64 if DEVICE == "cuda" else 1
 
 

@@ -5,21 +5,15 @@ Without a GPU the kernel runs in Triton's interpreter, on small batches.
 
 from __future__ import annotations
 
-import os
-
 import pytest
 import torch
-
-if not torch.cuda.is_available():
-    os.environ["TRITON_INTERPRET"] = "1"
-pytest.importorskip("triton", reason="Triton is not installed: pip install triton")
+from kernels.on_device import DEVICE
 
 from rescnet.kernels import MOST_ROOT_CHANNELS, roots_for, roots_in_place
 from rescnet.kernels.roots import fused_roots
 from rescnet.stages.roots import matrix_roots
 from rescnet.stages.second_order import channel_pairs
 
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 IMAGES = 300 if DEVICE == "cuda" else 2
 
 

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from ..network import Network
-from ..stages.convolution import rectify
 from ..stages.filters import bank_of_layer
-from ..stages.pooling import pooling_input
+from ..stages.pooling import rectified
 from ..stages.residual import residual
 from ..stages.second_order import channel_pairs, count_pairs, second_order_pool
 from .evaluation import Evaluation
@@ -74,8 +73,7 @@ def walk_through(network: Network, evaluation: Evaluation, index: int) -> dict[s
     label = int(evaluation.labels[index])
     prepared = network.prepared(torch.tensor(image[None]).to(layer.weights.device))
     maps = network.maps(layer, None, prepared)
-    lit = pooling_input(maps, network.config.rectifier)  # (1, d_1, h, w), twice the maps for both signs
-    lit = lit if network.config.rectifier == "none" else rectify(lit)
+    lit = rectified(maps, network.config.rectifier)  # (1, d_1, h, w), twice the maps for both signs
     output = network.update(layer, layer.weights.new_zeros(1, network.classes), network.features(maps))
     target = torch.nn.functional.one_hot(torch.tensor([label]), network.classes).to(output)
     low, high = float(network.image_range.low.min()), float(network.image_range.high.max())

@@ -37,6 +37,12 @@ def pooling_input(maps: Tensor, rectifier: Rectifier) -> Tensor:
     return maps
 
 
+def rectified(maps: Tensor, rectifier: Rectifier) -> Tensor:
+    """Return what is pooled of the maps: their positive parts, or all with "none"."""
+    pooled = pooling_input(maps, rectifier)
+    return pooled if rectifier == "none" else rectify(pooled)
+
+
 def block_means(maps: Tensor, grid: BlockGrid, cells: list[Cell], reduction: Reduction) -> Tensor:
     """Return the mean of each map (n, d, h, w), rectified, over each block, pooled like the rest, (n, cells·d)."""
     means = F.avg_pool2d(maps, grid.block, grid.stride)
