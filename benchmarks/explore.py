@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -28,12 +29,15 @@ from rescnet.holdout import hold_out
 from rescnet.provenance import origin, shown_command
 from rescnet.reproduce.records import compact
 from rescnet.training.trainer import Trainer
+from rescnet.training.with_readout import add_readout
 
 DEPTHS = 1, 5, 10, 20, 40, 60, 100, 150, 200, 300
 
 
 def settled(history: History) -> float:
-    """Return the held-out accuracy a run came to: the mean of its last five layers."""
+    """Return the held-out accuracy a run came to: that of its readout, or the mean of its last five layers."""
+    if history.readout is not None:
+        return history.readout.validation_accuracy or 0.0
     return fmean(record.validation_accuracy or 0.0 for record in history.records[-5:])
 
 
@@ -79,6 +83,10 @@ class Explorer:
                         f"positive {record.positive_share:.2f} {record.total_seconds:.3f} s ridge {record.ridge:g}",
                         flush=True,
                     )
+            if config.readout == "kernel" and trainer.finished():
+                trainer.let_go()
+                others = {"validation": self.held_out, "test": self.test}
+                trainer.history.readout = add_readout(trainer.network, *self.training, others)
         except (ArithmeticError, RuntimeError, ValueError) as error:
             print(name, "FAILED", error, flush=True)
         history = trainer.history
@@ -100,6 +108,7 @@ class Explorer:
                 "seed": config.seed,
                 "training_images": len(self.training[0]),
                 "stopped": history.stopped or "time was up",
+                "readout": asdict(history.readout) if history.readout else None,
                 "history": [compact(record) for record in history],
             }
         )

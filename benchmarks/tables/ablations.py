@@ -33,6 +33,7 @@ def file_table(runs: list[dict[str, Any]]) -> list[str]:
     for run in runs:
         groups.setdefault(json.dumps({k: v for k, v in run["config"].items() if k not in APART}), []).append(run)
     varied = sorted({key for run in runs for key in differences(run["config"], base)})
+    read_out = any(run.get("readout") for run in runs)
     rows = []
     for group in groups.values():
         reached = [run["history"][depth - 1] for run in group if len(run["history"]) >= depth]
@@ -53,10 +54,21 @@ def file_table(runs: list[dict[str, Any]]) -> list[str]:
             + f" ({', '.join(str(r['layer']) for r in last)})",
             str(len(group)),
         ]
-        rows.append((-mean(held) if held else 0.0, f"| {' | '.join(cells)} |"))
+        order = -mean(held) if held else 0.0
+        if read_out:
+            readouts = [run["readout"] for run in group if run.get("readout")]
+            held, test = (
+                [100 * r[f"{split}_accuracy"] for r in readouts if r[f"{split}_accuracy"] is not None]
+                for split in ("validation", "test")
+            )
+            cells[2:2] = [spread(held), spread(test)]
+            order = -mean(held) if held else 0.0
+        rows.append((order, f"| {' | '.join(cells)} |"))
     first = runs[0]
     titles = ["reading", "what differs", "layers", f"held-out % at layer {depth}", "training % there", "test % there"]
     titles += ["test % at the depth chosen (layer)", "seeds"]
+    if read_out:
+        titles[2:2] = ["held-out % with the readout", "test % with it"]
     return [
         f"{first['dataset']}, {first['device']}, commit {first['commit']}, `{first['command']}`.",
         "",

@@ -69,8 +69,9 @@ def headline() -> list[str]:
         "| dataset | test % (layers) | training images | trained in | beside it, test % (layers) |",
         "|---|---|---|---|---|",
     ]
-    for label, others, chosen, last, _, images, time in table_rows(plan, found):
-        accuracy = last if chosen == NOT_CHOSEN else chosen
+    for label, others, *figures, images, time in table_rows(plan, found):
+        *readout, chosen, last, _ = figures
+        accuracy = next(cell for cell in (*readout, chosen, last) if cell != NOT_CHOSEN)
         rows.append(f"| {label} | {accuracy} | {images or '–'} | {time or '–'} | {others} |")
     devices, commits = ({entry[fact] for entry in found} for fact in ("device", "commit"))
     where = f"{', '.join(sorted(devices))}, commit {', '.join(sorted(commits))}"

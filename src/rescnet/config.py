@@ -18,6 +18,7 @@ from .compute_options import ComputeOptions
 from .feature_options import FeatureOptions
 from .flow_options import FlowOptions
 from .options import checked, declared_types, option
+from .readout_options import ReadoutOptions
 from .stages.augment import Augmentation
 from .stages.discriminant import Prior, Shrinkage
 from .stages.filters import BankOptions, Bias, PCABias, check_banks
@@ -36,7 +37,7 @@ SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digit
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig(FlowOptions, FeatureOptions):
+class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
     """Everything that decides which network is learnt.
 
     The defaults are the paper's CIFAR settings where it states them; where it does not, a reading that is open.

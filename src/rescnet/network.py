@@ -19,6 +19,7 @@ from .config import NetworkConfig
 from .images_in import as_images
 from .kernels.half_layer import FoldedScale, convolve_scaled
 from .layer_features import layer_features
+from .readout import KernelReadout
 from .stages.activation import activate
 from .stages.augment import mean_of_views, view_images
 from .stages.convolution import convolve
@@ -88,6 +89,8 @@ class Network:
     layers : list of Layer
     half : bool
         Compute maps and features in half precision (scores and outputs stay in float32).
+    readout : KernelReadout, optional
+        What is added to the outputs of all layers.
     """
 
     config: NetworkConfig
@@ -95,11 +98,13 @@ class Network:
     classes: int
     layers: list[Layer] = field(default_factory=list)
     half: bool = False
+    readout: KernelReadout | None = None
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
         filters = f"{self.config.filters} {self.config.bank} filters"
-        return f"Network({len(self.layers)} layers of {filters}, images {shape}, {self.classes} classes)"
+        readout = ", kernel readout" if self.readout else ""
+        return f"Network({len(self.layers)} layers of {filters}, images {shape}, {self.classes} classes{readout})"
 
     def averaged_over(self, views: str | None) -> Network:
         """Return the network with predictions that are the mean over such views, as ``"flip + shift 1"``.
@@ -180,7 +185,10 @@ class Network:
         return positive, negative
 
     def staged_outputs(self, images: Tensor) -> Iterator[Tensor]:
-        """Yield Ỹ⁽¹⁾, Ỹ⁽²⁾, … of one chunk of images (n, d, h, w), each (n, classes); the mean over views, if asked."""
+        """Yield Ỹ⁽¹⁾, Ỹ⁽²⁾, … of one chunk of images (n, d, h, w), each (n, classes); the mean over views, if asked.
+
+        They are the layers' own: a readout is no part of them.
+        """
         maps: Tensor | None = None
         views = self.config.views
         if len(views) > 1:
@@ -195,12 +203,15 @@ class Network:
 
     @torch.inference_mode()
     def outputs(self, images: Images, layers: int | None = None, chunk: int | None = None) -> Tensor:
-        """Return Ỹ after some layers (all, if not said), shape (n, classes).
+        """Return Ỹ after some layers (all, if not said), shape (n, classes); after all, with the readout, if any.
 
         Images stream through in chunks, so memory does not grow with their number; ``chunk`` sets the images at a time.
+        A readout lets its training images through too, at every call.
         """
         wanted = self._layers_asked(layers)
         checked = as_images(images, self.image_shape)
+        if self.readout is not None and wanted == len(self.layers):
+            return self.readout.outputs(self, checked)
         first = self.layers[0].weights
         chunk = chunk or chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type)
         shortened = replace(self, layers=self.layers[:wanted])
@@ -215,6 +226,11 @@ class Network:
     def predict(self, images: Images, layers: int | None = None) -> Tensor:
         """Return the class of each image, shape (n,)."""
         return self.outputs(images, layers).argmax(1)
+
+    def first_layers(self, layers: int) -> Network:
+        """Return the network that ends after so many layers; the readout goes with all of them only."""
+        wanted = self._layers_asked(layers)
+        return replace(self, layers=self.layers[:wanted], readout=self.readout if wanted == len(self.layers) else None)
 
     def _layers_asked(self, layers: int | None) -> int:
         if not self.layers:

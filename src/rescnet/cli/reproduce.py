@@ -142,6 +142,10 @@ def _run(
         f"  {count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s; "
         f"stopped because {entry['stopped']}",
     )
+    if entry["readout"]:
+        found = (entry["readout"][f"{split}_accuracy"] for split in ("validation", "test"))
+        held, test = ("–" if share is None else f"{100 * share:.2f}" for share in found)
+        _say(console, f"  with the kernel readout  held out {held}  test {test}  {entry['readout']['seconds']:.2f} s")
     del run, dataset
     gc.collect()
     if torch.cuda.is_available():
@@ -230,10 +234,10 @@ def _write_table(plan: Plan, results: Any) -> None:
 
 
 def _print_table(console: Console, plan: Plan, results: Any) -> None:
-    from ..reproduce.tables import TITLES, table_rows
+    from ..reproduce.tables import table_rows, titles
 
     table = Table(title=plan.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in TITLES:
+    for title in titles(results.entries()):
         table.add_column(title)
     for row in table_rows(plan, results.entries()):
         table.add_row(*(escape(cell.replace("**", "")) for cell in row))

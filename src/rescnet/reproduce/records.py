@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..readout import ReadoutRecord
 from ..training.history import LayerRecord
 
 
@@ -17,8 +18,8 @@ def identity(**facts: Any) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def summarise(history: Iterable[LayerRecord]) -> dict[str, Any]:
-    """Return the test accuracy in three ways, each with its layer.
+def summarise(history: Iterable[LayerRecord], readout: ReadoutRecord | None = None) -> dict[str, Any]:
+    """Return the test accuracy in three ways, each with its layer; and with the readout, if there is one.
 
     ``chosen``: at the depth with the best accuracy on held-out training images, the earliest of equals; ``last``: at
     the last layer; ``paper_rule``: the best on the test curve, which no honest choice can promise.
@@ -38,6 +39,9 @@ def summarise(history: Iterable[LayerRecord]) -> dict[str, Any]:
         found["chosen"] = at(max(records, key=lambda r: (r.validation_accuracy or 0, -r.layer)))
     if records[-1].test_accuracy is not None:
         found["paper_rule"] = at(max(records, key=lambda r: (r.test_accuracy or 0, -r.layer)))
+    if readout is not None:
+        held_out, test = readout.validation_accuracy, readout.test_accuracy
+        found["readout"] = {"layer": records[-1].layer, "held_out": held_out, "test": test}
     return found
 
 
@@ -81,6 +85,8 @@ class Results:
         """
         for file in (self.file, *(self.file.with_name(f"{name}.json") for name in siblings)):
             for entry in _read(file):
+                if entry["config"].get("readout") == "kernel" and not entry.get("readout"):
+                    continue
                 stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
                 if entry.get("key") == key and (stopped_early or entry["layers"] >= layers):
                     return entry

@@ -19,6 +19,7 @@ from ..provenance import origin
 from ..training.devices import choose_device, choose_precision
 from ..training.history import LayerRecord
 from ..training.trainer import Trainer
+from ..training.with_readout import add_readout
 from .plans import Experiment
 from .records import Results, compact, identity, summarise
 
@@ -91,7 +92,6 @@ class ExperimentRun:
         trainer = Trainer(
             *pairs["train"], self.config, pairs.get("validation"), pairs.get("test"), self.options.compute
         )
-        del pairs
         self._go_on(trainer)
         stopped, entry = "of an error", None
         try:
@@ -108,6 +108,11 @@ class ExperimentRun:
             if trainer.history.records:
                 entry = self._write(trainer)
                 self._keep(trainer)
+        if self.config.readout == "kernel" and is_finished(stopped):
+            trainer.let_go()
+            others = {name: pairs.get(name) for name in ("validation", "test")}
+            trainer.history.readout = add_readout(trainer.network, *pairs["train"], others)
+            entry = self._write(trainer)
         return entry
 
     def forget(self) -> None:
@@ -132,7 +137,7 @@ class ExperimentRun:
         return trainer.history.stopped
 
     def _write(self, trainer: Trainer) -> dict[str, Any]:
-        history = trainer.history
+        history, readout = trainer.history, trainer.history.readout
         entry: dict[str, Any] = {
             "name": self.experiment.name,
             "label": self.experiment.label,
@@ -149,8 +154,9 @@ class ExperimentRun:
             "finished": is_finished(history.stopped),
             "stopped": history.stopped,
             "layers": len(history),
-            "seconds": round(sum(record.total_seconds for record in history), 2),
-            "summary": summarise(history),
+            "seconds": round(sum(record.total_seconds for record in history) + (readout.seconds if readout else 0), 2),
+            "readout": asdict(readout) if readout else None,
+            "summary": summarise(history, readout),
             "history": [compact(record) for record in history],
         }
         self.results.put(entry)

@@ -10,6 +10,7 @@ from .plans import Plan
 from .records import seeds_together
 
 TITLES = ("network", "published", "chosen on held-out images", "last layer", "best on the test curve", "images", "time")
+WITH_READOUT = "with the kernel readout (layers)"
 NOT_CHOSEN = "–"  # no images were held out
 
 
@@ -20,12 +21,13 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
     for comparison.
     """
     groups = seeds_together(entries)
+    read_out = has_readout(entries)
     rows = []
     for experiment in plan.experiments:
         paper = "; ".join(figure.shown for figure in experiment.paper)
         found = [group for group in groups if group[0]["name"] == experiment.name]
         if not found:
-            rows.append([experiment.label, paper, "not run yet", "", "", "", ""])
+            rows.append([experiment.label, paper, "not run yet", *[""] * (4 + read_out)])
         for group in found:
             entry, config = group[0], group[0]["config"]
             changes = [config["augment"]] if config.get("augment") else []
@@ -36,6 +38,7 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
                 [
                     experiment.label,
                     paper,
+                    *([_cell(group, "readout")] if read_out else []),
                     _cell(group, "chosen"),
                     _cell(group, "last", unfinished),
                     _cell(group, "paper_rule"),
@@ -46,9 +49,19 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
     return rows
 
 
+def titles(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the table's titles: one more where some network has a readout."""
+    return [*TITLES[:2], *([WITH_READOUT] if has_readout(entries) else []), *TITLES[2:]]
+
+
+def has_readout(entries: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether some network has a readout."""
+    return any("readout" in entry["summary"] for entry in entries)
+
+
 def markdown(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the table as Markdown, and where its figures come from."""
-    rows = [f"| {' | '.join(TITLES)} |", "|" + "---|" * len(TITLES)]
+    rows = [f"| {' | '.join(titles(entries))} |", "|" + "---|" * len(titles(entries))]
     rows += [f"| {' | '.join(row)} |" for row in table_rows(plan, entries)]
     rows += ["", "Test accuracy in %, in brackets the layer."]
     for entry in entries:

@@ -10,6 +10,7 @@ from time import perf_counter
 
 import torch
 
+from ..readout.record import ReadoutRecord
 from .memory import PeakMemory
 
 
@@ -56,10 +57,11 @@ class LayerRecord:
 
 @dataclass
 class History:
-    """The records of a run, in order, and why it stopped."""
+    """The records of a run, in order, why it stopped, and what came of a readout."""
 
     records: list[LayerRecord] = field(default_factory=list)
     stopped: str = ""
+    readout: ReadoutRecord | None = None
 
     def __len__(self) -> int:
         return len(self.records)

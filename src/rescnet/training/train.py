@@ -10,6 +10,7 @@ from ..network import Network
 from .history import History, LayerRecord
 from .memory import Plan
 from .trainer import Trainer
+from .with_readout import add_readout
 from .workers import Workers
 
 if TYPE_CHECKING:
@@ -73,4 +74,8 @@ def train(
         record = trainer.add_layer()
         if listener:
             listener.layer_added(record)
+    if config.readout == "kernel":
+        trainer.let_go()  # the kernel needs the room
+        others = {"validation": validation, "test": test}
+        trainer.history.readout = add_readout(trainer.network, images, labels, others)
     return trainer.network, trainer.history

@@ -37,6 +37,7 @@ from .prepared import PreparedImages, learn_preparation
 from .split import Split
 from .streaming import file_of, make_store, store_images
 from .targets import Targets
+from .with_readout import check_readout
 from .workers import Workers
 
 if TYPE_CHECKING:
@@ -94,6 +95,15 @@ class Trainer:
             compute.maps,
             compute.gram,
             self.workers.on_this_machine,
+        )
+        check_readout(
+            config,
+            shape,
+            len(checked),
+            self.dtype.itemsize,
+            half,
+            memory_budget(compute.memory, self.device),
+            self.workers,
         )
         self._scratch = compute.scratch
         self._image_range: ValueRange | None = None
@@ -196,6 +206,12 @@ class Trainer:
         )
         self.history.append(record)
         return record
+
+    def let_go(self) -> None:
+        """Give back the memory of maps and sums; no layer can be added afterwards."""
+        self.others.clear()
+        self._kept = None
+        del self.training
 
     def _learn_preparation(self) -> Preparation:
         """Learn what images go through before the first layer."""

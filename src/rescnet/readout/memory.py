@@ -1,0 +1,36 @@
+"""What a kernel readout takes: it grows with the square of the training images."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..config import NetworkConfig
+from ..stages.augment import Augmentation
+from ..workspace import LARGEST_WORKSPACE
+
+if TYPE_CHECKING:
+    from ..network import Network
+
+PREDICTION = {"cpu": 2 * 2**30, "cuda": 16 * 2**30}  # bytes new images may take, beside the training images
+
+
+def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, mirrored: bool) -> int:
+    """Return what one image takes on its way: its maps and the features of one layer, in all views."""
+    _, height, width = image_shape
+    return (1 + mirrored) * itemsize * (config.filters * height * width + config.features((height, width)))
+
+
+def readout_bytes(
+    config: NetworkConfig, image_shape: tuple[int, int, int], images: int, itemsize: int, half: bool
+) -> int:
+    """Return the bytes fitting takes: two matrices of all pairs of images, and all images on their way."""
+    mirrored = Augmentation.parse(config.augment).flip
+    one = image_bytes(config, image_shape, 2 if half else itemsize, mirrored)
+    return 2 * itemsize * images**2 + images * one + LARGEST_WORKSPACE["cuda" if half else "cpu"]
+
+
+def rows_at_a_time(network: Network, images: int, mirrored: bool) -> int:
+    """Return how many new images are compared with so many training images at a time."""
+    first = network.layers[0].weights
+    one = image_bytes(network.config, network.image_shape, 2 if network.half else first.dtype.itemsize, mirrored)
+    return max(1, PREDICTION[first.device.type] // (one + (1 + mirrored) * first.dtype.itemsize * images))

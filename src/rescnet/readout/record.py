@@ -1,0 +1,17 @@
+"""What came of a kernel readout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ReadoutRecord:
+    """How often the whole network is right with its readout, as a share of 1; None where there are no such images.
+
+    ``seconds`` are those of fitting it.
+    """
+
+    validation_accuracy: float | None
+    test_accuracy: float | None
+    seconds: float

@@ -1,0 +1,25 @@
+"""Options beyond the paper: what reads the class off all layers' features in the end. Off by default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .options import option
+
+Readout = Literal["heads", "kernel"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadoutOptions:
+    """Options of the last step, which the paper does not have; the default is the paper."""
+
+    readout: Readout = option(
+        "heads",
+        "the layers' heads alone; or kernel: what they leave is regressed on all layers' features, by a Gaussian "
+        "kernel over the training images, which the model then keeps",
+    )
+    kernel_width: float = option(
+        0.8, "kernel readout: w of exp(-w·d²), in units where the median d² of training images is 1", 1e-6
+    )
+    kernel_ridge: float = option(0.01, "kernel readout: added to the kernel's diagonal, which is 1", 0)

@@ -1,0 +1,71 @@
+"""The kernel readout of a trained network: refused before any work, or fitted and tried on what is held out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isqrt
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import torch
+
+from ..config import NetworkConfig
+from ..images_in import as_images, as_labels
+from ..network import Network
+from ..readout import ReadoutRecord, fit_readout, readout_bytes
+from .memory import show_bytes
+from .workers import Workers
+
+if TYPE_CHECKING:
+    from .trainer import Array, LabelledImages
+
+
+def check_readout(
+    config: NetworkConfig,
+    image_shape: tuple[int, int, int],
+    images: int,
+    itemsize: int,
+    half: bool,
+    budget: int,
+    workers: Workers,
+) -> None:
+    """Refuse, in one sentence, a kernel readout that could not be fitted on so many images in so many bytes."""
+    if config.readout != "kernel":
+        return
+    if workers.count > 1:
+        raise ValueError("a kernel readout is fitted by one process: train with one, or choose readout heads.")
+    needed = readout_bytes(config, image_shape, images, itemsize, half)
+    if needed > budget:
+        most = min(images - 1, isqrt(budget // (2 * itemsize)))
+        while most > 1 and readout_bytes(config, image_shape, most, itemsize, half) > budget:
+            most = most * 9 // 10
+        raise ValueError(
+            f"a kernel readout of {images:,} images takes {show_bytes(needed)} and {show_bytes(budget)} may be used: "
+            f"give about {most:,} images, allow more memory, or choose readout heads."
+        )
+
+
+def add_readout(
+    network: Network, images: Array, labels: Array, others: Mapping[str, LabelledImages | None]
+) -> ReadoutRecord:
+    """Fit the readout of a network that has all its layers, and tell how often it is right on other images.
+
+    Parameters
+    ----------
+    images, labels
+        What the layers were learnt from.
+    others : mapping of str to (images, labels)
+        ``validation`` and ``test`` images, where there are any.
+    """
+    start = perf_counter()
+    checked = as_images(images, network.image_shape)
+    network.readout = fit_readout(network, checked, as_labels(labels, checked, network.classes))
+    if network.layers[0].weights.is_cuda:
+        torch.cuda.synchronize()
+    seconds = perf_counter() - start
+    found = {}
+    for name, given in others.items():
+        if given is not None:
+            right = network.predict(given[0]).cpu() == torch.as_tensor(given[1])
+            found[name] = float(right.double().mean())
+    return ReadoutRecord(found.get("validation"), found.get("test"), seconds)
