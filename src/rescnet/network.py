@@ -19,7 +19,7 @@ from .config import NetworkConfig
 from .images_in import as_images
 from .kernels.half_layer import FoldedScale, convolve_scaled
 from .layer_features import layer_features
-from .readout import KernelReadout
+from .readout import KernelReadout, rows_at_a_time
 from .stages.activation import activate
 from .stages.augment import mean_of_views, view_images
 from .stages.convolution import convolve
@@ -213,7 +213,7 @@ class Network:
         if self.readout is not None and wanted == len(self.layers):
             return self.readout.outputs(self, checked)
         first = self.layers[0].weights
-        chunk = chunk or chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type)
+        chunk = chunk or self.chunk
         shortened = replace(self, layers=self.layers[:wanted])
         results = []
         for part in torch.split(checked, chunk):
@@ -222,6 +222,17 @@ class Network:
                 pass
             results.append(output)
         return torch.cat(results)
+
+    @property
+    def chunk(self) -> int:
+        """How many images go through a layer at a time in prediction."""
+        first = self.layers[0].weights
+        return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)
+
+    @property
+    def batch(self) -> int:
+        """How many images are best predicted at a time: as many as fit, where a readout compares them with others."""
+        return self.chunk if self.readout is None else rows_at_a_time(self, len(self.readout.images), True)
 
     def predict(self, images: Images, layers: int | None = None) -> Tensor:
         """Return the class of each image, shape (n,)."""

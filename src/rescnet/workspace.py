@@ -12,9 +12,11 @@ CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patc
 LARGEST_WORKSPACE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
 
 
-def chunk_size(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str) -> int:
+def chunk_size(
+    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, fused: bool = False
+) -> int:
     """Return how many images, in all their views, go through a layer at a time in prediction."""
-    one = len(config.views) * workspace_per_image(config, image_shape, itemsize)
+    one = len(config.views) * workspace_per_image(config, image_shape, itemsize, fused)
     return max(1, LARGEST_WORKSPACE[device_type] // one)
 
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from ..images_in import as_images
 from ..network import Network
-from ..workspace import chunk_size
 from .layouts import ImageLayout
 
 
@@ -22,10 +21,8 @@ def image_chunks(network: Network, X: NDArray[Any], layout: ImageLayout) -> Iter
 
     A chunk is converted when its turn comes, so ``X`` may be a memory-mapped file larger than memory.
     """
-    first = network.layers[0].weights
-    size = chunk_size(network.config, network.image_shape, first.dtype.itemsize, first.device.type)
-    for start in range(0, len(X), size):
-        yield start, as_images(layout.to_images(X[start : start + size]), network.image_shape)
+    for start in range(0, len(X), network.batch):
+        yield start, as_images(layout.to_images(X[start : start + network.batch]), network.image_shape)
 
 
 @torch.inference_mode()

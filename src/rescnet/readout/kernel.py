@@ -48,21 +48,20 @@ class KernelReadout:
         All training images go through the layers again, whatever n is: predict many images at once.
         """
         size = rows_at_a_time(network, len(self.images), self.mirrored)
-        return torch.cat([self._outputs(network, part) for part in images.split(size)])
+        return torch.cat([self._outputs(network, part) for part in torch.split(images, size)])
 
     def _outputs(self, network: Network, images: Tensor) -> Tensor:
-        new, known = Walk(network, images, self.mirrored), Walk(network, self.images, self.mirrored)
-        coefficients = self.coefficients.to(new.output)
-        distances = PairDistances(len(images), len(self.images), len(new.views), coefficients)
+        known, new = Walk(network, self.images, self.mirrored), Walk(network, images, self.mirrored)
+        distances = PairDistances(len(images), len(self.images), len(new.views), new.output)
         for layer in network.layers:
             columns, rows = known.through(layer), new.through(layer)
             standard = Standard.of(columns)
             distances.add(standard.apply_(rows), standard.apply_(columns))
-        return new.output + distances.kernel_(self.scale) @ coefficients
+        return new.output + distances.kernel_(self.scale) @ self.coefficients.to(new.output)
 
 
 @torch.inference_mode()
-def fit_readout(network: Network, images: Tensor, labels: Tensor) -> KernelReadout:
+def fit_readout(network: Network, images: Tensor, labels: Tensor, others: Tensor) -> tuple[KernelReadout, Tensor]:
     """Solve (K + εI)·a = Y - Ỹ for the training images of a network that has all its layers.
 
     Parameters
@@ -71,21 +70,33 @@ def fit_readout(network: Network, images: Tensor, labels: Tensor) -> KernelReado
         ``config`` says the width and the ridge, and by ``augment`` whether mirror images mean the same.
     images : Tensor, shape (N, channels, height, width)
     labels : Tensor of int64, shape (N,)
+    others : Tensor, shape (n, channels, height, width)
+        Images to predict on the way, n may be 0: afterwards all training images would go through the layers again.
+
+    Returns
+    -------
+    readout : KernelReadout
+    outputs : Tensor, shape (n, classes)
+        Of the others.
     """
     config = network.config
-    walk = Walk(network, images, Augmentation.parse(config.augment).flip)
-    like = walk.output
-    distances = PairDistances(len(images), len(images), len(walk.views), like)
+    mirrored = Augmentation.parse(config.augment).flip
+    known, new = Walk(network, images, mirrored), Walk(network, others, mirrored)
+    between, among = (
+        PairDistances(rows, len(images), 1 + mirrored, known.output) for rows in (len(others), len(images))
+    )
     for layer in network.layers:
-        features = walk.through(layer)
-        distances.add_own(Standard.of(features).apply_(features))
-    residual = one_hot(labels.to(like.device), network.classes, like.dtype) - walk.output
-    mirrored = len(walk.views) > 1
-    del walk, features
-    median = distances.median()
+        columns, rows = known.through(layer), new.through(layer)
+        standard = Standard.of(columns)
+        among.add_own(standard.apply_(columns))
+        between.add(standard.apply_(rows), columns)
+    residual = one_hot(labels.to(columns.device), network.classes, known.output.dtype) - known.output
+    output = new.output
+    del known, new, columns, rows  # the factor needs the room
+    median = among.median()
     scale = config.kernel_width / median if median > 0 else 0.0
-    solve = _solver(distances.kernel_(scale), config.kernel_ridge)
-    return KernelReadout(images, solve(residual).cpu(), scale, mirrored)
+    coefficients = _solver(among.kernel_(scale), config.kernel_ridge)(residual)
+    return KernelReadout(images, coefficients.cpu(), scale, mirrored), output + between.kernel_(scale) @ coefficients
 
 
 def _solver(kernel: Tensor, ridge: float) -> Solver:

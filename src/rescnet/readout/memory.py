@@ -23,7 +23,10 @@ def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsi
 def readout_bytes(
     config: NetworkConfig, image_shape: tuple[int, int, int], images: int, itemsize: int, half: bool
 ) -> int:
-    """Return the bytes fitting takes: two matrices of all pairs of images, and all images on their way."""
+    """Return the bytes fitting takes: two matrices of all pairs of images, and all images on their way.
+
+    What is held out goes along, and is not counted: it is a few percent of that.
+    """
     mirrored = Augmentation.parse(config.augment).flip
     one = image_bytes(config, image_shape, 2 if half else itemsize, mirrored)
     return 2 * itemsize * images**2 + images * one + LARGEST_WORKSPACE["cuda" if half else "cpu"]

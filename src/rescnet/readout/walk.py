@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ..stages.augment import view_images
 from ..stages.half_products import padded_size
-from ..workspace import chunk_size
 
 if TYPE_CHECKING:
     from ..network import Layer, Network
@@ -48,7 +47,6 @@ class Walk:
         self._maps = maps.permute(0, 1, 4, 2, 3)  # channels last, for the kernels
         self._output = first.new_zeros(*count, network.classes)
         self._before = torch.zeros_like(self._output)
-        self._chunk = chunk_size(network.config, network.image_shape, first.dtype.itemsize, first.device.type)
 
     @property
     def output(self) -> Tensor:
@@ -72,5 +70,5 @@ class Walk:
 
     def _parts(self) -> Iterator[tuple[int, slice]]:
         for view in range(len(self.views)):
-            for start in range(0, len(self.images), self._chunk):
-                yield view, slice(start, min(start + self._chunk, len(self.images)))
+            for start in range(0, len(self.images), self.network.chunk):
+                yield view, slice(start, min(start + self.network.chunk, len(self.images)))

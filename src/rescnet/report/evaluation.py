@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ..images_in import as_images
 from ..network import Network
-from ..workspace import chunk_size
 from .subject import Shown
 
 MOST_CELLS = 40_000  # numbers of all confusion matrices on the page
@@ -89,9 +88,8 @@ def evaluate(network: Network, shown: Shown) -> Evaluation:
     """Let the images through in chunks; one pass gives the answers of all layers."""
     images = as_images(shown.images.images, network.image_shape)
     first = network.layers[0].weights
-    chunk = chunk_size(network.config, network.image_shape, first.dtype.itemsize, first.device.type)
     answers, outputs = [], []
-    for part in torch.split(images, chunk):
+    for part in torch.split(images, network.chunk):
         output, staged = torch.empty(0), []
         for output in network.staged_outputs(part.to(first.device)):
             staged.append(output.argmax(1).to(torch.int32).cpu())

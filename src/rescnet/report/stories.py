@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ..network import Network
 from ..probabilities import probabilities
-from ..workspace import chunk_size
 from .evaluation import Evaluation, margins
 from .png import data_uri, thumbnail
 
@@ -124,9 +123,8 @@ def _staged(
 ) -> Iterator[tuple[Sequence[int], NDArray[np.float32]]]:
     """Yield some of the chosen images and their outputs, shape (layers, n, classes), until all are through."""
     first = network.layers[0].weights
-    chunk = chunk_size(network.config, network.image_shape, first.dtype.itemsize, first.device.type)
-    for start in range(0, len(chosen), chunk):
-        part = list(chosen[start : start + chunk])
+    for start in range(0, len(chosen), network.chunk):
+        part = list(chosen[start : start + network.chunk])
         outputs = network.staged_outputs(torch.from_numpy(images[part]).to(first.device))
         yield part, torch.stack([output.float().cpu() for output in outputs]).numpy()
 

@@ -37,16 +37,18 @@ class Standard:
         """Return those of features (views, n, D), over images and views."""
         rows = features.flatten(0, 1)
         dtype = torch.float32 if features.dtype == torch.float16 else features.dtype
-        mean = sum((part.to(dtype).sum(0) for part in rows.split(ROWS)), rows.new_zeros((), dtype=dtype)) / len(rows)
-        squares = (((part.to(dtype) - mean) ** 2).sum(0) for part in rows.split(ROWS))
-        variance = sum(squares, rows.new_zeros((), dtype=dtype)) / len(rows)
+        mean, variance = (torch.zeros(rows.shape[1], dtype=dtype, device=rows.device) for _ in range(2))
+        for part in torch.split(rows, ROWS):
+            mean += part.sum(0, dtype=dtype) / len(rows)
+        for part in torch.split(rows, ROWS):
+            variance += ((part - mean) ** 2).sum(0) / len(rows)
         varies = variance > torch.finfo(features.dtype).eps ** 2 * (mean**2 + variance)
         return Standard(mean, torch.where(varies, variance.rsqrt(), 0))
 
     def apply_(self, features: Tensor) -> Tensor:
         """Standardise features (views, n, D) in place."""
         for view in features:
-            for part in view.split(ROWS):
+            for part in torch.split(view, ROWS):
                 part.copy_((part.to(self.mean.dtype) - self.mean) * self.scale)
         return features
 
@@ -110,7 +112,7 @@ class PairDistances:
 
 def _norms(features: Tensor, dtype: torch.dtype) -> Tensor:
     """Return ‖z‖² over views and features, shape (n,)."""
-    return torch.cat([(part.to(dtype) ** 2).sum((0, 2)) for part in features.split(ROWS, dim=1)])
+    return torch.cat([(part.to(dtype) ** 2).sum((0, 2)) for part in torch.split(features, ROWS, dim=1)])
 
 
 def _add_products_(total: Tensor, rows: Tensor, columns: Tensor) -> None:
