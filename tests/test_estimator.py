@@ -197,7 +197,7 @@ def test_views_can_be_chosen_once_fitted(digits, fitted):
 def test_chunks_do_not_show(digits, fitted, monkeypatch):
     _, (test, _) = digits
     whole, stages = fitted.predict_proba(test), list(fitted.staged_predict_proba(test))
-    monkeypatch.setattr("rescnet.estimator.streaming.chunk_size", lambda *_: 7)
+    monkeypatch.setattr("rescnet.network.chunk_size", lambda *_: 7)
     np.testing.assert_allclose(fitted.predict_proba(test), whole, atol=1e-12)
     np.testing.assert_allclose(list(fitted.staged_predict_proba(test)), stages, atol=1e-12)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,10 @@ def summary_rows() -> list[str]:
 
 def headline() -> list[str]:
     """Return the README's first table: our best networks, how long they took, and the best figures we know beside."""
-    plan, found = load_plan("beyond"), entries("beyond")
+    plan = load_plan("beyond")
+    best = tuple(experiment for experiment in plan.experiments if experiment.preset.endswith("-best"))
+    plan = replace(plan, experiments=best)
+    found = [entry for entry in entries("beyond") if entry["name"] in {experiment.name for experiment in best}]
     if not found:
         return not_run_yet("rescnet reproduce beyond")
     rows = [

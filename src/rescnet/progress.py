@@ -75,6 +75,8 @@ class TrainingTable:
             + (f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice")
             + f", {show_bytes(plan.workspace_bytes)} workspace"
         )
+        if config.readout == "kernel":
+            say("  then a kernel readout of what the layers leave")
         say("")
         say(COLUMNS, style="bold")
         self._progress.start()
@@ -123,6 +125,14 @@ class TrainingTable:
             elif last.validation_accuracy is not None:
                 line += f"; [bold]{_percent(at_best)} %[/bold] at layer {best.layer}, {how}"
             self.console.print(line, highlight=False, soft_wrap=True)
+        if history.readout:
+            shown = ((name, getattr(history.readout, f"{name}_accuracy")) for name in ("validation", "test"))
+            found = [f"{name} accuracy [bold]{_percent(share)} %[/bold]" for name, share in shown if share is not None]
+            self.console.print(
+                f"with the kernel readout: {', '.join([*found, f'fitted in {show_seconds(history.readout.seconds)}'])}",
+                highlight=False,
+                soft_wrap=True,
+            )
 
 
 def count(number: int, one: str, many: str) -> str:

@@ -73,6 +73,7 @@ def evaluate(
         "images": len(labels),
         "layers": len(network.layers),
         "average": network.config.average,
+        "readout": network.readout is not None,
         "device": str(chosen_device),
         "accuracy": float(confusion.trace() / confusion.sum()),
         "seconds": seconds,
@@ -83,7 +84,8 @@ def evaluate(
     what = f"{count(len(labels), f'{name} image', f'{name} images')} of {escape(dataset.name)}"
     depth, views = count(len(network.layers), "layer", "layers"), len(network.config.views)
     mean = f", mean over {views} views ({network.config.average})" if views > 1 else ""
-    console.print(f"{what}, {depth}{mean}, on {chosen_device}", highlight=False)
+    readout = " and the kernel readout" if network.readout else ""
+    console.print(f"{what}, {depth}{readout}{mean}, on {chosen_device}", highlight=False)
     right = f"{int(confusion.trace()):,} of {len(labels):,} right"
     console.print(
         f"accuracy: [bold]{100 * facts['accuracy']:.2f} %[/bold] ({right}) in {show_seconds(seconds)}\n",

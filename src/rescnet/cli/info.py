@@ -74,11 +74,14 @@ def _accuracies(folder: ModelFolder) -> dict[str, Any]:
     history = folder.history()
     best, last = history[history.best_layer() - 1], history[-1]
     places = {"best_on_validation": best, "last": last} if last.validation_accuracy is not None else {"last": last}
-    return {
+    found: dict[str, Any] = {
         place: {"layer": record.layer}
         | {split: getattr(record, f"{split}_accuracy") for split in ("train", "validation", "test")}
         for place, record in places.items()
     }
+    if readout := history.readout:
+        found["readout"] = {"train": None, "validation": readout.validation_accuracy, "test": readout.test_accuracy}
+    return found
 
 
 def _differences(folder: ModelFolder) -> dict[str, Any]:
@@ -133,11 +136,15 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int])
     splits = [split for split in ("train", "validation", "test") if accuracy["last"][split] is not None]
     table = _table("accuracy at", *(f"{split} %" for split in splits))
     titles = {"best_on_validation": "best on validation", "last": "last"}
-    layers = dict.fromkeys(row["layer"] for row in accuracy.values())
-    for layer in layers:
-        places = [place for place, row in accuracy.items() if row["layer"] == layer]
+    at_layers = {place: row for place, row in accuracy.items() if place in titles}
+    for layer in dict.fromkeys(row["layer"] for row in at_layers.values()):
+        places = [place for place, row in at_layers.items() if row["layer"] == layer]
         shares = (f"{100 * accuracy[places[0]][split]:.2f}" for split in splits)
         table.add_row(f"layer {layer}, {' and '.join(titles[place] for place in places)}", *shares)
+    if readout := accuracy.get("readout"):
+        found = (readout[split] for split in splits)
+        shares = ("–" if share is None else f"{100 * share:.2f}" for share in found)
+        table.add_row("with the kernel readout", *shares)
     if images:
         table.add_row("[dim]images[/dim]", *(f"[dim]{images.get(split, 0):,}[/dim]" for split in splits))
     return table

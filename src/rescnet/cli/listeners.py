@@ -10,6 +10,7 @@ import typer
 
 from ..model_files import ModelWriter
 from ..network import Network
+from ..readout import ReadoutRecord
 from ..training.history import LayerRecord
 from ..training.memory import Plan
 from ..training.train import Listener
@@ -56,6 +57,11 @@ class LayerSaver:
         assert self._network is not None and self._writer is not None
         self.records.append(record)  # first: an interrupt after the file is written must not leave it out
         self._writer.add_layer(self._network.layers[-1], record)
+
+    def save_readout(self, record: ReadoutRecord) -> None:
+        """Write the readout the network has got."""
+        assert self._network is not None and self._network.readout is not None and self._writer is not None
+        self._writer.add_readout(self._network.readout, record)
 
     def finish(self, stopped: str, **facts: object) -> int:
         """Seal the model and return how many layers it has."""

@@ -17,15 +17,20 @@ from ..progress import Bar
 BATCH = 500  # images from one move of the bar to the next
 
 
-def batches(total: int) -> Iterator[slice]:
+def batch_of(network: Network) -> int:
+    """Return how many images are predicted at a time: many where a readout compares each with all it was fitted on."""
+    return BATCH if network.readout is None else max(BATCH, network.batch)
+
+
+def batches(total: int, size: int = BATCH) -> Iterator[slice]:
     """Yield the parts of so many images."""
-    for start in range(0, total, BATCH):
-        yield slice(start, min(start + BATCH, total))
+    for start in range(0, total, size):
+        yield slice(start, min(start + size, total))
 
 
 def stream_outputs(network: Network, images: NDArray[Any], console: Console) -> Tensor:
     """Return Ỹ of images (n, channels, height, width) on the CPU, shape (n, classes)."""
-    parts = (images[part] for part in batches(len(images)))
+    parts = (images[part] for part in batches(len(images), batch_of(network)))
     return torch.cat(list(outputs_of(network, parts, len(images), console)))
 
 

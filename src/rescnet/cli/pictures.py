@@ -51,7 +51,7 @@ def check_pictures(files: Sequence[Path], image_shape: tuple[int, int, int], res
 
 
 def read_pictures(
-    files: Sequence[Path], image_shape: tuple[int, int, int], resize: bool, preprocessing: dict[str, Any]
+    files: Sequence[Path], image_shape: tuple[int, int, int], resize: bool, preprocessing: dict[str, Any], batch: int
 ) -> Iterator[NDArray[Any]]:
     """Yield batches of pictures, (batch, channels, height, width), grey or colour as the model's training images were.
 
@@ -64,6 +64,6 @@ def read_pictures(
             f"the model was trained on numbers from {low:g} to {high:g}, which are no pixels of pictures: use Python, "
             "and prepare images as its training images were."
         )
-    for part in batches(len(files)):
+    for part in batches(len(files), batch):
         pixels = read_images(files[part], image_shape[0], image_shape[1:], resize)
         yield (pixels / 255).astype(np.float32) if floating and high <= 1 else pixels

@@ -44,7 +44,7 @@ def predict(
     from ..model_files import ModelFolder, load_model
     from ..probabilities import probabilities
     from ..training.devices import choose_device
-    from .outputs import outputs_of
+    from .outputs import batch_of, outputs_of
     from .pictures import check_pictures, find_pictures, read_pictures
 
     _check_out(out, overwrite)
@@ -53,7 +53,9 @@ def predict(
     files = find_pictures(paths)
     check_pictures(files, folder.image_shape, resize)
     network = load_model(model, layers, chosen_device).network.averaged_over(average)
-    pictures = read_pictures(files, folder.image_shape, resize, folder.about.get("preprocessing", {}))
+    pictures = read_pictures(
+        files, folder.image_shape, resize, folder.about.get("preprocessing", {}), batch_of(network)
+    )
     rows: list[dict[str, Any]] = []
     for outputs in outputs_of(network, pictures, len(files), Console(stderr=True)):
         shares = probabilities(outputs, network.config.ceiling)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from ..model import describe_images, describe_run
 from ..model_files import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes, load_model
 from ..network import Network
 from ..progress import TrainingTable, count, show_points
+from ..readout import ReadoutRecord
 from ..tensorboard import TensorBoardLog
 from ..training.history import History, LayerRecord
 from ..training.memory import show_bytes
@@ -98,6 +99,8 @@ class TrainingRun:
                 if saver.records:
                     self._say_ended_early("stopped by an error", len(saver.records))
                 raise
+            if history.readout:
+                saver.save_readout(history.readout)
             saver.finish(history.stopped)
             table.finished(history)
         facts = self._halving(network, history, console) if self.half_heads else {}
@@ -106,7 +109,7 @@ class TrainingRun:
         size = show_bytes(ModelFolder.open(self.place).size_on_disk())
         console.print(f"model: [bold]{escape(str(self.place))}[/bold] ({size})", highlight=False, soft_wrap=True)
         if as_json:
-            self._print_json(history.records, history.stopped, **facts)
+            self._print_json(history.records, history.stopped, history.readout, **facts)
 
     def _train(self, listener: Listener | None) -> tuple[Network, History]:
         return train(
@@ -158,7 +161,7 @@ class TrainingRun:
         """Tell what half-precision heads cost: the model in memory has full ones, the one on the disk has not."""
         name = "validation" if self.dataset.validation else "training"
         images, labels = _pair(self.dataset.validation or self.dataset.train)
-        saved = load_model(self.place, device=self.device).network
+        saved = replace(load_model(self.place, device=self.device).network, readout=None)
         full = history[-1].validation_accuracy if self.dataset.validation else history[-1].train_accuracy
         half = float((saved.predict(images).cpu().numpy() == labels).mean())
         assert full is not None
@@ -178,7 +181,9 @@ class TrainingRun:
         Console(stderr=True).print(escape(said), highlight=False, soft_wrap=True)
         return said
 
-    def _print_json(self, records: Sequence[LayerRecord], stopped: str, **facts: Any) -> None:
+    def _print_json(
+        self, records: Sequence[LayerRecord], stopped: str, readout: ReadoutRecord | None = None, **facts: Any
+    ) -> None:
         """Print the line that sums the run up."""
         history = History(list(records), stopped)
         summary: dict[str, Any] = {"model": str(self.place) if records else None, "layers": len(records)}
@@ -188,6 +193,8 @@ class TrainingRun:
             for place, record in (("best", history[history.best_layer() - 1]), ("last", history[-1])):
                 for split in ("train", "validation", "test"):
                     summary[f"{place}_{split}_accuracy"] = getattr(record, f"{split}_accuracy")
+        if readout:
+            summary["readout"] = asdict(readout)
         if facts:
             summary["half_heads"] = facts
         typer.echo(json.dumps(summary))

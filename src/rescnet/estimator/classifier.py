@@ -228,7 +228,8 @@ class ResCNetClassifier(ImageClassifier):
         )
         self._images_seen(layout, classes)
         self.network_, self.history_, self._held = network, history, held
-        self.n_layers_ = len(network.layers) if held is None else history.best_layer()
+        best = held is not None and network.readout is None  # a readout goes with all layers
+        self.n_layers_ = history.best_layer() if best else len(network.layers)
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
@@ -243,7 +244,7 @@ class ResCNetClassifier(ImageClassifier):
         return self._decisions(X)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the labels after 1, 2, … layers, each of shape (n,); the last are those of :meth:`predict`."""
+        """Yield the labels after 1, 2, … layers, each of shape (n,); but for a readout the last are the predicted ones."""
         for stage in stream_stages(*self._streamed(X), lambda outputs: outputs.argmax(1)):
             yield self.classes_[stage.numpy()]
 
@@ -261,8 +262,8 @@ class ResCNetClassifier(ImageClassifier):
         The model takes images (n, channels, height, width) and has the layers used for prediction.
         """
         check_is_fitted(self)
-        network = replace(self._averaged(), layers=self.network_.layers[: self.n_layers_])
-        history = History(self.history_.records[: self.n_layers_], self.history_.stopped)
+        network = self._averaged().first_layers(self.n_layers_)
+        history = History(self.history_.records[: self.n_layers_], self.history_.stopped, self.history_.readout)
         return Model(network, history, tuple(map(str, self.classes_)), describe_run(network.layers[0].weights.device))
 
     def _compute_options(self, layout: ImageLayout) -> ComputeOptions:

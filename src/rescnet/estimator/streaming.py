@@ -16,20 +16,20 @@ from ..network import Network
 from .layouts import ImageLayout
 
 
-def image_chunks(network: Network, X: NDArray[Any], layout: ImageLayout) -> Iterator[tuple[int, Tensor]]:
+def image_chunks(network: Network, X: NDArray[Any], layout: ImageLayout, size: int) -> Iterator[tuple[int, Tensor]]:
     """Yield where a chunk starts, and its images as the network takes them, (chunk, channels, height, width).
 
     A chunk is converted when its turn comes, so ``X`` may be a memory-mapped file larger than memory.
     """
-    for start in range(0, len(X), network.batch):
-        yield start, as_images(layout.to_images(X[start : start + network.batch]), network.image_shape)
+    for start in range(0, len(X), size):
+        yield start, as_images(layout.to_images(X[start : start + size]), network.image_shape)
 
 
 @torch.inference_mode()
 def stream_outputs(network: Network, X: NDArray[Any], layout: ImageLayout, layers: int) -> Tensor:
     """Return Ỹ after some layers, on the CPU, shape (n, classes)."""
     outputs = torch.empty(len(X), network.classes, dtype=network.layers[0].weights.dtype)
-    for start, part in image_chunks(network, X, layout):
+    for start, part in image_chunks(network, X, layout, network.batch):
         outputs[start : start + len(part)] = network.outputs(part, layers)
     return outputs
 
@@ -47,7 +47,7 @@ def stream_stages(
     """
     device = network.layers[0].weights.device
     stages = torch.empty(0)
-    for start, part in image_chunks(network, X, layout):
+    for start, part in image_chunks(network, X, layout, network.chunk):
         for layer, output in enumerate(islice(network.staged_outputs(part.to(device)), layers)):
             kept = keep(output)
             if not len(stages):

@@ -8,7 +8,7 @@ from typing import Any
 
 FORMAT = "rescnet-model"
 VERSION = 1
-MODEL, HISTORY, LAYERS = "model.json", "history.jsonl", "layers"
+MODEL, HISTORY, LAYERS, READOUT = "model.json", "history.jsonl", "layers", "readout.safetensors"
 CHECKSUM = "checksum"
 COPY_AGAIN = "copy the model again from where it came, or train it anew"
 

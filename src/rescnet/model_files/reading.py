@@ -12,10 +12,12 @@ import torch
 from ..config import NetworkConfig, check_keys
 from ..model import Model
 from ..network import Layer, Network
+from ..readout import KernelReadout, ReadoutRecord
 from ..training.history import History, LayerRecord
 from .errors import ModelFileError
 from .layer_file import layer_from_bytes
-from .layout import CHECKSUM, COPY_AGAIN, FORMAT, HISTORY, MODEL, VERSION, is_signed, layer_name, parse_object
+from .layout import CHECKSUM, COPY_AGAIN, FORMAT, HISTORY, MODEL, READOUT, VERSION, is_signed, layer_name, parse_object
+from .readout_file import readout_from_bytes
 
 _CONTENT = {
     "config": dict,
@@ -42,7 +44,8 @@ def load_model(
     path : str or Path
         The model's folder.
     layers : int, optional
-        Load the first so many layers only; no file of another layer is opened, and the history is as long.
+        Load the first so many layers only; no file of another layer is opened, and the history is as long. A kernel
+        readout goes with all layers.
     device : device or str, default "cpu"
     dtype : torch.dtype, optional
         The floating type to compute in; by default the one it was trained in. A network that was trained with maps in
@@ -64,6 +67,8 @@ def load_model(
     for number in range(1, wanted + 1):
         layer = folder.read_layer(number)
         network.layers.append(layer.to(torch.device(device), dtype or layer.weights.dtype))
+    if wanted == len(folder.records):
+        network.readout = folder.read_readout()
     return Model(network, folder.history(wanted), folder.class_names, folder.about)
 
 
@@ -127,27 +132,30 @@ class ModelFolder:
 
     def history(self, layers: int | None = None) -> History:
         """Return the history of the first so many layers."""
-        return History(list(self.records[:layers]), str(self.about.get("stopped", "")))
+        record = (self.about.get("readout") or {}).get("record") if layers in (None, len(self.records)) else None
+        readout = ReadoutRecord(**record) if record else None
+        return History(list(self.records[:layers]), str(self.about.get("stopped", "")), readout)
 
     def read_layer(self, number: int) -> Layer:
         """Read and verify one layer, counted from 1."""
         facts = self.files[number - 1]
         file = self.path / facts["file"]
-        try:
-            size = file.stat().st_size
-        except OSError as error:
-            raise _cannot_read(file, error) from None
-        if size != facts["bytes"]:
-            raise ModelFileError(f"{file} has {size:,} bytes where {facts['bytes']:,} were written: {COPY_AGAIN}.")
-        data = _read(file)
-        if hashlib.sha256(data).hexdigest() != facts["sha256"]:
-            raise ModelFileError(f"{file} is not what was written, its SHA-256 differs: {COPY_AGAIN}.")
+        data = _read_verified(file, facts)
         return layer_from_bytes(data, str(file), self.config, self.image_shape, len(self.class_names), number)
+
+    def read_readout(self) -> KernelReadout | None:
+        """Read and verify the kernel readout, if the model has one."""
+        facts = self.about.get("readout")
+        if facts is None:
+            return None
+        file = self.path / READOUT
+        return readout_from_bytes(_read_verified(file, facts), str(file), self.image_shape, len(self.class_names))
 
     def size_on_disk(self) -> int:
         """Return the bytes of all files."""
         own = sum((self.path / name).stat().st_size for name in (MODEL, HISTORY))
-        return own + sum(int(facts["bytes"]) for facts in self.files)
+        readout = int((self.about.get("readout") or {}).get("bytes", 0))
+        return own + readout + sum(int(facts["bytes"]) for facts in self.files)
 
 
 def whole_lines(text: bytes) -> list[dict[str, Any]]:
@@ -229,6 +237,20 @@ def _network_facts(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, 
     except ValueError as error:
         raise ModelFileError(f"{file} holds a configuration this version of rescnet does not know: {error}") from None
     return config, (shape[0], shape[1], shape[2]), tuple(names)
+
+
+def _read_verified(file: Path, facts: dict[str, Any]) -> bytes:
+    """Return a file's content if it has the ``bytes`` and the ``sha256`` that were written."""
+    try:
+        size = file.stat().st_size
+    except OSError as error:
+        raise _cannot_read(file, error) from None
+    if size != facts["bytes"]:
+        raise ModelFileError(f"{file} has {size:,} bytes where {facts['bytes']:,} were written: {COPY_AGAIN}.")
+    data = _read(file)
+    if hashlib.sha256(data).hexdigest() != facts["sha256"]:
+        raise ModelFileError(f"{file} is not what was written, its SHA-256 differs: {COPY_AGAIN}.")
+    return data
 
 
 def _read(file: Path) -> bytes:

@@ -17,16 +17,19 @@ from typing import Any
 from ..config import NetworkConfig
 from ..model import Model
 from ..network import Layer
+from ..readout import KernelReadout, ReadoutRecord
 from ..training.history import LayerRecord
 from ..training.memory import show_bytes
 from .errors import ModelFileError, WriteError
 from .layer_file import layer_to_bytes
-from .layout import CHECKSUM, FORMAT, HISTORY, LAYERS, MODEL, VERSION, layer_name, sign
+from .layout import CHECKSUM, FORMAT, HISTORY, LAYERS, MODEL, READOUT, VERSION, layer_name, sign
 from .locking import FolderLock
 from .reading import whole_lines
+from .readout_file import readout_to_bytes
 from .resuming import InterruptedRun
 
-_OWN_FILES = {MODEL, HISTORY, LAYERS, "report.html"}
+_OWN_FILES = {MODEL, HISTORY, LAYERS, READOUT, "report.html"}
+_OF_THE_END = {"stopped", "halving", "readout"}  # facts about a run that no longer hold when it goes on
 _LEFT_BY_A_KILL = {LAYERS, HISTORY, f".{MODEL}.part"}  # before its first layer was done
 
 
@@ -56,6 +59,8 @@ def save_model(path: str | Path, model: Model, half_heads: bool = False, overwri
     ) as writer:
         for layer, record in zip(network.layers, model.history, strict=True):
             writer.add_layer(layer, record)
+        if network.readout is not None:
+            writer.add_readout(network.readout, model.history.readout)
         writer.finish(model.history.stopped)
 
 
@@ -170,10 +175,13 @@ class ModelWriter:
     def _go_on(self, run: InterruptedRun) -> None:
         """Take up a run: no longer sealed, and without what is to be redone."""
         self._lock = run.lock
-        told = {key: value for key, value in run.content["about"].items() if key not in ("stopped", "halving")}
+        told = {
+            key: value for key, value in run.content["about"].items() if key not in ("stopped", "halving", "readout")
+        }
         self._content["about"] = told | self._content["about"]
         self._write_model_json(self.path)
         (self.path / LAYERS).mkdir(exist_ok=True)
+        (self.path / READOUT).unlink(missing_ok=True)
         with (self.path / HISTORY).open("ab") as stream:
             stream.truncate(run.history_bytes)
             os.fsync(stream.fileno())
@@ -195,6 +203,17 @@ class ModelWriter:
         line = sign({**asdict(record), **facts}, self._checksum)
         _append_line(folder / HISTORY, line)
         self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
+
+    def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None) -> None:
+        """Write the readout of the layers written; it counts once the model is sealed."""
+        assert self._folder is not None
+        data = readout_to_bytes(readout)
+        _write_whole(self._folder / READOUT, data)
+        self._content["about"]["readout"] = {
+            "bytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "record": None if record is None else asdict(record),
+        }
 
     def finish(self, stopped: str, **facts: Any) -> None:
         """Seal the model: note why the run stopped, more facts about it, and how many layers there are."""

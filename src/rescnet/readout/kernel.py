@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..stages.augment import Augmentation
+from ..stages.augment import Augmentation, view_images
 from ..stages.discriminant import NotPositiveDefiniteError, Solver, cholesky_solver
 from ..stages.gaussian_kernel import PairDistances, Standard
 from ..stages.residual import one_hot
@@ -16,6 +16,7 @@ from .memory import rows_at_a_time
 from .walk import Walk
 
 if TYPE_CHECKING:
+    from ..config import NetworkConfig
     from ..network import Network
 
 LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, where rounding makes a kernel indefinite
@@ -45,10 +46,19 @@ class KernelReadout:
     def outputs(self, network: Network, images: Tensor) -> Tensor:
         """Return Ỹ + k(x, ·)·coefficients of images (n, channels, height, width), shape (n, classes).
 
-        All training images go through the layers again, whatever n is: predict many images at once.
+        All training images go through the layers again, whatever n is: predict many images at once. Of views asked for
+        the mean is returned.
         """
         size = rows_at_a_time(network, len(self.images), self.mirrored)
-        return torch.cat([self._outputs(network, part) for part in torch.split(images, size)])
+        parts = []
+        for part in torch.split(images, size):
+            seen = [self._outputs(network, view_images(part, view)) for view in self.views(network.config)]
+            parts.append(torch.stack(seen).mean(0))
+        return torch.cat(parts)
+
+    def views(self, config: NetworkConfig) -> list[tuple[bool, int, int]]:
+        """Return the views a prediction is the mean of: mirrored ones only where they are not the same to it."""
+        return [view for view in config.views if not (self.mirrored and view[0])]
 
     def _outputs(self, network: Network, images: Tensor) -> Tensor:
         known, new = Walk(network, self.images, self.mirrored), Walk(network, images, self.mirrored)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..config import NetworkConfig
 from ..stages.augment import Augmentation
-from ..workspace import LARGEST_WORKSPACE
+from ..workspace import LARGEST_WORKSPACE, workspace_per_image
 
 if TYPE_CHECKING:
     from ..network import Network
@@ -29,7 +29,9 @@ def readout_bytes(
     """
     mirrored = Augmentation.parse(config.augment).flip
     one = image_bytes(config, image_shape, 2 if half else itemsize, mirrored)
-    return 2 * itemsize * images**2 + images * one + LARGEST_WORKSPACE["cuda" if half else "cpu"]
+    workspace = images * workspace_per_image(config, image_shape, itemsize, half)
+    workspace = min(workspace, LARGEST_WORKSPACE["cuda" if half else "cpu"])
+    return 2 * itemsize * images**2 + images * one + workspace
 
 
 def rows_at_a_time(network: Network, images: int, mirrored: bool) -> int:

@@ -60,7 +60,7 @@ def headline(model: TrainedModel, dataset: Dataset | None, evaluation: Evaluatio
 
 
 def notes(model: TrainedModel, evaluation: Evaluation | None) -> list[str]:
-    """Say where the figures need a word: other images than in training, or layers left unread."""
+    """Say where the figures need a word: other images than in training, layers left unread, or a readout after them."""
     found = []
     layers, records = len(model.network.layers), model.history.records
     if len(records) > layers:
@@ -73,6 +73,12 @@ def notes(model: TrainedModel, evaluation: Evaluation | None) -> list[str]:
                 f"Training recorded {100 * recorded:.2f} % on its {split} images; on the {len(evaluation.labels):,} "
                 f"given to this page it is {100 * evaluation.accuracy[-1]:.2f} %."
             )
+    if model.network.readout is not None:
+        record = model.history.readout
+        known = () if record is None else (("validation", record.validation_accuracy), ("test", record.test_accuracy))
+        shares = [f"{100 * share:.2f} % of the {name} images" for name, share in known if share is not None]
+        right = f", with which {' and '.join(shares)} were right in training" if shares else ""
+        found.append(f"This page is about what the layers say; a kernel readout comes after them{right}.")
     return found
 
 
@@ -83,6 +89,9 @@ def parameters_of(network: Network) -> tuple[int, int]:
         for tensor in (layer.weights, layer.bias, layer.head.weights, layer.head.bias):
             count += tensor.numel()
             size += tensor.numel() * tensor.dtype.itemsize
+    if network.readout is not None:
+        count += network.readout.coefficients.numel()
+        size += network.readout.coefficients.nbytes + network.readout.images.nbytes
     return count, size
 
 

@@ -43,7 +43,8 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
                     _cell(group, "last", unfinished),
                     _cell(group, "paper_rule"),
                     "; ".join([f"{entry['images']['train']:,}", *changes]),
-                    f"{_time(mean(seed['seconds'] for seed in group))} for {layers} layers",
+                    f"{_time(mean(seed['seconds'] for seed in group))} for {layers} layers"
+                    f"{' and the readout' if 'readout' in entry['summary'] else ''}",
                 ]
             )
     return rows

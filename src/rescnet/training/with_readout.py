@@ -69,6 +69,8 @@ def add_readout(
         as_labels(labels, checked, network.classes),
         torch.cat(pictures) if pictures else checked[:0],
     )
+    if given and len(network.readout.views(network.config)) > 1:
+        outputs = network.outputs(torch.cat(pictures))
     answers = torch.split(outputs.argmax(1).cpu(), [len(wanted) for _, wanted in given.values()])
     right = {
         name: float((answer == torch.as_tensor(wanted)).double().mean())

@@ -1,0 +1,105 @@
+"""A kernel readout through the command line: trained, kept, told of, added later, and refused where it cannot go."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from rescnet.model_files import ModelFileError, ModelFolder, load_model
+
+
+@pytest.fixture(scope="module")
+def options(small):
+    return [*small, "--readout", "kernel", "--limit", 120]
+
+
+@pytest.fixture(scope="module")
+def place(rescnet, pictures, options, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("readout") / "model"
+    result = rescnet("train", pictures, *options, "--out", folder)
+    assert result.exit_code == 0 and "with the kernel readout: validation accuracy" in result.stdout
+    return folder
+
+
+def test_the_readout_is_in_the_model_and_told_by_info(place, rescnet):
+    """Its accuracy is in the history that is read back, and in what ``info`` prints."""
+    record = ModelFolder.open(place).history().readout
+    assert record is not None and 0 < record.validation_accuracy <= 1
+    told = rescnet("info", place).stdout
+    assert "with the kernel readout" in told and f"{100 * record.validation_accuracy:.2f}" in told
+    assert json.loads(rescnet("info", place, "--json").stdout)["accuracy"]["readout"]["train"] is None
+
+
+def test_evaluate_is_right_as_often_as_training_said(place, rescnet):
+    """What is loaded predicts what was trained; with fewer layers there is no readout."""
+    record = ModelFolder.open(place).history().readout
+    whole = json.loads(rescnet("evaluate", place, "--json").stdout)
+    fewer = json.loads(rescnet("evaluate", place, "--layers", 2, "--json").stdout)
+    assert (whole["readout"], fewer["readout"]) == (True, False)
+    assert whole["accuracy"] == pytest.approx(record.test_accuracy)
+    assert "and the kernel readout" in rescnet("evaluate", place).stdout
+
+
+def test_pictures_are_predicted_with_it(place, pictures, rescnet, tmp_path):
+    """A picture is of the class the network with its readout says, and that of its layers alone may differ."""
+    files = sorted(pictures.rglob("*.png"))[:40]
+    answers = [json.loads(line) for line in rescnet("predict", place, *files, "--json").stdout.splitlines()]
+    network, names = load_model(place).network, load_model(place).class_names
+    images = np.stack([np.asarray(Image.open(file)) for file in files])[:, None]
+    assert [answer["classes"][0]["class"] for answer in answers] == [names[which] for which in network.predict(images)]
+
+
+def test_a_network_gets_a_readout_later(rescnet, pictures, small, place, tmp_path):
+    """A run without a readout goes on with one, and is then the model that was trained with it."""
+    folder = tmp_path / "model"
+    rescnet("train", pictures, *small, "--limit", 120, "--out", folder)
+    assert load_model(folder).network.readout is None
+    rescnet("train", "--resume", folder, "--readout", "kernel")
+    images = np.random.default_rng(0).integers(0, 256, (5, *load_model(place).network.image_shape)).astype(np.uint8)
+    assert torch.equal(load_model(folder).network.outputs(images), load_model(place).network.outputs(images))
+
+
+def test_more_layers_get_a_readout_of_their_own(rescnet, pictures, options, tmp_path):
+    """The readout of a run that goes on is fitted anew; without one its file is gone."""
+    folder = tmp_path / "model"
+    rescnet("train", pictures, *options, "--layers", 1, "--out", folder)
+    before = load_model(folder).network.readout.coefficients
+    rescnet("train", "--resume", folder, "--layers", 2)
+    assert not torch.equal(load_model(folder).network.readout.coefficients, before)
+    rescnet("train", "--resume", folder, "--readout", "heads")
+    assert load_model(folder).network.readout is None and not (folder / "readout.safetensors").exists()
+
+
+def test_a_damaged_readout_is_named(place, rescnet, pictures, options, tmp_path):
+    """A byte that changed is found, and the file is named."""
+    folder = tmp_path / "model"
+    rescnet("train", pictures, *options, "--out", folder)
+    file = folder / "readout.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(bytes(data))
+    with pytest.raises(ModelFileError, match=r"readout\.safetensors is not what was written"):
+        load_model(folder)
+    assert load_model(folder, layers=2).network.readout is None
+
+
+def test_it_is_not_exported(place, refused, rescnet, tmp_path):
+    """All layers are refused with their readout, fewer are exported without."""
+    assert "is not exported" in refused("export", place, tmp_path / "all.pt2")
+    assert rescnet("export", place, tmp_path / "two.pt2", "--layers", 2).exit_code == 0
+
+
+def test_the_json_summary_has_it(rescnet, pictures, options, tmp_path):
+    """Scripts find its accuracy on the last line."""
+    lines = rescnet("train", pictures, *options, "--json", "--out", tmp_path / "model").stdout.splitlines()
+    assert 0 < json.loads(lines[-1])["readout"]["validation_accuracy"] <= 1
+
+
+def test_the_report_says_what_it_leaves_out(place, rescnet, tmp_path):
+    """The page is about the layers, and says so."""
+    assert rescnet("report", place, "--out", tmp_path / "page.html").exit_code == 0
+    assert "a kernel readout comes after them" in (tmp_path / "page.html").read_text()

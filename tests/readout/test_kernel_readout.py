@@ -1,0 +1,312 @@
+"""A network with a kernel readout, against scikit-learn's kernel ridge regression on the features of all layers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from one_cpu import one_cpu_only
+from scipy.spatial.distance import pdist
+from sklearn.datasets import load_digits
+from sklearn.kernel_ridge import KernelRidge
+
+from rescnet import ComputeOptions, make_config, train
+from rescnet.readout import fit_readout, rows_at_a_time
+from rescnet.readout.kernel import _solver
+from rescnet.stages.augment import view_images
+from rescnet.training.with_readout import check_readout
+from rescnet.training.workers import Workers
+
+DOUBLE = ComputeOptions(dtype="float64")
+TRAINING, VALIDATION, TEST = slice(300), slice(300, 400), slice(400, 520)
+DIGITS = load_digits()
+IMAGES, LABELS = DIGITS.images[:, None].astype(np.uint8), DIGITS.target
+FEW = {"filters": 3}  # so few that the layers alone are wrong on training images
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_cpu():
+    """Use no GPU where there is one, and one thread: networks this small wait for more longer than they compute."""
+    with one_cpu_only():
+        yield
+
+
+def config_of(**options):
+    return make_config("digits", **{"layers": 3, "filters": 8, "readout": "kernel"} | options)
+
+
+@cache
+def trained(**options):
+    """Return a network of three layers, trained on 300 digits, and its history."""
+    held_out = {"validation": some(VALIDATION), "test": some(TEST)}
+    return train(*some(TRAINING), config_of(**options), **held_out, compute=DOUBLE)
+
+
+def some(part):
+    return IMAGES[part], LABELS[part]
+
+
+def mirrored(images):
+    return images[..., ::-1].copy()
+
+
+def layers_alone(network, images):
+    """Return Ỹ of the layers."""
+    return replace(network, readout=None).outputs(images).numpy()
+
+
+@torch.inference_mode()
+def all_features(network, images):
+    """Return the features of all layers side by side, shape (n, layers·D)."""
+    prepared, maps, found = network.prepared(torch.as_tensor(images)), None, []
+    for layer in network.layers:
+        maps = network.maps(layer, maps, prepared)
+        found.append(network.features(maps).numpy())
+    return np.concatenate(found, axis=1)
+
+
+def standardised(known, *others):
+    """Return features as they are in units of those of the known images; constant ones are zero."""
+    mean, deviation = known.mean(0), known.std(0)
+    scale = np.where(deviation > 1e-9 * np.abs(mean), 1 / np.maximum(deviation, 1e-300), 0)
+    return [(features - mean) * scale for features in (known, *others)]
+
+
+def scale_of(config, known):
+    """Return s: the width over the median squared distance, the lower one of an even number of pairs."""
+    return config.kernel_width / np.quantile(pdist(known, "sqeuclidean"), 0.5, method="lower")
+
+
+def residual_of(output, labels):
+    return np.eye(10)[labels] - output
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"kernel_width": 3.0, "kernel_ridge": 0.2},
+        {"momentum": 0.5, "restart_every": 2, "contrast": 3, "means": True},
+    ],
+    ids=["default", "width and ridge", "other flows"],
+)
+def test_the_readout_is_kernel_ridge_regression_of_what_the_layers_leave(options):
+    """Its kernel is Gaussian in the standardised features of all layers together."""
+    network, _ = trained(**options)
+    (images, labels), (new, _) = some(TRAINING), some(TEST)
+    known, features = standardised(all_features(network, images), all_features(network, new))
+    scale = scale_of(network.config, known)
+    assert network.readout.scale == pytest.approx(scale)
+    regression = KernelRidge(alpha=network.config.kernel_ridge, kernel="rbf", gamma=scale)
+    regression.fit(known, residual_of(layers_alone(network, images), labels))
+    wanted = layers_alone(network, new) + regression.predict(features)
+    np.testing.assert_allclose(network.outputs(new), wanted, atol=1e-8)
+    assert np.abs(network.outputs(new).numpy() - layers_alone(network, new)).max() > 0.1
+
+
+def test_a_mirrored_readout_is_regression_on_all_images_and_their_mirror_images():
+    """Of twice as many equations, with twice the ridge: an image's coefficient is the sum of two equal ones.
+
+    An image is then its own features followed by those of its mirror image, and the kernel is the plain Gaussian.
+    """
+    network, _ = trained(augment="flip")
+    (images, labels), (new, _) = some(TRAINING), some(TEST)
+    views = [all_features(network, part) for part in (images, mirrored(images), new, mirrored(new))]
+    both, *views = standardised(np.concatenate(views[:2]), *views)
+    assert len(both) == 600  # one mean and deviation for both views
+    straight, crossed, features = (np.hstack([views[a], views[b]]) for a, b in ((0, 1), (1, 0), (2, 3)))
+    scale = scale_of(network.config, straight)
+    assert network.readout.scale == pytest.approx(scale)
+    output, new_output = ((layers_alone(network, x) + layers_alone(network, mirrored(x))) / 2 for x in (images, new))
+    regression = KernelRidge(alpha=2 * network.config.kernel_ridge, kernel="rbf", gamma=scale)
+    regression.fit(np.concatenate([straight, crossed]), np.tile(residual_of(output, labels), (2, 1)))
+    np.testing.assert_allclose(network.outputs(new), new_output + regression.predict(features), atol=1e-8)
+    summed = regression.dual_coef_[:300] + regression.dual_coef_[300:]
+    np.testing.assert_allclose(network.readout.coefficients, summed, atol=1e-8)
+
+
+def test_an_image_and_its_mirror_image_are_predicted_alike():
+    """That holds where copies were mirrored in training, and only there."""
+    new, _ = some(TEST)
+    network, _ = trained(augment="flip")
+    assert network.readout.mirrored
+    torch.testing.assert_close(network.outputs(mirrored(new)), network.outputs(new), rtol=0, atol=1e-9)
+    plain, _ = trained()
+    assert not plain.readout.mirrored
+    assert float((plain.outputs(mirrored(new)) - plain.outputs(new)).abs().max()) > 0.1
+
+
+def test_fewer_layers_than_all_have_no_readout():
+    """It was fitted to what all layers leave."""
+    network, _ = trained()
+    new, _ = some(TEST)
+    staged = list(network.staged_outputs(torch.as_tensor(new)))
+    for layers in (1, 2):
+        torch.testing.assert_close(network.outputs(new, layers=layers), staged[layers - 1])
+        shortened = network.first_layers(layers)
+        assert shortened.readout is None
+        torch.testing.assert_close(shortened.outputs(new), staged[layers - 1])
+    assert network.first_layers(3).readout is network.readout
+    assert torch.equal(network.outputs(new, layers=3), network.outputs(new))
+    assert not torch.allclose(network.outputs(new), staged[2], atol=0.1)
+
+
+@pytest.mark.parametrize("options", [FEW, FEW | {"augment": "flip"}], ids=["plain", "mirrored"])
+def test_the_history_tells_how_often_predictions_are_right(options):
+    """What is predicted while the readout is fitted is what it predicts afterwards."""
+    network, history = trained(**options)
+    for name, part in (("validation", VALIDATION), ("test", TEST)):
+        right = float((network.predict(IMAGES[part]).numpy() == LABELS[part]).mean())
+        assert getattr(history.readout, f"{name}_accuracy") == right
+        assert getattr(history[-1], f"{name}_accuracy") != right
+    assert history.readout.seconds > 0
+
+
+def test_without_other_images_no_accuracy_is_told():
+    """The readout is the same."""
+    network, history = train(*some(TRAINING), config_of(**FEW), compute=DOUBLE)
+    assert (history.readout.validation_accuracy, history.readout.test_accuracy) == (None, None)
+    assert torch.equal(network.readout.coefficients, trained(**FEW)[0].readout.coefficients)
+
+
+def test_heads_alone_have_no_readout():
+    """The default is the paper's."""
+    network, history = train(*some(TRAINING), config_of(**FEW, readout="heads"), compute=DOUBLE)
+    assert network.readout is None and history.readout is None
+    torch.testing.assert_close(
+        network.outputs(IMAGES[TEST]), torch.as_tensor(layers_alone(trained(**FEW)[0], IMAGES[TEST]))
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"augment": "flip"}], ids=["plain", "mirrored"])
+@pytest.mark.parametrize("room", [1, 50_000])
+def test_predictions_do_not_depend_on_how_many_are_made_at_once(room, options, monkeypatch):
+    """Neither on how many images are compared at a time, nor on how many go through a layer at a time."""
+    network, _ = trained(**options)
+    new = IMAGES[TEST][:8]
+    wanted = network.outputs(new)
+    monkeypatch.setattr("rescnet.readout.memory.PREDICTION", {"cpu": room})
+    at_a_time = rows_at_a_time(network, 300, network.readout.mirrored)
+    assert at_a_time == 1 if room == 1 else 2 <= at_a_time < 8
+    torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
+    monkeypatch.setattr("rescnet.workspace.LARGEST_WORKSPACE", {"cpu": 2_000_000})
+    assert 2 <= network.chunk < 40
+    torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
+    torch.testing.assert_close(network.outputs(new[:1]), wanted[:1], rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"augment": "flip"}], ids=["plain", "mirrored"])
+def test_predictions_are_the_mean_over_views_that_are_asked_for(options):
+    """Readout and all; where mirror images are the same, mirrored views need not be looked at."""
+    network, _ = trained(**options)
+    new, averaged = torch.as_tensor(IMAGES[TEST][:8]), network.averaged_over("flip + shift 1")
+    outputs = [network.outputs(view_images(new, view)) for view in averaged.config.views]
+    assert len(outputs) == 10
+    torch.testing.assert_close(averaged.outputs(new), torch.stack(outputs).mean(0), rtol=0, atol=1e-9)
+
+
+def test_halves_come_near_doubles():
+    """Features in half precision, padded for tensor cores, predict nearly all digits as doubles do."""
+    network, _ = trained()
+    single = [layer.to(torch.device("cpu"), torch.float32) for layer in network.layers]
+    halved = replace(network, layers=single, half=True, readout=None)
+    known, labels, new = torch.as_tensor(IMAGES[TRAINING]), torch.as_tensor(LABELS[TRAINING]), IMAGES[TEST]
+    halved.readout, found = fit_readout(halved, known, labels, torch.as_tensor(new))
+    assert found.dtype == torch.float32
+    assert halved.readout.scale == pytest.approx(network.readout.scale, rel=0.02)
+    assert float((found.double() - network.outputs(new)).abs().median()) < 0.01
+    assert float((found.argmax(1) == network.predict(new)).double().mean()) > 0.97
+    torch.testing.assert_close(halved.outputs(new), found, rtol=0, atol=1e-4)
+
+
+class Hears:
+    """Notes what it hears of a run."""
+
+    def __init__(self):
+        self.heard = []
+
+    def planned(self, network, plan):
+        self.heard.append("planned")
+
+    def layer_added(self, record):
+        self.heard.append("layer")
+
+
+def test_too_little_memory_is_refused_before_any_layer_is_learnt():
+    """The message says how many images would do, and they do."""
+    compute, listener = ComputeOptions(dtype="float64", memory="100MB"), Hears()
+    with pytest.raises(ValueError, match=r"1,600 images takes .* and 100 MB may be used: give about") as error:
+        train(*some(slice(1600)), config_of(layers=1), compute=compute, listener=listener)
+    assert listener.heard == []
+    text = str(error.value)
+    assert text.endswith("images, allow more memory, or choose readout heads.") and "\n" not in text
+    for told in (number_told(text), 1600):  # fewer images, or more memory
+        given = compute if told < 1600 else replace(compute, memory="300MB")
+        network, _ = train(*some(slice(told)), config_of(layers=1), compute=given, listener=listener)
+        assert network.readout is not None and listener.heard == ["planned", "layer"]
+        listener.heard.clear()
+    network, _ = train(*some(slice(1600)), config_of(layers=1, readout="heads"), compute=compute)  # or no readout
+    assert network.readout is None
+
+
+def number_told(text):
+    return int(re.search(r"about ([\d,]+) images", text)[1].replace(",", ""))
+
+
+@pytest.mark.parametrize("budget", [5 * 10**9, 40 * 10**9])
+@pytest.mark.parametrize("half", [False, True])
+def test_so_many_images_as_are_told_fit(budget, half):
+    """And not many more would."""
+    arguments = (4, half, budget, Workers())
+    with pytest.raises(ValueError, match="give about") as error:
+        check_readout(config_of(), (1, 8, 8), 10**6, *arguments)
+    fewer = number_told(str(error.value))
+    check_readout(config_of(), (1, 8, 8), fewer, *arguments)
+    with pytest.raises(ValueError, match="give about"):
+        check_readout(config_of(), (1, 8, 8), fewer * 10 // 8, *arguments)
+
+
+def test_several_workers_are_refused():
+    """One process has the images of all pairs; without a readout any number may work."""
+    arguments = ((1, 8, 8), 300, 8, False, 10**12)
+    with pytest.raises(ValueError, match="is fitted by one process: train with one, or choose readout heads"):
+        check_readout(config_of(), *arguments, Workers(count=2))
+    check_readout(config_of(), *arguments, Workers())
+    check_readout(config_of(readout="heads"), *arguments, Workers(count=2))
+
+
+def test_with_hardly_a_ridge_no_training_image_is_wrong():
+    """The layers alone are wrong on some: the kernel interpolates what they leave."""
+    network, history = trained(**FEW, kernel_ridge=1e-6)
+    images, labels = some(TRAINING)
+    assert history[-1].train_accuracy < 0.99
+    assert bool((network.predict(images).numpy() == labels).all())
+    np.testing.assert_allclose(network.outputs(images), np.eye(10)[labels], atol=0.01)
+
+
+def test_the_readout_makes_a_network_better():
+    """On the thousand digits and more that neither has seen."""
+    network, _ = trained()
+    images, labels = some(slice(400, None))
+    right = (network.predict(images).numpy() == labels).mean()
+    assert right > (layers_alone(network, images).argmax(1) == labels).mean() + 0.01
+
+
+def test_rounding_that_makes_a_kernel_indefinite_is_met_by_more_ridge():
+    """As little as does, of 0.001 and ten times as much at every try."""
+    right = torch.arange(6, dtype=torch.float64).view(3, 2)
+    ones, eye = torch.ones(3, 3, dtype=torch.float64), torch.eye(3, dtype=torch.float64)
+    for matrix, ridge, needed in (
+        (ones, 0.0, 1e-3),  # equal images
+        (ones - 0.005 * eye, 0.0, 1e-2),
+        (ones - 0.005 * eye, 4e-3, 4e-2),
+        (ones - 0.005 * eye, 6e-3, 6e-3),
+    ):
+        found = _solver(matrix.clone(), ridge)(right)
+        torch.testing.assert_close(found, torch.linalg.solve(matrix + needed * eye, right))
+    with pytest.raises(FloatingPointError, match="no kernel readout could be solved"):
+        _solver(ones * torch.nan, 0.01)

@@ -1,0 +1,75 @@
+"""The estimator with a kernel readout: predicted with, pickled, saved, and grown."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from one_cpu import one_cpu_only
+from sklearn.datasets import load_digits
+
+from rescnet import ResCNetClassifier, load, save
+
+SMALL = {"n_filters": 6, "options": {"readout": "kernel", "stop_at_zero_error": False}, "random_state": 0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_cpu():
+    """Use no GPU where there is one, and one thread: networks this small wait for more longer than they compute."""
+    with one_cpu_only():
+        yield
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:500], y[:500], X[500:700], y[500:700]
+
+
+@pytest.fixture(scope="module")
+def fitted(digits):
+    return ResCNetClassifier(n_layers=2, **SMALL).fit(*digits[:2])
+
+
+def test_it_predicts_with_the_readout(fitted, digits):
+    """Outputs are the network's with its readout, not those of its last layer."""
+    _, _, X, y = digits
+    *_, last = fitted.staged_predict_proba(X)
+    assert fitted.network_.readout is not None
+    assert not np.allclose(last, fitted.predict_proba(X))
+    assert fitted.score(X, y) > 0.8
+
+
+def test_it_survives_a_pickle_and_a_folder(fitted, digits, tmp_path):
+    """Both ways of keeping it give the same outputs."""
+    X = digits[2]
+    outputs = fitted.decision_function(X)
+    assert np.array_equal(pickle.loads(pickle.dumps(fitted)).decision_function(X), outputs)
+    save(tmp_path / "model", fitted.to_model())
+    network = load(tmp_path / "model").network
+    assert np.allclose(network.outputs(X.reshape(-1, 1, 8, 8)).numpy(), outputs, atol=1e-9)
+
+
+def test_layers_held_out_for_keep_all_of_them(digits):
+    """A readout goes with all layers, so the best depth is not taken."""
+    classifier = ResCNetClassifier(n_layers=3, **SMALL, n_iter_no_change=3).fit(*digits[:2])
+    assert classifier.n_layers_ == len(classifier.network_.layers)
+    assert classifier.history_.readout.validation_accuracy > 0.8
+
+
+def test_layers_added_later_are_those_of_one_run(digits):
+    """``warm_start`` fits the readout of the grown network anew."""
+    X, y, new, _ = digits
+    grown = ResCNetClassifier(n_layers=1, **SMALL, warm_start=True).fit(X, y)
+    grown.set_params(n_layers=2).fit(X, y)
+    once = ResCNetClassifier(n_layers=2, **SMALL).fit(X, y)
+    assert np.array_equal(grown.decision_function(new), once.decision_function(new))
+
+
+def test_views_are_averaged(fitted, digits):
+    """The mean over an image and its mirror image is the same for both."""
+    X = digits[2][:20].reshape(-1, 8, 8)
+    averaged = ResCNetClassifier(n_layers=2, **SMALL, average="flip")
+    averaged.fit(digits[0].reshape(-1, 8, 8), digits[1])
+    assert np.allclose(averaged.decision_function(X), averaged.decision_function(X[:, :, ::-1]), atol=1e-9)
