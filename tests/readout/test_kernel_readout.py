@@ -173,6 +173,15 @@ def test_without_other_images_no_accuracy_is_told():
     assert torch.equal(network.readout.coefficients, trained(**FEW)[0].readout.coefficients)
 
 
+def test_the_readout_has_images_of_its_own():
+    """What becomes of the array it was trained on does not matter to it."""
+    images, labels = (array.copy() for array in some(TRAINING))
+    network, _ = train(images, labels, config_of(**FEW), compute=DOUBLE)
+    before = network.outputs(IMAGES[TEST])
+    images[:] = 0
+    assert torch.equal(network.outputs(IMAGES[TEST]), before)
+
+
 def test_heads_alone_have_no_readout():
     """The default is the paper's."""
     network, history = train(*some(TRAINING), config_of(**FEW, readout="heads"), compute=DOUBLE)
@@ -261,7 +270,7 @@ def number_told(text):
 @pytest.mark.parametrize("half", [False, True])
 def test_so_many_images_as_are_told_fit(budget, half):
     """And not many more would."""
-    arguments = (4, half, budget, Workers())
+    arguments = (0, 4, half, torch.device("cpu"), budget, Workers())
     with pytest.raises(ValueError, match="give about") as error:
         check_readout(config_of(), (1, 8, 8), 10**6, *arguments)
     fewer = number_told(str(error.value))
@@ -272,7 +281,7 @@ def test_so_many_images_as_are_told_fit(budget, half):
 
 def test_several_workers_are_refused():
     """One process has the images of all pairs; without a readout any number may work."""
-    arguments = ((1, 8, 8), 300, 8, False, 10**12)
+    arguments = ((1, 8, 8), 300, 0, 8, False, torch.device("cpu"), 10**12)
     with pytest.raises(ValueError, match="is fitted by one process: train with one, or choose readout heads"):
         check_readout(config_of(), *arguments, Workers(count=2))
     check_readout(config_of(), *arguments, Workers())
@@ -306,7 +315,8 @@ def test_rounding_that_makes_a_kernel_indefinite_is_met_by_more_ridge():
         (ones - 0.005 * eye, 4e-3, 4e-2),
         (ones - 0.005 * eye, 6e-3, 6e-3),
     ):
-        found = _solver(matrix.clone(), ridge)(right)
-        torch.testing.assert_close(found, torch.linalg.solve(matrix + needed * eye, right))
+        solve, used = _solver(matrix.clone(), ridge)
+        assert used == pytest.approx(needed)
+        torch.testing.assert_close(solve(right), torch.linalg.solve(matrix + needed * eye, right))
     with pytest.raises(FloatingPointError, match="no kernel readout could be solved"):
         _solver(ones * torch.nan, 0.01)

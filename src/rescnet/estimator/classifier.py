@@ -244,7 +244,7 @@ class ResCNetClassifier(ImageClassifier):
         return self._decisions(X)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the labels after 1, 2, … layers, each of shape (n,); but for a readout the last are the predicted ones."""
+        """Yield the labels after 1, 2, … layers, each of shape (n,); the last are :meth:`predict`'s, or lack a readout."""
         for stage in stream_stages(*self._streamed(X), lambda outputs: outputs.argmax(1)):
             yield self.classes_[stage.numpy()]
 

@@ -18,6 +18,7 @@ def readout_to_bytes(readout: KernelReadout) -> bytes:
         "coefficients": readout.coefficients,
         "scale": torch.tensor(readout.scale, dtype=torch.float64),
         "mirrored": torch.tensor(readout.mirrored),
+        "ridge": torch.tensor(readout.ridge, dtype=torch.float64),
     }
     return bytes(save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}))
 
@@ -27,7 +28,8 @@ def readout_from_bytes(data: bytes, name: str, image_shape: tuple[int, int, int]
     try:
         tensors = load(data)
         images, coefficients = tensors["images"], tensors["coefficients"]
-        readout = KernelReadout(images, coefficients, float(tensors["scale"]), bool(tensors["mirrored"]))
+        scale, mirrored, ridge = (tensors[name].item() for name in ("scale", "mirrored", "ridge"))
+        readout = KernelReadout(images, coefficients, scale, bool(mirrored), ridge)
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise ModelFileError(f"{name} is not a readout of rescnet ({error}): {COPY_AGAIN}.") from None
     if tuple(images.shape[1:]) != image_shape or tuple(coefficients.shape) != (len(images), classes):

@@ -35,12 +35,15 @@ class KernelReadout:
         s of the kernel (:mod:`rescnet.stages.gaussian_kernel`).
     mirrored : bool
         Whether an image and its mirror image are the same to it.
+    ridge : float
+        The ε used: more than was asked for where the factorisation failed.
     """
 
     images: Tensor
     coefficients: Tensor
     scale: float
     mirrored: bool
+    ridge: float
 
     @torch.inference_mode()
     def outputs(self, network: Network, images: Tensor) -> Tensor:
@@ -105,16 +108,18 @@ def fit_readout(network: Network, images: Tensor, labels: Tensor, others: Tensor
     del known, new, columns, rows  # the factor needs the room
     median = among.median()
     scale = config.kernel_width / median if median > 0 else 0.0
-    coefficients = _solver(among.kernel_(scale), config.kernel_ridge)(residual)
-    return KernelReadout(images, coefficients.cpu(), scale, mirrored), output + between.kernel_(scale) @ coefficients
+    solve, ridge = _solver(among.kernel_(scale), config.kernel_ridge)
+    coefficients = solve(residual)
+    readout = KernelReadout(images.clone(), coefficients.cpu(), scale, mirrored, ridge)
+    return readout, output + between.kernel_(scale) @ coefficients
 
 
-def _solver(kernel: Tensor, ridge: float) -> Solver:
-    """Return what solves (K + εI)a = b, with more ε where K, as rounded, is not positive definite without."""
+def _solver(kernel: Tensor, ridge: float) -> tuple[Solver, float]:
+    """Return what solves (K + εI)a = b, and ε: more where K, as rounded, is not positive definite without."""
     kernel.diagonal().add_(ridge)
     for _ in range(MOST_TRIES):
         try:
-            return cholesky_solver(kernel)
+            return cholesky_solver(kernel), ridge
         except NotPositiveDefiniteError:
             more = max(10 * ridge, LEAST_RETRY)
             kernel.diagonal().add_(more - ridge)

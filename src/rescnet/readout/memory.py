@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..config import NetworkConfig
 from ..stages.augment import Augmentation
+from ..stages.gaussian_kernel import SLICE
 from ..workspace import LARGEST_WORKSPACE, workspace_per_image
 
 if TYPE_CHECKING:
@@ -21,17 +22,24 @@ def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsi
 
 
 def readout_bytes(
-    config: NetworkConfig, image_shape: tuple[int, int, int], images: int, itemsize: int, half: bool
+    config: NetworkConfig,
+    image_shape: tuple[int, int, int],
+    images: int,
+    others: int,
+    itemsize: int,
+    half: bool,
+    device_type: str,
 ) -> int:
-    """Return the bytes fitting takes: two matrices of all pairs of images, and all images on their way.
+    """Return the bytes fitting takes on so many images, with others that are predicted on the way.
 
-    What is held out goes along, and is not counted: it is a few percent of that.
+    They are two matrices of all pairs of images, one or two of images and others, and all images on their way.
     """
     mirrored = Augmentation.parse(config.augment).flip
     one = image_bytes(config, image_shape, 2 if half else itemsize, mirrored)
     workspace = images * workspace_per_image(config, image_shape, itemsize, half)
-    workspace = min(workspace, LARGEST_WORKSPACE["cuda" if half else "cpu"])
-    return 2 * itemsize * images**2 + images * one + workspace
+    workspace = min(workspace, LARGEST_WORKSPACE[device_type]) + min(images**2, SLICE) * itemsize
+    pairs = 2 * images**2 + (1 + mirrored) * others * images
+    return itemsize * pairs + (images + others) * one + workspace
 
 
 def rows_at_a_time(network: Network, images: int, mirrored: bool) -> int:

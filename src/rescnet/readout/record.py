@@ -9,9 +9,10 @@ from dataclasses import dataclass
 class ReadoutRecord:
     """How often the whole network is right with its readout, as a share of 1; None where there are no such images.
 
-    ``seconds`` are those of fitting it.
+    ``ridge`` is the ε used, ``seconds`` are those of fitting it and of predicting such images.
     """
 
     validation_accuracy: float | None
     test_accuracy: float | None
+    ridge: float
     seconds: float

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from .half_products import PANEL, add_product_
 
-ROWS = 4096  # of a matrix, or images, at a time
+ROWS = 4096  # images at a time
+SLICE = 2**24  # entries of a matrix at a time
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Standard:
             mean += part.sum(0, dtype=dtype) / len(rows)
         for part in torch.split(rows, ROWS):
             variance += ((part - mean) ** 2).sum(0) / len(rows)
-        varies = variance > torch.finfo(features.dtype).eps ** 2 * (mean**2 + variance)
+        rounding = max(torch.finfo(features.dtype).eps, 64 * torch.finfo(dtype).eps)  # of features, of their mean
+        varies = variance > rounding**2 * (mean**2 + variance)
         return Standard(mean, torch.where(varies, variance.rsqrt(), 0))
 
     def apply_(self, features: Tensor) -> Tensor:
@@ -101,13 +103,16 @@ class PairDistances:
     def kernel_(self, scale: float) -> Tensor:
         """Turn distances into k, shape (rows, columns), in the memory of the first way; all is spent afterwards."""
         total, *others = self._products
-        for start in range(0, len(total), ROWS):
-            part = slice(start, start + ROWS)
+        rows = max(1, SLICE // max(1, total.shape[1]))
+        for start in range(0, len(total), rows):
+            part = slice(start, start + rows)
             norms = self._rows[part, None] + self._columns
-            kernels = [torch.exp(-scale * (norms - 2 * way[part]).clamp_min(0)) for way in (total, *others)]
-            total[part] = torch.stack(kernels).mean(0) if others else kernels[0]
+            for way in (total, *others):
+                way[part].mul_(-2).add_(norms).clamp_min_(0).mul_(-scale).exp_()
+            for way in others:
+                total[part].add_(way[part])
         self._products = []
-        return total
+        return total.div_(1 + len(others))
 
 
 def _norms(features: Tensor, dtype: torch.dtype) -> Tensor:

@@ -100,8 +100,10 @@ class Trainer:
             config,
             shape,
             len(checked),
+            sum(len(other) for other, _ in others.values()),
             self.dtype.itemsize,
             half,
+            self.device,
             memory_budget(compute.memory, self.device),
             self.workers,
         )

@@ -24,8 +24,10 @@ def check_readout(
     config: NetworkConfig,
     image_shape: tuple[int, int, int],
     images: int,
+    others: int,
     itemsize: int,
     half: bool,
+    device: torch.device,
     budget: int,
     workers: Workers,
 ) -> None:
@@ -34,10 +36,11 @@ def check_readout(
         return
     if workers.count > 1:
         raise ValueError("a kernel readout is fitted by one process: train with one, or choose readout heads.")
-    needed = readout_bytes(config, image_shape, images, itemsize, half)
+    how = others, itemsize, half, device.type
+    needed = readout_bytes(config, image_shape, images, *how)
     if needed > budget:
         most = min(images - 1, isqrt(budget // (2 * itemsize)))
-        while most > 1 and readout_bytes(config, image_shape, most, itemsize, half) > budget:
+        while most > 1 and readout_bytes(config, image_shape, most, *how) > budget:
             most = most * 9 // 10
         raise ValueError(
             f"a kernel readout of {images:,} images takes {show_bytes(needed)} and {show_bytes(budget)} may be used: "
@@ -76,4 +79,5 @@ def add_readout(
         name: float((answer == torch.as_tensor(wanted)).double().mean())
         for (name, (_, wanted)), answer in zip(given.items(), answers, strict=True)
     }
-    return ReadoutRecord(right.get("validation"), right.get("test"), perf_counter() - start)
+    seconds = perf_counter() - start
+    return ReadoutRecord(right.get("validation"), right.get("test"), network.readout.ridge, seconds)
