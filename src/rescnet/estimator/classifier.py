@@ -244,7 +244,7 @@ class ResCNetClassifier(ImageClassifier):
         return self._decisions(X)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the labels after 1, 2, … layers, each of shape (n,); the last are :meth:`predict`'s, or lack a readout."""
+        """Yield the labels after 1, 2, … layers, each of shape (n,): without a readout the last are those predicted."""
         for stage in stream_stages(*self._streamed(X), lambda outputs: outputs.argmax(1)):
             yield self.classes_[stage.numpy()]
 
