@@ -206,7 +206,7 @@ class Network:
         """Return Ỹ after some layers (all, if not said), shape (n, classes); after all, with the readout, if any.
 
         Images stream through in chunks, so memory does not grow with their number; ``chunk`` sets the images at a time.
-        A readout lets its training images through too, at every call.
+        A readout lets its training images through too, at every call, and sets the images at a time itself.
         """
         wanted = self._layers_asked(layers)
         checked = as_images(images, self.image_shape)
@@ -229,10 +229,30 @@ class Network:
         first = self.layers[0].weights
         return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)
 
+    def learnt(self) -> list[Tensor]:
+        """Return all that was learnt: filters, heads, and the coefficients of a readout."""
+        layers = (
+            tensor
+            for layer in self.layers
+            for tensor in (layer.weights, layer.bias, layer.head.weights, layer.head.bias)
+        )
+        return [*layers, *([] if self.readout is None else [self.readout.coefficients])]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all that was learnt, and of the training images a readout keeps."""
+        return sum(tensor.nbytes for tensor in self.learnt()) + (self.readout.images.nbytes if self.readout else 0)
+
+    @property
+    def aim(self) -> float:
+        """The output a class should reach: λ of the layers, 1 with a readout, which learns what is left of it."""
+        return self.config.ceiling if self.readout is None else 1.0
+
     @property
     def batch(self) -> int:
         """How many images are best predicted at a time: as many as fit, where a readout compares them with others."""
-        return self.chunk if self.readout is None else rows_at_a_time(self, len(self.readout.images), True)
+        readout = self.readout
+        return self.chunk if readout is None else rows_at_a_time(self, len(readout.images), readout.mirrored)
 
     def predict(self, images: Images, layers: int | None = None) -> Tensor:
         """Return the class of each image, shape (n,)."""

@@ -36,7 +36,7 @@ class TrainingTable:
     def __init__(self, console: Console, title: str, device: str) -> None:
         self.console, self.title, self.device = console, title, device
         self._progress = Bar(console, TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
-        self._layers = 0
+        self._layers, self._has_readout = 0, False
         self._seconds: list[float] = []
 
     def __enter__(self) -> TrainingTable:
@@ -52,7 +52,7 @@ class TrainingTable:
     def planned(self, network: Network, plan: Plan) -> None:
         """Tell what is about to be built."""
         config, (channels, height, width) = network.config, network.image_shape
-        self._layers = config.layers
+        self._layers, self._has_readout = config.layers, config.readout == "kernel"
         say = self.console.print
         size = f"{height}×{width}×{channels}"
         say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
@@ -102,6 +102,9 @@ class TrainingTable:
                 highlight=False,
             )
         description = f"layer {min(record.layer + 1, self._layers)} of {self._layers}"
+        if self._has_readout and not left:
+            self.console.print("        fitting the kernel readout", style="dim", highlight=False)
+            description = "kernel readout"
         self._progress.update(self._task, completed=record.layer, description=description)
 
     def finished(self, history: History) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from rescnet.model_files import ModelFileError, ModelFolder, load_model
+from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +105,53 @@ def test_the_report_says_what_it_leaves_out(place, rescnet, tmp_path):
     """The page is about the layers, and says so."""
     assert rescnet("report", place, "--out", tmp_path / "page.html").exit_code == 0
     assert "a kernel readout comes after them" in (tmp_path / "page.html").read_text()
+
+
+def test_first_layers_are_saved_and_loaded_again(place, tmp_path):
+    """A model of fewer layers has no readout, and is whole without it."""
+    save_model(tmp_path / "two", load_model(place, layers=2))
+    assert load_model(tmp_path / "two").network.readout is None
+    save_model(tmp_path / "all", load_model(place))
+    images = np.zeros((2, *load_model(place).network.image_shape), np.uint8)
+    assert torch.equal(load_model(tmp_path / "all").network.outputs(images), load_model(place).network.outputs(images))
+
+
+def test_a_resumed_run_keeps_its_readout_until_it_has_another(place, tmp_path):
+    """Ctrl-C before a further layer is done loses nothing; a readout of other options is not kept."""
+    folder = tmp_path / "model"
+    shutil.copytree(place, folder)
+    for changes, is_kept in (({"layers": 9}, True), ({"kernel_width": 2.0}, False)):
+        run = read_run(folder)
+        config = replace(run.folder.config, **changes)
+        about = run.folder.image_shape, run.folder.class_names, {}
+        ModelWriter(folder, config, *about, resumed=run).finish("it was interrupted")
+        assert (load_model(folder).network.readout is not None) == is_kept
+
+
+def test_a_readout_that_was_not_come_to_is_missed(place, rescnet, tmp_path):
+    """Info and evaluate say so, and what to do."""
+    folder = tmp_path / "model"
+    shutil.copytree(place, folder)
+    (folder / "readout.safetensors").unlink()
+    content = json.loads((folder / "model.json").read_text())
+    del content["about"]["readout"]
+    (folder / "model.json").write_text(json.dumps(layout.sign(content)))
+    for command in ("info", "evaluate"):
+        assert "the kernel readout is missing" in " ".join(rescnet(command, folder).stdout.split())
+    assert json.loads(rescnet("info", folder, "--json").stdout)["misses_readout"]
+
+
+def test_an_interrupt_while_it_is_fitted_leaves_the_layers(rescnet, pictures, options, tmp_path, monkeypatch):
+    """They are usable, and the same command with --resume ends the run."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "model"
+    with monkeypatch.context() as patch:
+        patch.setattr("rescnet.training.train.add_readout", interrupted)
+        result = rescnet("train", pictures, *options, "--out", folder)
+    assert result.exit_code == 130 and "their kernel readout is missing" in result.stderr
+    assert len(load_model(folder).network.layers) == 3 and load_model(folder).network.readout is None
+    assert rescnet("train", "--resume", folder).exit_code == 0
+    assert load_model(folder).network.readout is not None

@@ -27,7 +27,7 @@ from rescnet.reproduce import (
 from rescnet.reproduce.forecast import seconds_per_layer
 from rescnet.reproduce.plots import curves
 from rescnet.reproduce.running import experiment_key, split_images
-from rescnet.reproduce.tables import markdown, table_rows
+from rescnet.reproduce.tables import markdown, table_rows, titles
 from rescnet.training.history import LayerRecord
 
 NAMES = tuple("abcdef")
@@ -291,3 +291,34 @@ def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
     assert "(1, unfinished)" in (tmp_path / "out" / "table2.md").read_text()
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0 and "2 layers in" in result.output and "layer    1 " not in result.output
+
+
+def test_a_readout_is_run_told_and_fitted_anew_for_other_layers(config, dataset, tmp_path):
+    """It has a column of its own and a mark; what was cut short before it is not finished, nor is another depth."""
+    config = replace(config, readout="kernel", layers=2)
+    ran, results = run(config, dataset, tmp_path, deadline=time.monotonic() - 1)
+    assert ran.go() is None
+    ran, results = run(config, dataset, tmp_path)
+    entry = ran.go()
+    assert entry["summary"]["readout"]["test"] == entry["readout"]["test_accuracy"] > 0.5
+    assert entry["seconds"] >= round(entry["readout"]["seconds"], 2)
+    assert results.finished(ran.key, 2) and not results.finished(ran.key, 1)
+    results.put(entry | {"readout": None})
+    assert not results.finished(ran.key, 2)
+    plan = replace(load_plan("table2"), experiments=(EXPERIMENT,))
+    shown = f"{100 * entry['readout']['test_accuracy']:.2f}"
+    assert titles([entry])[2] == "with the kernel readout (layers)" and shown in table_rows(plan, [entry])[0][2]
+    assert "and the readout" in table_rows(plan, [entry])[0][-1] and f"readout {shown}" in curves(plan, [entry])
+    assert len(table_rows(plan, [])[0]) == len(titles([]))
+
+
+def test_a_readout_that_fails_leaves_the_layers(config, dataset, tmp_path, monkeypatch):
+    """The entry says why, and has no readout."""
+
+    def fails(*_):
+        raise FloatingPointError("no kernel readout could be solved.")
+
+    monkeypatch.setattr("rescnet.reproduce.running.add_readout", fails)
+    ran, _ = run(replace(config, readout="kernel", layers=1), dataset, tmp_path)
+    entry = ran.go()
+    assert entry["stopped"].startswith("of an error") and entry["readout"] is None and entry["layers"] == 1

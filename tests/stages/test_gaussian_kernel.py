@@ -16,7 +16,6 @@ DOUBLE = torch.zeros(1, dtype=torch.float64)
 @pytest.fixture
 def small_parts(monkeypatch):
     """Take a few images at a time, and panels of a few columns that divide no set of images evenly."""
-    monkeypatch.setattr("rescnet.stages.gaussian_kernel.ROWS", 4)
     monkeypatch.setattr("rescnet.stages.gaussian_kernel.SLICE", 30)
     monkeypatch.setattr("rescnet.stages.gaussian_kernel.PANEL", 5)
 
@@ -199,3 +198,18 @@ def test_halves_come_near_doubles(views, generator, small_parts):
     assert found.dtype == torch.float32
     np.testing.assert_allclose(found, naive_kernel(*exact), atol=5e-3)
     np.testing.assert_allclose(found, naive_kernel(*halves), atol=1e-5)  # of the same halves, to single precision
+
+
+def test_a_feature_far_from_all_known_ones_does_not_overflow():
+    """One that hardly varied has a large scale: what is far off is as far as halves can tell, and no NaN."""
+    known = torch.zeros(1, 50, 64, dtype=torch.float16)
+    known[0, 0, 3] = 1e-4
+    known[0, :, 0] = torch.linspace(0, 1, 50)
+    new = known[:, :2].clone()
+    new[0, 0, 3] = 0.5
+    standard = Standard.of(known)
+    rows, columns = standard.apply_(new), standard.apply_(known)
+    assert bool(rows.isfinite().all())
+    distances = PairDistances(2, 50, 1, torch.zeros((), dtype=torch.float32))
+    distances.add(rows, columns)
+    assert bool(distances.kernel_(0.01).isfinite().all())

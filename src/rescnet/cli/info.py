@@ -37,6 +37,10 @@ def info(
         "about": folder.about,
     }
     facts["parameters"] = sum(row["parameters"] * row["layers"] for row in facts["architecture"])
+    has_readout = bool(folder.about.get("readout"))
+    facts["misses_readout"] = folder.config.readout == "kernel" and not has_readout
+    if has_readout:
+        facts["parameters"] += folder.about.get("images", {}).get("train", 0) * len(folder.class_names)
     if as_json:
         typer.echo(json.dumps(facts))
     else:
@@ -105,7 +109,7 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
     _say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}\n")
     console.print(_architecture_table(facts["architecture"]))
     _say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
-    console.print(_accuracy_table(facts["accuracy"], about.get("images", {})))
+    console.print(_accuracy_table(facts["accuracy"], about.get("images", {}), facts["misses_readout"]))
     console.print()
     _print_origin(console, facts)
 
@@ -132,7 +136,7 @@ def _which(first: int, layers: int, rows: list[dict[str, Any]]) -> str:
     return f"{first} and {layers - 1} more, each" if restarted else f"{first} to {first + layers - 1}, each"
 
 
-def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int]) -> Table:
+def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int], misses_readout: bool) -> Table:
     splits = [split for split in ("train", "validation", "test") if accuracy["last"][split] is not None]
     table = _table("accuracy at", *(f"{split} %" for split in splits))
     titles = {"best_on_validation": "best on validation", "last": "last"}
@@ -145,6 +149,8 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int])
         found = (readout[split] for split in splits)
         shares = ("–" if share is None else f"{100 * share:.2f}" for share in found)
         table.add_row("with the kernel readout", *shares)
+    elif misses_readout:
+        table.add_row("the kernel readout is missing: rescnet train --resume fits it", *("" for _ in splits))
     if images:
         table.add_row("[dim]images[/dim]", *(f"[dim]{images.get(split, 0):,}[/dim]" for split in splits))
     return table

@@ -19,7 +19,7 @@ BATCH = 500  # images from one move of the bar to the next
 
 def batch_of(network: Network) -> int:
     """Return how many images are predicted at a time: many where a readout compares each with all it was fitted on."""
-    return BATCH if network.readout is None else max(BATCH, network.batch)
+    return BATCH if network.readout is None else network.batch
 
 
 def batches(total: int, size: int = BATCH) -> Iterator[slice]:

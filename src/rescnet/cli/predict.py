@@ -58,7 +58,7 @@ def predict(
     )
     rows: list[dict[str, Any]] = []
     for outputs in outputs_of(network, pictures, len(files), Console(stderr=True)):
-        shares = probabilities(outputs, network.config.ceiling)
+        shares = probabilities(outputs, network.aim)
         rows += _likeliest(files[len(rows) : len(rows) + len(shares)], shares, folder.class_names)
     if out is not None:
         _write(out, rows)

@@ -85,6 +85,8 @@ class TrainingRun:
                 listeners.append(self.log)
             try:
                 network, history = self._train(Listeners(listeners))
+                if history.readout:
+                    saver.save_readout(history.readout)
             except KeyboardInterrupt as interrupt:
                 table.close()
                 layers = saver.finish("it was interrupted")
@@ -99,8 +101,6 @@ class TrainingRun:
                 if saver.records:
                     self._say_ended_early("stopped by an error", len(saver.records))
                 raise
-            if history.readout:
-                saver.save_readout(history.readout)
             saver.finish(history.stopped)
             table.finished(history)
         facts = self._halving(network, history, console) if self.half_heads else {}
@@ -134,7 +134,10 @@ class TrainingRun:
         done = len(self.resumed.layers) if self.resumed else 0
         itemsize = {"float32": 4, "float64": 8}[self.compute.dtype]
         one = layer_bytes(self.config, network.image_shape, network.classes, itemsize)
-        check_space(self.place, one * (self.config.layers - done))
+        kept = 0
+        if self.config.readout == "kernel":
+            kept = self.dataset.train.images.nbytes + len(self.dataset.train) * network.classes * itemsize
+        check_space(self.place, one * (self.config.layers - done) + kept)
         splits = {"train": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
         about = {
             **self.about,
@@ -178,6 +181,8 @@ class TrainingRun:
             else "no layer was finished, nothing was written"
         )
         said = f"{how}: {usable}"
+        if layers and self.config.readout == "kernel":
+            said += "; their kernel readout is missing, --resume fits it"
         Console(stderr=True).print(escape(said), highlight=False, soft_wrap=True)
         return said
 

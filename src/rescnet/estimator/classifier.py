@@ -237,7 +237,7 @@ class ResCNetClassifier(ImageClassifier):
 
         They are not calibrated; :class:`sklearn.calibration.CalibratedClassifierCV` can do that.
         """
-        return self._probabilities(self._outputs(X)).numpy()
+        return self._probabilities(self._outputs(X), self.network_.aim).numpy()
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, above 0 for the second one, shape (n,)."""
@@ -302,8 +302,8 @@ class ResCNetClassifier(ImageClassifier):
     def _outputs(self, X: ArrayLike) -> Tensor:
         return stream_outputs(*self._streamed(X))
 
-    def _probabilities(self, outputs: Tensor) -> Tensor:
-        return probabilities(outputs, self.network_.config.ceiling).to(outputs.dtype)
+    def _probabilities(self, outputs: Tensor, aim: float | None = None) -> Tensor:
+        return probabilities(outputs, aim or self.network_.config.ceiling).to(outputs.dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the layers on the CPU, so that a machine without a GPU can load them."""

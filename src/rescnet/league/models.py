@@ -66,10 +66,7 @@ class Contestant:
         from ..training.train import train
 
         network, _ = train(images, labels, config, compute=compute)
-        learnt = [
-            t for layer in network.layers for t in (layer.weights, layer.bias, layer.head.weights, layer.head.bias)
-        ]
-        return Fitted(network.predict, sum(tensor.nbytes for tensor in learnt))
+        return Fitted(network.predict, network.nbytes)
 
 
 def _fit_family(config: FamilyConfig, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> Fitted:

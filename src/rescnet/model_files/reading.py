@@ -67,9 +67,12 @@ def load_model(
     for number in range(1, wanted + 1):
         layer = folder.read_layer(number)
         network.layers.append(layer.to(torch.device(device), dtype or layer.weights.dtype))
+    about = folder.about
     if wanted == len(folder.records):
         network.readout = folder.read_readout()
-    return Model(network, folder.history(wanted), folder.class_names, folder.about)
+    else:
+        about = {key: value for key, value in about.items() if key != "readout"}
+    return Model(network, folder.history(wanted), folder.class_names, about)
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,8 @@ class ModelFolder:
     def history(self, layers: int | None = None) -> History:
         """Return the history of the first so many layers."""
         record = (self.about.get("readout") or {}).get("record") if layers in (None, len(self.records)) else None
-        readout = ReadoutRecord(**record) if record else None
+        known = {entry.name for entry in fields(ReadoutRecord)}
+        readout = ReadoutRecord(**{key: record[key] for key in record.keys() & known}) if record else None
         return History(list(self.records[:layers]), str(self.about.get("stopped", "")), readout)
 
     def read_layer(self, number: int) -> Layer:

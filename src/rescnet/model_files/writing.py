@@ -28,8 +28,9 @@ from .reading import whole_lines
 from .readout_file import readout_to_bytes
 from .resuming import InterruptedRun
 
-_OWN_FILES = {MODEL, HISTORY, LAYERS, READOUT, "report.html"}
+_OWN_FILES = {MODEL, HISTORY, LAYERS, READOUT, f".{READOUT}.part", "report.html"}
 _OF_THE_END = {"stopped", "halving", "readout"}  # facts about a run that no longer hold when it goes on
+_READOUT_OPTIONS = ("readout", "kernel_width", "kernel_ridge")
 _LEFT_BY_A_KILL = {LAYERS, HISTORY, f".{MODEL}.part"}  # before its first layer was done
 
 
@@ -162,7 +163,7 @@ class ModelWriter:
             "image_shape": list(image_shape),
             "class_names": list(class_names),
             "half": half,
-            "about": {**about, "half_heads": half_heads},
+            "about": {**_without(about, _OF_THE_END), "half_heads": half_heads},
             "sealed": None,
         }
         json.dumps(self._content, allow_nan=False)  # what JSON cannot hold is refused before any work
@@ -175,13 +176,13 @@ class ModelWriter:
     def _go_on(self, run: InterruptedRun) -> None:
         """Take up a run: no longer sealed, and without what is to be redone."""
         self._lock = run.lock
-        told = {
-            key: value for key, value in run.content["about"].items() if key not in ("stopped", "halving", "readout")
-        }
+        before = run.content["config"]
+        same = all(before.get(key) == self._content["config"][key] for key in _READOUT_OPTIONS)
+        told = _without(run.content["about"], _OF_THE_END - {"readout"} if same else _OF_THE_END)
         self._content["about"] = told | self._content["about"]
         self._write_model_json(self.path)
         (self.path / LAYERS).mkdir(exist_ok=True)
-        (self.path / READOUT).unlink(missing_ok=True)
+        self._forget_readout(unless="readout" in told)
         with (self.path / HISTORY).open("ab") as stream:
             stream.truncate(run.history_bytes)
             os.fsync(stream.fileno())
@@ -196,6 +197,9 @@ class ModelWriter:
     def add_layer(self, layer: Layer, record: LayerRecord) -> None:
         """Write one more layer, and the line of the history that makes it count."""
         folder = self._folder or self._start()
+        if "readout" in self._content["about"]:
+            self._forget_readout()
+            self._write_model_json(folder)
         name = layer_name(self._layers + 1)
         data = layer_to_bytes(layer, self.half_heads)
         _write_whole(folder / name, data)
@@ -203,6 +207,14 @@ class ModelWriter:
         line = sign({**asdict(record), **facts}, self._checksum)
         _append_line(folder / HISTORY, line)
         self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
+
+    def _forget_readout(self, unless: bool = False) -> None:
+        """Drop a readout of fewer layers, or of other options."""
+        folder = self._folder or self.path
+        (folder / f".{READOUT}.part").unlink(missing_ok=True)
+        if not unless:
+            self._content["about"].pop("readout", None)
+            (folder / READOUT).unlink(missing_ok=True)
 
     def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None) -> None:
         """Write the readout of the layers written; it counts once the model is sealed."""
@@ -275,6 +287,10 @@ class ModelWriter:
         self._folder.rename(self.path)
         self._folder = self.path
         shutil.rmtree(old)
+
+
+def _without(about: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in about.items() if key not in keys}
 
 
 def _write_whole(file: Path, data: bytes) -> None:

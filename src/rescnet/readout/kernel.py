@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..stages.augment import Augmentation, view_images
+from ..stages.augment import Augmentation, mean_of_views, view_images
 from ..stages.discriminant import NotPositiveDefiniteError, Solver, cholesky_solver
 from ..stages.gaussian_kernel import PairDistances, Standard
 from ..stages.residual import one_hot
-from .memory import rows_at_a_time
+from .memory import check_prediction, rows_at_a_time
 from .walk import Walk
 
 if TYPE_CHECKING:
@@ -52,12 +52,14 @@ class KernelReadout:
         All training images go through the layers again, whatever n is: predict many images at once. Of views asked for
         the mean is returned.
         """
-        size = rows_at_a_time(network, len(self.images), self.mirrored)
+        check_prediction(network, len(self.images), self.mirrored)
+        views = self.views(network.config)
+        size = max(1, rows_at_a_time(network, len(self.images), self.mirrored) // len(views))
         parts = []
         for part in torch.split(images, size):
-            seen = [self._outputs(network, view_images(part, view)) for view in self.views(network.config)]
-            parts.append(torch.stack(seen).mean(0))
-        return torch.cat(parts)
+            seen = self._outputs(network, torch.cat([view_images(part, view) for view in views]))
+            parts.append(mean_of_views(seen, len(views)))
+        return torch.cat(parts) if parts else self.coefficients.new_zeros(0, network.classes)
 
     def views(self, config: NetworkConfig) -> list[tuple[bool, int, int]]:
         """Return the views a prediction is the mean of: mirrored ones only where they are not the same to it."""
@@ -76,6 +78,8 @@ class KernelReadout:
 @torch.inference_mode()
 def fit_readout(network: Network, images: Tensor, labels: Tensor, others: Tensor) -> tuple[KernelReadout, Tensor]:
     """Solve (K + εI)·a = Y - Ỹ for the training images of a network that has all its layers.
+
+    Layers aim at λY, this at all of Y: what is learnt is also the 1 - λ of each class that they leave on purpose.
 
     Parameters
     ----------

@@ -47,3 +47,18 @@ def rows_at_a_time(network: Network, images: int, mirrored: bool) -> int:
     first = network.layers[0].weights
     one = image_bytes(network.config, network.image_shape, 2 if network.half else first.dtype.itemsize, mirrored)
     return max(1, PREDICTION[first.device.type] // (one + (1 + mirrored) * first.dtype.itemsize * images))
+
+
+def check_prediction(network: Network, images: int, mirrored: bool) -> None:
+    """Refuse to let so many training images through the layers where there is no memory for them."""
+    from ..training.memory import memory_budget, show_bytes
+
+    first = network.layers[0].weights
+    one = image_bytes(network.config, network.image_shape, 2 if network.half else first.dtype.itemsize, mirrored)
+    budget = memory_budget("auto", first.device)
+    if images * one > budget:
+        raise ValueError(
+            f"the kernel readout lets its {images:,} training images through the layers, which takes "
+            f"{show_bytes(images * one)}, and {show_bytes(budget)} may be used: predict where there is more memory, or "
+            f"with fewer layers than all {len(network.layers)}, which have no readout."
+        )

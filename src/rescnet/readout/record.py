@@ -12,7 +12,7 @@ class ReadoutRecord:
     ``ridge`` is the ε used, ``seconds`` are those of fitting it and of predicting such images.
     """
 
-    validation_accuracy: float | None
-    test_accuracy: float | None
-    ridge: float
-    seconds: float
+    validation_accuracy: float | None = None
+    test_accuracy: float | None = None
+    ridge: float | None = None
+    seconds: float = 0.0

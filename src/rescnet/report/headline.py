@@ -44,6 +44,7 @@ def headline(model: TrainedModel, dataset: Dataset | None, evaluation: Evaluatio
     name = str(about.get("dataset") or (dataset.name if dataset else "") or "unnamed images")
     parameters, size = parameters_of(network)
     seconds = sum(record.total_seconds for record in records_of(model))
+    seconds += model.history.readout.seconds if model.history.readout and network.readout else 0
     return {
         "name": name,
         "classes": list(model.class_names),
@@ -55,7 +56,7 @@ def headline(model: TrainedModel, dataset: Dataset | None, evaluation: Evaluatio
         "parameters": parameters,
         "size": show_bytes(size),
         "time": show_seconds(seconds) if seconds else None,
-        "about": about_rows(about),
+        "about": about_rows({key: value for key, value in about.items() if key != "readout"}),
     }
 
 
@@ -83,16 +84,8 @@ def notes(model: TrainedModel, evaluation: Evaluation | None) -> list[str]:
 
 
 def parameters_of(network: Network) -> tuple[int, int]:
-    """Return how many numbers the network has learnt, and the bytes they take."""
-    count = size = 0
-    for layer in network.layers:
-        for tensor in (layer.weights, layer.bias, layer.head.weights, layer.head.bias):
-            count += tensor.numel()
-            size += tensor.numel() * tensor.dtype.itemsize
-    if network.readout is not None:
-        count += network.readout.coefficients.numel()
-        size += network.readout.coefficients.nbytes + network.readout.images.nbytes
-    return count, size
+    """Return how many numbers the network has learnt, and the bytes it takes."""
+    return sum(tensor.numel() for tensor in network.learnt()), network.nbytes
 
 
 def about_rows(about: Mapping[str, Any], prefix: str = "") -> list[list[str]]:

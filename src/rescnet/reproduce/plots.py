@@ -25,6 +25,10 @@ def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None
             if points:
                 lines.append(Line(f"{experiment.label}, {name}", points, dashed, colour=number))
         seen += [100 * r["test_accuracy"] for r in entry["history"] if r["test_accuracy"] is not None]
+        if readout := entry["summary"].get("readout"):
+            share = 100 * readout["test"]
+            marks.append(Mark(f"{experiment.label}, readout {share:.2f}", entry["layers"], share, colour=number))
+            seen.append(share)
         for figure in (figure for figure in experiment.paper if figure.layers):
             marks.append(Mark(f"paper {figure.accuracy:g}", figure.layers, figure.accuracy, colour=number))
             seen.append(figure.accuracy)

@@ -85,8 +85,9 @@ class Results:
         """
         for file in (self.file, *(self.file.with_name(f"{name}.json") for name in siblings)):
             for entry in _read(file):
-                if entry["config"].get("readout") == "kernel" and not entry.get("readout"):
-                    continue
+                reads_out = entry["config"].get("readout") == "kernel"
+                if reads_out and (not entry.get("readout") or entry["layers"] != layers):
+                    continue  # its readout is of other layers, or was not come to
                 stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
                 if entry.get("key") == key and (stopped_early or entry["layers"] >= layers):
                     return entry

@@ -111,7 +111,10 @@ class ExperimentRun:
         if self.config.readout == "kernel" and is_finished(stopped):
             trainer.let_go()
             others = {name: pairs.get(name) for name in ("validation", "test")}
-            trainer.history.readout = add_readout(trainer.network, *pairs["train"], others)
+            try:
+                trainer.history.readout = add_readout(trainer.network, *pairs["train"], others)
+            except FloatingPointError as error:
+                trainer.history.stopped = f"of an error: {error}"
             entry = self._write(trainer)
         return entry
 

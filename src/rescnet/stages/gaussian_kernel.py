@@ -22,8 +22,8 @@ from torch import Tensor
 
 from .half_products import PANEL, add_product_
 
-ROWS = 4096  # images at a time
-SLICE = 2**24  # entries of a matrix at a time
+SLICE = 2**24  # entries of a matrix, or features, at a time
+FARTHEST = 1000.0  # deviations a feature may be from its mean: halves must not overflow
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Standard:
         rows = features.flatten(0, 1)
         dtype = torch.float32 if features.dtype == torch.float16 else features.dtype
         mean, variance = (torch.zeros(rows.shape[1], dtype=dtype, device=rows.device) for _ in range(2))
-        for part in torch.split(rows, ROWS):
+        for part in _parts(rows):
             mean += part.sum(0, dtype=dtype) / len(rows)
-        for part in torch.split(rows, ROWS):
+        for part in _parts(rows):
             variance += ((part - mean) ** 2).sum(0) / len(rows)
         rounding = max(torch.finfo(features.dtype).eps, 64 * torch.finfo(dtype).eps)  # of features, of their mean
         varies = variance > rounding**2 * (mean**2 + variance)
@@ -50,8 +50,8 @@ class Standard:
     def apply_(self, features: Tensor) -> Tensor:
         """Standardise features (views, n, D) in place."""
         for view in features:
-            for part in torch.split(view, ROWS):
-                part.copy_((part.to(self.mean.dtype) - self.mean) * self.scale)
+            for part in _parts(view):
+                part.copy_(((part.to(self.mean.dtype) - self.mean) * self.scale).clamp_(-FARTHEST, FARTHEST))
         return features
 
 
@@ -115,9 +115,14 @@ class PairDistances:
         return total.div_(1 + len(others))
 
 
+def _parts(rows: Tensor) -> tuple[Tensor, ...]:
+    """Return rows (n, D) in parts small enough to be copied."""
+    return torch.split(rows, max(1, SLICE // max(1, rows.shape[1])))
+
+
 def _norms(features: Tensor, dtype: torch.dtype) -> Tensor:
     """Return ‖z‖² over views and features, shape (n,)."""
-    return torch.cat([(part.to(dtype) ** 2).sum((0, 2)) for part in torch.split(features, ROWS, dim=1)])
+    return torch.stack([torch.cat([(part.to(dtype) ** 2).sum(1) for part in _parts(view)]) for view in features]).sum(0)
 
 
 def _add_products_(total: Tensor, rows: Tensor, columns: Tensor) -> None:

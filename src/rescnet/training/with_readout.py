@@ -13,6 +13,7 @@ from ..config import NetworkConfig
 from ..images_in import as_images, as_labels
 from ..network import Network
 from ..readout import ReadoutRecord, fit_readout, readout_bytes
+from ..stages.augment import Augmentation
 from .memory import show_bytes
 from .workers import Workers
 
@@ -65,18 +66,19 @@ def add_readout(
         torch.cuda.empty_cache()
     checked = as_images(images, network.image_shape)
     given = {name: pair for name, pair in others.items() if pair is not None}
-    pictures = [as_images(other, network.image_shape) for other, _ in given.values()]
+    pictures = [as_images(other, network.image_shape).cpu() for other, _ in given.values()]
+    several = len(network.config.views) > 1 + Augmentation.parse(network.config.augment).flip  # predicted afterwards
     network.readout, outputs = fit_readout(
         network,
         checked,
         as_labels(labels, checked, network.classes),
-        torch.cat(pictures) if pictures else checked[:0],
+        torch.cat(pictures) if pictures and not several else checked[:0],
     )
-    if given and len(network.readout.views(network.config)) > 1:
+    if given and several:
         outputs = network.outputs(torch.cat(pictures))
     answers = torch.split(outputs.argmax(1).cpu(), [len(wanted) for _, wanted in given.values()])
     right = {
-        name: float((answer == torch.as_tensor(wanted)).double().mean())
+        name: float((answer == torch.as_tensor(wanted).cpu()).double().mean())
         for (name, (_, wanted)), answer in zip(given.items(), answers, strict=True)
     }
     seconds = perf_counter() - start
