@@ -90,16 +90,22 @@ def line_chart(
             height += 14 if height >= y else 26  # from above the mark to below it, then further down
         labels.append((x, height))
         drawn.append(text(x - 10 if left else x + 10, height, mark.name, 11.5, "end" if left else "start", INK))
-    return document(WIDTH, HEIGHT, drawn + _legend(lines), title)
+    shown = [(across(x), down(y)) for line in lines for x, y in line.points] + [(across(m.x), down(m.y)) for m in marks]
+    return document(WIDTH, HEIGHT, drawn + _legend(lines, shown), title)
 
 
-def _legend(lines: Sequence[Line]) -> list[str]:
-    drawn, y = [], HEIGHT - BOTTOM - 14 - 17 * (len(lines) - 1)
+def _legend(lines: Sequence[Line], shown: Sequence[tuple[float, float]]) -> list[str]:
+    """Return the legend, on the right: at the bottom, or at the top where that hides less of what is shown."""
+    drawn: list[str] = []
     widest = max((6.6 * len(line.name) for line in lines), default=0) + 44
-    left = WIDTH - RIGHT - widest
+    left, height = WIDTH - RIGHT - widest, 17 * len(lines) + 9
+
+    def hidden(y: float) -> int:
+        return sum(across >= left and y - 16 <= down <= y - 16 + height for across, down in shown)
+
+    y = min(HEIGHT - BOTTOM - 14 - 17 * (len(lines) - 1), TOP + 22, key=hidden)
     drawn.append(
-        f"<rect x='{left:.1f}' y='{y - 16}' width='{widest:.1f}' height='{17 * len(lines) + 9}' fill='#fff' "
-        f"opacity='.85'/>"
+        f"<rect x='{left:.1f}' y='{y - 16}' width='{widest:.1f}' height='{height}' fill='#fff' opacity='.85'/>"
     )
     for number, line in enumerate(lines):
         colour = COLOURS[(number if line.colour is None else line.colour) % len(COLOURS)]

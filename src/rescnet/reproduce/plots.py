@@ -30,7 +30,8 @@ def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None
             marks.append(Mark(f"{experiment.label}, readout {share:.2f}", entry["layers"], share, colour=number))
             seen.append(share)
         for figure in (figure for figure in experiment.paper if figure.layers):
-            marks.append(Mark(f"paper {figure.accuracy:g}", figure.layers, figure.accuracy, colour=number))
+            if (figure.layers, figure.accuracy) not in {(mark.x, mark.y) for mark in marks}:
+                marks.append(Mark(f"paper {figure.accuracy:g}", figure.layers, figure.accuracy, colour=number))
             seen.append(figure.accuracy)
     several = len({experiment.dataset for experiment in plan.experiments}) > 1
     title = f"{plan.title}: {dataset}" if several and dataset else plan.title
