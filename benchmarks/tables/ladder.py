@@ -15,20 +15,23 @@ from .results_files import DOCS, RESULTS, not_run_yet, read
 def rungs(runs: list[dict[str, Any]]) -> list[tuple[str, list[float], list[float], int]]:
     """Return the changes in the order they were made: name, held-out and test accuracies of all seeds, and the depth.
 
-    All are read at the depth the shallowest reached, the mean of the five layers up to it.
+    All are read at the depth the shallowest reached, the mean of the five layers up to it; or with their readout.
     """
     runs = kept(runs)
     depth = _depth(runs)
     names = dict.fromkeys(run["name"] for run in runs)
     found = []
     for name in names:
-        seeds = [run["history"][max(0, depth - 5) : depth] for run in runs if run["name"] == name]
-        held, test = (
-            [100 * mean(record[which] for record in last) for last in seeds]
-            for which in ("validation_accuracy", "test_accuracy")
-        )
+        seeds = [run for run in runs if run["name"] == name]
+        held, test = ([100 * _reached(run, which, depth) for run in seeds] for which in ("validation", "test"))
         found.append((name, held, test, depth))
     return found
+
+
+def _reached(run: dict[str, Any], which: str, depth: int) -> float:
+    """Return the accuracy a run came to."""
+    last = [run["readout"]] if run.get("readout") else run["history"][max(0, depth - 5) : depth]
+    return mean(record[f"{which}_accuracy"] for record in last)
 
 
 def kept(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -50,8 +53,8 @@ def table() -> list[str]:
             *(f"| {name} | {spread(held)} | {spread(test)} | {len(held)} |" for name, held, test, _ in steps),
             "",
             *_left_out(runs),
-            f"Means of the five layers up to layer {steps[0][3]}. {first['training_images']:,} images, "
-            f"{first['device']}, commit {first['commit']}, `{first['command']}`.",
+            f"Means of the five layers up to layer {steps[0][3]}{_or_readout(runs)}. "
+            f"{first['training_images']:,} images, {first['device']}, commit {first['commit']}, `{first['command']}`.",
             "",
         ]
     return found or not_run_yet("python benchmarks/explore.py")
@@ -71,6 +74,10 @@ def pictures() -> dict[Path, str]:
 def _left_out(runs: list[dict[str, Any]]) -> list[str]:
     tried = ", ".join(run["name"] for run in runs if not run.get("kept", True))
     return [f"Tried on the way, and not kept since held-out accuracy did not rise: {tried}.", ""] if tried else []
+
+
+def _or_readout(runs: list[dict[str, Any]]) -> str:
+    return ", or with the readout where there is one" if any(run.get("readout") for run in runs) else ""
 
 
 def _depth(runs: list[dict[str, Any]]) -> int:

@@ -49,6 +49,25 @@ def test_a_ladder_reads_all_runs_at_one_depth_and_averages_seeds(results):
     assert any("not kept" in row and "roots" in row for row in ladder.table())
 
 
+def test_a_readout_is_what_a_rung_and_a_reading_came_to(results):
+    """The layers before it are told too, where readings stand side by side."""
+
+    def run(name, readout, **options):
+        record = {"layer": 1, "train_accuracy": 0.9, "validation_accuracy": 0.5, "test_accuracy": 0.4}
+        facts = {"name": name, "seed": 0, "dataset": "x", "training_images": 9, "history": [record], **ORIGIN}
+        told = readout and {"validation_accuracy": readout, "test_accuracy": readout / 2, "seconds": 1}
+        return facts | {"readout": told, "config": {"readout": "kernel" if readout else "heads", **options}}
+
+    runs = [run("layers", None, width=1), run("kernel", 0.8, width=1), run("wide", 0.9, width=2)]
+    (results / "ladder-x.json").write_text(json.dumps(runs))
+    assert ladder.rungs(runs) == [("layers", [50], [40], 1), ("kernel", [80], [40], 1), ("wide", [90], [45], 1)]
+    assert any("or with the readout" in row for row in ladder.table())
+    _, _, titles, _, *rows = ablations.file_table(runs)
+    assert "| held-out % with the readout | test % with it |" in titles
+    assert [row.split(" | ")[0] for row in rows] == ["| wide", "| kernel", "| layers"]
+    assert " | 90.00 | 45.00 | 1 | 50.00 | " in rows[0] and " | – | – | 1 | 50.00 | " in rows[2]
+
+
 def test_side_by_side_looks_at_moments_and_at_held_out_images(results):
     epochs = [(4.0, 0.5, 0.50), (14.0, 0.7, 0.69), (30.0, 0.6, 0.72)]
     history = [
