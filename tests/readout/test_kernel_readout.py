@@ -208,6 +208,15 @@ def test_predictions_do_not_depend_on_how_many_are_made_at_once(room, options, m
     torch.testing.assert_close(network.outputs(new[:1]), wanted[:1], rtol=0, atol=1e-9)
 
 
+def test_prediction_is_refused_where_the_training_images_do_not_fit(monkeypatch):
+    """In one sentence; fewer layers than all need none of it."""
+    network, _ = trained()
+    monkeypatch.setattr("rescnet.training.memory.memory_budget", lambda *_: 100_000)
+    with pytest.raises(ValueError, match=r"lets its 300 training images through the layers, which takes .* and 100 kB"):
+        network.outputs(IMAGES[TEST])
+    assert len(network.outputs(IMAGES[TEST], layers=2)) == 120
+
+
 @pytest.mark.parametrize("options", [{}, {"augment": "flip"}], ids=["plain", "mirrored"])
 def test_predictions_are_the_mean_over_views_that_are_asked_for(options):
     """Readout and all; where mirror images are the same, mirrored views need not be looked at."""

@@ -12,7 +12,7 @@ from ..stages.augment import Augmentation, mean_of_views, view_images
 from ..stages.discriminant import NotPositiveDefiniteError, Solver, cholesky_solver
 from ..stages.gaussian_kernel import PairDistances, Standard
 from ..stages.residual import one_hot
-from .memory import check_prediction, rows_at_a_time
+from .memory import rows_at_a_time
 from .walk import Walk
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ class KernelReadout:
         All training images go through the layers again, whatever n is: predict many images at once. Of views asked for
         the mean is returned.
         """
-        check_prediction(network, len(self.images), self.mirrored)
         views = self.views(network.config)
         size = max(1, rows_at_a_time(network, len(self.images), self.mirrored) // len(views))
         parts = []

@@ -43,22 +43,20 @@ def readout_bytes(
 
 
 def rows_at_a_time(network: Network, images: int, mirrored: bool) -> int:
-    """Return how many new images are compared with so many training images at a time."""
-    first = network.layers[0].weights
-    one = image_bytes(network.config, network.image_shape, 2 if network.half else first.dtype.itemsize, mirrored)
-    return max(1, PREDICTION[first.device.type] // (one + (1 + mirrored) * first.dtype.itemsize * images))
+    """Return how many new images are compared with so many training images at a time; refuse if there is no room.
 
-
-def check_prediction(network: Network, images: int, mirrored: bool) -> None:
-    """Refuse to let so many training images through the layers where there is no memory for them."""
+    The training images go through the layers beside them, and what the device has left is for the new ones.
+    """
     from ..training.memory import memory_budget, show_bytes
 
     first = network.layers[0].weights
     one = image_bytes(network.config, network.image_shape, 2 if network.half else first.dtype.itemsize, mirrored)
     budget = memory_budget("auto", first.device)
-    if images * one > budget:
+    room = min(PREDICTION[first.device.type], budget - images * one)
+    if room <= 0:
         raise ValueError(
             f"the kernel readout lets its {images:,} training images through the layers, which takes "
             f"{show_bytes(images * one)}, and {show_bytes(budget)} may be used: predict where there is more memory, or "
             f"with fewer layers than all {len(network.layers)}, which have no readout."
         )
+    return max(1, room // (one + (1 + mirrored) * first.dtype.itemsize * images))
