@@ -58,7 +58,7 @@ class KernelReadout:
         for part in torch.split(images, size):
             seen = self._outputs(network, torch.cat([view_images(part, view) for view in views]))
             parts.append(mean_of_views(seen, len(views)))
-        return torch.cat(parts) if parts else self.coefficients.new_zeros(0, network.classes)
+        return torch.cat(parts)
 
     def views(self, config: NetworkConfig) -> list[tuple[bool, int, int]]:
         """Return the views a prediction is the mean of: mirrored ones only where they are not the same to it."""
