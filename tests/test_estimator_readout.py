@@ -6,10 +6,12 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 from one_cpu import one_cpu_only
 from sklearn.datasets import load_digits
 
 from rescnet import ResCNetClassifier, load, save
+from rescnet.probabilities import probabilities
 
 SMALL = {"n_filters": 6, "options": {"readout": "kernel", "stop_at_zero_error": False}, "random_state": 0}
 
@@ -73,3 +75,9 @@ def test_views_are_averaged(fitted, digits):
     averaged = ResCNetClassifier(n_layers=2, **SMALL, average="flip")
     averaged.fit(digits[0].reshape(-1, 8, 8), digits[1])
     assert np.allclose(averaged.decision_function(X), averaged.decision_function(X[:, :, ::-1]), atol=1e-9)
+
+
+def test_probabilities_know_what_outputs_aim_at(fitted, digits):
+    """With a readout outputs come near 1, whatever the layers' ceiling is, and the temperature is a share of that."""
+    outputs = fitted.decision_function(digits[2])
+    assert np.allclose(fitted.predict_proba(digits[2]), probabilities(torch.as_tensor(outputs), 1.0).numpy())

@@ -244,11 +244,6 @@ class Network:
         return sum(tensor.nbytes for tensor in self.learnt()) + (self.readout.images.nbytes if self.readout else 0)
 
     @property
-    def aim(self) -> float:
-        """The output a class should reach: λ of the layers, 1 with a readout, which learns what is left of it."""
-        return self.config.ceiling if self.readout is None else 1.0
-
-    @property
     def batch(self) -> int:
         """How many images are best predicted at a time: as many as fit, where a readout compares them with others."""
         readout = self.readout

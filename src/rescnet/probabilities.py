@@ -9,8 +9,13 @@ even.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from .network import Network
 
 TEMPERATURE = 0.05  # of λ
 
@@ -23,7 +28,7 @@ def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
     outputs : Tensor, shape (n, C)
         Ỹ after any layer.
     ceiling : float
-        λ of the configuration.
+        What a class should reach: λ of the configuration, or :func:`aim_of` a network.
 
     Returns
     -------
@@ -35,3 +40,8 @@ def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
     tensor([[0.8810, 0.1190, 0.0000]], dtype=torch.float64)
     """
     return torch.softmax(outputs.double() / (TEMPERATURE * max(ceiling, 1e-9)), dim=1)
+
+
+def aim_of(network: Network) -> float:
+    """Return the output a class should reach: λ after the layers, 1 with a readout, which learns what they leave."""
+    return network.config.ceiling if network.readout is None else 1.0

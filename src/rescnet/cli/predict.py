@@ -42,7 +42,7 @@ def predict(
     Probabilities are a softmax of the network's outputs at a fixed temperature, and not calibrated.
     """
     from ..model_files import ModelFolder, load_model
-    from ..probabilities import probabilities
+    from ..probabilities import aim_of, probabilities
     from ..training.devices import choose_device
     from .outputs import batch_of, outputs_of
     from .pictures import check_pictures, find_pictures, read_pictures
@@ -58,7 +58,7 @@ def predict(
     )
     rows: list[dict[str, Any]] = []
     for outputs in outputs_of(network, pictures, len(files), Console(stderr=True)):
-        shares = probabilities(outputs, network.aim)
+        shares = probabilities(outputs, aim_of(network))
         rows += _likeliest(files[len(rows) : len(rows) + len(shares)], shares, folder.class_names)
     if out is not None:
         _write(out, rows)

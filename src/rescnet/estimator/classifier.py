@@ -21,7 +21,7 @@ from ..config import NetworkConfig
 from ..holdout import hold_out
 from ..model import Model, describe_run
 from ..network import Network
-from ..probabilities import probabilities
+from ..probabilities import aim_of, probabilities
 from ..training.devices import choose_device
 from ..training.history import History
 from ..training.train import train
@@ -237,7 +237,7 @@ class ResCNetClassifier(ImageClassifier):
 
         They are not calibrated; :class:`sklearn.calibration.CalibratedClassifierCV` can do that.
         """
-        return self._probabilities(self._outputs(X), self.network_.aim).numpy()
+        return self._probabilities(self._outputs(X), aim_of(self.network_)).numpy()
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, above 0 for the second one, shape (n,)."""
