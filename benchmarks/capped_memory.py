@@ -23,9 +23,9 @@ import torch
 
 from rescnet import ComputeOptions, Network, NetworkConfig, make_config
 from rescnet.bench.cases import smooth_noise
+from rescnet.byte_budget import parse_bytes
 from rescnet.data import load
 from rescnet.provenance import commit, shown_command
-from rescnet.training.memory import parse_bytes
 from rescnet.training.trainer import Trainer
 
 Pair = tuple[torch.Tensor, torch.Tensor]

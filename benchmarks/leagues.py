@@ -27,10 +27,10 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 from league_lanes import Task, run_lanes  # noqa: E402
 
+from rescnet.byte_budget import parse_bytes  # noqa: E402
 from rescnet.family import member_names  # noqa: E402
 from rescnet.league import Row, draw_league  # noqa: E402
 from rescnet.provenance import commit, origin, shown_command  # noqa: E402
-from rescnet.training.memory import parse_bytes  # noqa: E402
 
 RESCNET = {
     "mnist": "rescnet:layers=3:filters=20",

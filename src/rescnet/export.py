@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .byte_budget import show_bytes
 from .export_check import Run, differences, is_explained
 from .model import Model
 from .network import Layer, Network
@@ -31,7 +32,6 @@ from .stages.discriminant import LinearHead
 from .stages.images import ValueRange
 from .stages.preparation import PARTS, Preparation
 from .stages.residual import compensate
-from .training.memory import show_bytes
 
 ONNX_LIMIT = 2_000_000_000  # bytes of weights; protobuf holds 2 GiB in one file
 _NOISY = ("torch.onnx", "onnxscript", "onnx_ir")

@@ -6,10 +6,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 
+from .byte_budget import show_bytes
 from .network import Network
 from .stages.second_order import count_pairs
 from .training.history import History, LayerRecord
-from .training.memory import Plan, show_bytes
+from .training.memory import Plan
 
 COLUMNS = (
     f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"

@@ -211,7 +211,7 @@ def test_predictions_do_not_depend_on_how_many_are_made_at_once(room, options, m
 def test_prediction_is_refused_where_the_training_images_do_not_fit(monkeypatch):
     """In one sentence; fewer layers than all need none of it."""
     network, _ = trained()
-    monkeypatch.setattr("rescnet.training.memory.memory_budget", lambda *_: 100_000)
+    monkeypatch.setattr("rescnet.readout.memory.memory_budget", lambda *_: 100_000)
     with pytest.raises(ValueError, match=r"lets its 300 training images through the layers, which takes .* and 100 kB"):
         network.outputs(IMAGES[TEST])
     assert len(network.outputs(IMAGES[TEST], layers=2)) == 120

@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
+from rescnet.byte_budget import memory_budget, parse_bytes, show_bytes
 from rescnet.training import filter_sums
 from rescnet.training.filter_sums import filter_sums_bytes
-from rescnet.training.memory import TARGET_COPIES, PeakMemory, memory_budget, parse_bytes, plan_memory, show_bytes
+from rescnet.training.memory import TARGET_COPIES, PeakMemory, plan_memory
 from rescnet.workspace import CLASS_SUM_BANKS, LARGEST_WORKSPACE
 
 CPU = torch.device("cpu")

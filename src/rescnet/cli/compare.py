@@ -129,7 +129,7 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
 
 def _table(rows: list[Row], title: str) -> Table:
     """Return the table, best first; what failed comes last, with the reason."""
-    from ..training.memory import show_bytes
+    from ..byte_budget import show_bytes
 
     table = Table(title=title, title_justify="left")
     table.add_column("model")

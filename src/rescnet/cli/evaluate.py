@@ -85,7 +85,7 @@ def evaluate(
     depth, views = count(len(network.layers), "layer", "layers"), len(network.config.views)
     mean = f", mean over {views} views ({network.config.average})" if views > 1 else ""
     readout = " and the kernel readout" if network.readout else ""
-    if folder.config.readout == "kernel" and not folder.about.get("readout"):
+    if folder.misses_readout:
         readout = " (the kernel readout is missing: rescnet train --resume fits it)"
     console.print(f"{what}, {depth}{readout}{mean}, on {chosen_device}", highlight=False)
     right = f"{int(confusion.trace()):,} of {len(labels):,} right"

@@ -26,10 +26,10 @@ def export(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a model as ONNX or as a torch.export program, and compare it with the model."""
+    from ..byte_budget import show_bytes
     from ..export import export_onnx, export_program
     from ..model_files import load_model
     from ..progress import count
-    from ..training.memory import show_bytes
 
     write = {".onnx": export_onnx, ".pt2": export_program}.get(out.suffix.lower())
     if write is None:

@@ -37,9 +37,8 @@ def info(
         "about": folder.about,
     }
     facts["parameters"] = sum(row["parameters"] * row["layers"] for row in facts["architecture"])
-    has_readout = bool(folder.about.get("readout"))
-    facts["misses_readout"] = folder.config.readout == "kernel" and not has_readout
-    if has_readout:
+    facts["misses_readout"] = folder.misses_readout
+    if folder.about.get("readout"):
         facts["parameters"] += folder.about.get("images", {}).get("train", 0) * len(folder.class_names)
     if as_json:
         typer.echo(json.dumps(facts))
@@ -98,8 +97,8 @@ def _differences(folder: ModelFolder) -> dict[str, Any]:
 
 
 def _print(console: Console, facts: dict[str, Any]) -> None:
+    from ..byte_budget import show_bytes
     from ..progress import count
-    from ..training.memory import show_bytes
 
     about, classes = facts["about"], len(facts["class_names"])
     layers = count(facts["layers"], "layer", "layers")

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..byte_budget import show_bytes
 from ..compute_options import ComputeOptions
 from ..config import NetworkConfig
 from ..data import Dataset, ImageSet
@@ -23,7 +24,6 @@ from ..progress import TrainingTable, count, show_points
 from ..readout import ReadoutRecord
 from ..tensorboard import TensorBoardLog
 from ..training.history import History, LayerRecord
-from ..training.memory import show_bytes
 from ..training.train import Listener, train
 from ..training.workers import Workers
 from .answers import AnsweredInterrupt

@@ -70,10 +70,10 @@ class Contestant:
 
 
 def _fit_family(config: FamilyConfig, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> Fitted:
+    from ..byte_budget import memory_budget
     from ..family.fitting import fit_member
     from ..images_in import as_images, as_labels
     from ..training.devices import choose_device
-    from ..training.memory import memory_budget
 
     device = choose_device(compute.device)
     checked = as_images(images)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from ..training.memory import show_bytes
+from ..byte_budget import show_bytes
 from .contest import Row
 
 LINE, TOP, LEFT, WIDTH, RIGHT = 26, 54, 190, 420, 230  # pixels

@@ -16,9 +16,10 @@ the layers finished so far, and can be taken up again (``resuming.py``). One pro
 
 from .errors import ModelFileError
 from .layer_file import layer_bytes
+from .places import check_place, check_space
 from .reading import ModelFolder, load_model
 from .resuming import InterruptedRun, read_run, run_from_bytes, run_to_bytes
-from .writing import ModelWriter, check_place, check_space, save_model
+from .writing import ModelWriter, save_model
 
 __all__ = [
     "InterruptedRun",

@@ -155,6 +155,11 @@ class ModelFolder:
         file = self.path / READOUT
         return readout_from_bytes(_read_verified(file, facts), str(file), self.image_shape, len(self.class_names))
 
+    @property
+    def misses_readout(self) -> bool:
+        """Whether a kernel readout was asked for and not come to: the run was stopped before."""
+        return self.config.readout == "kernel" and not self.about.get("readout")
+
     def size_on_disk(self) -> int:
         """Return the bytes of all files."""
         own = sum((self.path / name).stat().st_size for name in (MODEL, HISTORY))

@@ -19,19 +19,17 @@ from ..model import Model
 from ..network import Layer
 from ..readout import KernelReadout, ReadoutRecord
 from ..training.history import LayerRecord
-from ..training.memory import show_bytes
-from .errors import ModelFileError, WriteError
+from .errors import WriteError
 from .layer_file import layer_to_bytes
 from .layout import CHECKSUM, FORMAT, HISTORY, LAYERS, MODEL, READOUT, VERSION, layer_name, sign
 from .locking import FolderLock
+from .places import check_place
 from .reading import whole_lines
 from .readout_file import readout_to_bytes
 from .resuming import InterruptedRun
 
-_OWN_FILES = {MODEL, HISTORY, LAYERS, READOUT, f".{READOUT}.part", "report.html"}
 _OF_THE_END = {"stopped", "halving", "readout"}  # facts about a run that no longer hold when it goes on
 _READOUT_OPTIONS = ("readout", "kernel_width", "kernel_ridge")
-_LEFT_BY_A_KILL = {LAYERS, HISTORY, f".{MODEL}.part"}  # before its first layer was done
 
 
 def save_model(path: str | Path, model: Model, half_heads: bool = False, overwrite: bool = False) -> None:
@@ -63,52 +61,6 @@ def save_model(path: str | Path, model: Model, half_heads: bool = False, overwri
         if network.readout is not None:
             writer.add_readout(network.readout, model.history.readout)
         writer.finish(model.history.stopped)
-
-
-def check_place(path: str | Path, overwrite: bool = False) -> None:
-    """Refuse a place where a model cannot be written, or must not be."""
-    folder = Path(path)
-    if not folder.exists() and not folder.is_symlink():
-        for parent in folder.absolute().parents:
-            if parent.exists():
-                try:
-                    tempfile.TemporaryDirectory(dir=parent).cleanup()
-                except OSError as error:
-                    reason = (error.strerror or str(error)).lower()
-                    raise ModelFileError(
-                        f"no folder can be made in {parent} ({reason}): choose another place than {folder}."
-                    ) from None
-                return
-    if not folder.is_dir():
-        raise ModelFileError(f"{folder} is a file where a model's folder was to be made: choose another place.")
-    inside = {entry.name for entry in folder.iterdir()}
-    if inside <= _LEFT_BY_A_KILL and not any(file.suffix == ".safetensors" for file in folder.glob(f"{LAYERS}/*")):
-        return
-    if MODEL not in inside:
-        raise ModelFileError(f"{folder} is there already and is no model of rescnet: choose another place.")
-    if foreign := sorted(inside - _OWN_FILES):
-        raise ModelFileError(
-            f"{folder} also holds {foreign[0]!r}, which is no part of a model and would be lost: move it away, or "
-            "choose another place."
-        )
-    if not overwrite:
-        raise ModelFileError(
-            f"{folder} holds a model already: choose another place, allow it to be replaced (overwrite=True, "
-            "--overwrite), or go on with it (--resume)."
-        )
-    if HISTORY in inside:
-        FolderLock(folder).release()
-
-
-def check_space(path: str | Path, needed: int) -> None:
-    """Refuse a place whose disk has less than so many bytes left."""
-    there = next(parent for parent in (Path(path).absolute(), *Path(path).absolute().parents) if parent.exists())
-    free = shutil.disk_usage(there).free
-    if free < needed:
-        raise ModelFileError(
-            f"the layers will take up to {show_bytes(needed)} and {there} has {show_bytes(free)} left: make room, "
-            "choose another place, or ask for fewer layers."
-        )
 
 
 class ModelWriter:

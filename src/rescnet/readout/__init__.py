@@ -5,8 +5,8 @@ of all its features, of all layers together, and the residual of the whole netwo
 symmetric system of as many equations as there are training images, solved once, in closed form. Beyond the paper.
 """
 
-from .kernel import KernelReadout, fit_readout
+from .kernel import KernelReadout, fit_readout, views_of
 from .memory import readout_bytes, rows_at_a_time
 from .record import ReadoutRecord
 
-__all__ = ["KernelReadout", "ReadoutRecord", "fit_readout", "readout_bytes", "rows_at_a_time"]
+__all__ = ["KernelReadout", "ReadoutRecord", "fit_readout", "readout_bytes", "rows_at_a_time", "views_of"]

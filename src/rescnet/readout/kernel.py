@@ -52,17 +52,13 @@ class KernelReadout:
         All training images go through the layers again, whatever n is: predict many images at once. Of views asked for
         the mean is returned.
         """
-        views = self.views(network.config)
+        views = views_of(network.config, self.mirrored)
         size = max(1, rows_at_a_time(network, len(self.images), self.mirrored) // len(views))
         parts = []
         for part in torch.split(images, size):
             seen = self._outputs(network, torch.cat([view_images(part, view) for view in views]))
             parts.append(mean_of_views(seen, len(views)))
         return torch.cat(parts)
-
-    def views(self, config: NetworkConfig) -> list[tuple[bool, int, int]]:
-        """Return the views a prediction is the mean of: mirrored ones only where they are not the same to it."""
-        return [view for view in config.views if not (self.mirrored and view[0])]
 
     def _outputs(self, network: Network, images: Tensor) -> Tensor:
         known, new = Walk(network, self.images, self.mirrored), Walk(network, images, self.mirrored)
@@ -72,6 +68,11 @@ class KernelReadout:
             standard = Standard.of(columns)
             distances.add(standard.apply_(rows), standard.apply_(columns))
         return new.output + distances.kernel_(self.scale) @ self.coefficients.to(new.output)
+
+
+def views_of(config: NetworkConfig, mirrored: bool) -> list[tuple[bool, int, int]]:
+    """Return the views a prediction is the mean of: mirrored ones only where they are not the same to the readout."""
+    return [view for view in config.views if not (mirrored and view[0])]
 
 
 @torch.inference_mode()

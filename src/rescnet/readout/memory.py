@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..byte_budget import memory_budget, show_bytes
 from ..config import NetworkConfig
 from ..stages.augment import Augmentation
 from ..stages.gaussian_kernel import SLICE
@@ -47,8 +48,6 @@ def rows_at_a_time(network: Network, images: int, mirrored: bool) -> int:
 
     The training images go through the layers beside them, and what the device has left is for the new ones.
     """
-    from ..training.memory import memory_budget, show_bytes
-
     first = network.layers[0].weights
     one = image_bytes(network.config, network.image_shape, 2 if network.half else first.dtype.itemsize, mirrored)
     budget = memory_budget("auto", first.device)

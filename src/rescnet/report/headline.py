@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..byte_budget import show_bytes
 from ..data import Dataset
 from ..network import Network
 from ..progress import show_seconds
 from ..training.history import History
-from ..training.memory import show_bytes
 from .evaluation import Evaluation
 from .subject import TrainedModel, records_of
 

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..byte_budget import show_bytes
 from ..stages.patches import gather_patches
 from .map_store import MapStore, Shape
-from .memory import show_bytes
 
 GATHERED_BYTES = 8 * 2**20  # of a file that are read at a time while single patches are gathered
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from ..byte_budget import memory_budget
 from ..compute_options import ComputeOptions
 from ..config import NetworkConfig
 from ..images_in import as_images, as_labels
@@ -31,7 +32,7 @@ from .heads import no_head, solve_on_first
 from .held_out_step import choose_step
 from .history import History, LayerRecord, Stopwatch
 from .map_store import MapStore
-from .memory import memory_budget, plan_memory
+from .memory import plan_memory
 from .patch_source import LayerPatches
 from .prepared import PreparedImages, learn_preparation
 from .split import Split

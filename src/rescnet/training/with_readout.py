@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ..byte_budget import show_bytes
 from ..config import NetworkConfig
 from ..images_in import as_images, as_labels
 from ..network import Network
-from ..readout import ReadoutRecord, fit_readout, readout_bytes
+from ..readout import ReadoutRecord, fit_readout, readout_bytes, views_of
 from ..stages.augment import Augmentation
-from .memory import show_bytes
 from .workers import Workers
 
 if TYPE_CHECKING:
@@ -67,7 +67,8 @@ def add_readout(
     checked = as_images(images, network.image_shape)
     given = {name: pair for name, pair in others.items() if pair is not None}
     pictures = [as_images(other, network.image_shape).cpu() for other, _ in given.values()]
-    several = len(network.config.views) > 1 + Augmentation.parse(network.config.augment).flip  # predicted afterwards
+    mirrored = Augmentation.parse(network.config.augment).flip
+    several = len(views_of(network.config, mirrored)) > 1  # views, which are predicted afterwards
     network.readout, outputs = fit_readout(
         network,
         checked,
