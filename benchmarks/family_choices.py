@@ -60,23 +60,21 @@ CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; 
         ],
         "ldanet": [
             {},
-            *({"within_ridge": ridge} for ridge in (1.0, 0.1)),
-            *({"svm_cost": cost} for cost in (1.0, 10.0)),
-            {"patches": "plain"},
+            *({"bank": bank} for bank in ("lda; pca", "pca; lda")),  # not LDANet: which of its stages costs accuracy?
+            *({"within_ridge": ridge} for ridge in (1.0, 3.0, 10.0)),
         ],
         "pcanet-plus": [svm(cost) for cost in (0.3, 0.1, 1.0)],
         "dctnet": [svm(cost) for cost in (1.0, 3.0)],
         "multilayer-pcanet": [
             {},
-            {"pooling": "mean", "cells": "adaptive"},
-            *({"sigmoid_scale": scale} for scale in (4.0, 64.0)),
-            *({"ridge": ridge} for ridge in (0.03, 0.3)),
-            {"block_stride": 2},
-            {"block_size": 12},
+            *(
+                {"pca_bias": "mean", **others}
+                for others in ({}, {"pooling": "mean", "cells": "adaptive"}, {"ridge": 0.3}, {"block_stride": 2})
+            ),
         ],
     },
 }
-FILTER_KEYS = {"bank", "filters", "filter_sizes", "patches", "within_ridge", "orthonormal"}
+FILTER_KEYS = {"bank", "filters", "filter_sizes", "patches", "within_ridge", "orthonormal", "pca_bias"}
 CHUNK = 250  # held-out images at a time
 SVM_KEYS = ("svm_cost", "svm_tolerance")
 Split = tuple[Tensor, Tensor, Tensor, Tensor]

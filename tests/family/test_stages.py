@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet.family.config import FamilyConfig
+from rescnet.family.config import FamilyConfig, make_member
 from rescnet.family.fitting import Fitting, fit_member
 from rescnet.family.image_products import sums_of_images
 from rescnet.family.network import Stage, filter_maps, z_score_patches
@@ -169,3 +169,15 @@ def test_what_does_not_fit_is_refused_before_it_is_tried(some):
     )
     with pytest.raises(ValueError, match=r"features take .* but 10 MB may be used: allow more memory"):
         fit_member(images, labels, 6, config, CPU, 10**7)
+
+
+def test_pca_filters_may_answer_nothing_to_the_mean_patch(some):
+    """With a bias the maps of a stage have no mean over whole patches; without, the first filter sees brightness."""
+    images, labels = some
+    sizes = {"filters": (4, 5), "filter_sizes": (3,), "block_size": 4, "block_stride": 2, "pyramid": (1,)}
+    for bias in ("mean", "none"):
+        config = make_member("multilayer-pcanet", images.shape[1:], sizes | {"pca_bias": bias})
+        network = fit_member(images, labels, 6, config, CPU, 10**9)
+        for number, maps in network.staged_maps(images):
+            means = maps[:, :, 1:-1, 1:-1].mean((0, 2, 3)).abs()  # where no zero beyond the border is seen
+            assert (means.max() < 1e-5) == (bias == "mean"), number

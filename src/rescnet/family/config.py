@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from ..config import SMALL_SIDE, check_keys
 from ..options import checked, option
-from ..stages.filters import BankOptions, bank_of_layer, check_banks
+from ..stages.filters import BankOptions, PCABias, bank_of_layer, check_banks
 from ..stages.histograms import Normalisation
 from ..stages.pyramid import Cell, Cells, Reduction, pyramid_cells
 from ..stages.second_order import BlockGrid, ZScore, count_pairs
@@ -43,6 +43,7 @@ class FamilyConfig:
     between: Between = option("nothing", "what happens to maps between stages; mean-pool: 3×3 means, same size")
     within_ridge: float = option(0.0, "ridge of LDA filters, relative to the mean eigenvalue of the within scatter", 0)
     orthonormal: bool = option(False, "LDA filters made orthonormal, the leading one first")
+    pca_bias: PCABias = option("none", "what PCA filters add: nothing, or minus their response to the mean patch")
     patch_images: int = option(0, "images that filters are learnt from, taken evenly; 0: all", 0)
 
     output: Output = option("histogram", "features: histograms of binary codes, second-order pooling, or the pixels")
@@ -113,6 +114,7 @@ class FamilyConfig:
             self.negatives,
             self.tolerance,
             self.draw_ridge,
+            pca_bias=self.pca_bias,
             within_ridge=self.within_ridge,
             orthonormal=self.orthonormal,
         )
