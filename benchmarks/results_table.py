@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from tables import (  # its charts are in the package, which need not be installed
     ablations,
     bench,
+    equal_training,
     fast_path,
     ladder,
     league,
@@ -81,6 +82,7 @@ def main() -> int:
         (ROOT / "docs/performance.md", "precisions", fast_path.precisions()),
         (ROOT / "docs/performance.md", "capped", fast_path.capped()),
         (ROOT / "docs/reproduction.md", "table2-others", reproduction.both_halves()),
+        (ROOT / "docs/ablations.md", "equal-training", equal_training.table()),
         (ROOT / "docs/ablations.md", "ablations", ablations.tables("explore-*.json")),
         *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.PAPER),
         (ROOT / "docs/beyond.md", "beyond", reproduction.table("beyond")),
@@ -92,7 +94,11 @@ def main() -> int:
     ]
     stale = 0
     for file, text in (
-        bench.pictures() | side_by_side.pictures() | reproduction.pictures() | ladder.pictures()
+        bench.pictures()
+        | side_by_side.pictures()
+        | reproduction.pictures()
+        | ladder.pictures()
+        | equal_training.pictures()
     ).items():
         stale += not file.exists() or file.read_text() != text
         if "--check" not in sys.argv:
