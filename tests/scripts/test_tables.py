@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 
 import pytest
-from tables import ablations, bench, ladder, league, neighbours, reproduction, results_files, side_by_side
+from tables import (
+    ablations,
+    bench,
+    equal_training,
+    ladder,
+    league,
+    neighbours,
+    reproduction,
+    results_files,
+    side_by_side,
+)
 
 ORIGIN = {"device": "a GPU", "versions": {"torch": "2"}, "commit": "abc", "command": "do it"}
 
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    for module in (ablations, bench, ladder, league, neighbours, results_files, reproduction, side_by_side):
+    modules = ablations, bench, equal_training, ladder, league, neighbours, results_files, reproduction, side_by_side
+    for module in modules:
         for name, folder in (("RESULTS", tmp_path), ("DOCS", tmp_path)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, folder)
@@ -27,10 +38,12 @@ def test_without_results_the_docs_say_so(results):
         ablations.tables("explore-*.json"),
         reproduction.table("table3"),
         ladder.table(),
+        equal_training.table(),
     ):
         assert len(rows) == 1 and rows[0].startswith("*Not run yet")
     assert neighbours.table()[0].startswith("*Not run yet") and league.tables()[0].startswith("*Not run yet")
-    assert bench.pictures() == side_by_side.pictures() == reproduction.pictures() == ladder.pictures() == {}
+    for module in (bench, side_by_side, reproduction, ladder, equal_training):
+        assert module.pictures() == {}
     assert not any("·" in row for row in reproduction.both_halves())
 
 
@@ -66,6 +79,20 @@ def test_a_readout_is_what_a_rung_and_a_reading_came_to(results):
     assert "| held-out % with the readout | test % with it |" in titles
     assert [row.split(" | ")[0] for row in rows] == ["| wide", "| kernel", "| layers"]
     assert " | 90.00 | 45.00 | 1 | 50.00 | " in rows[0] and " | – | – | 1 | 50.00 | " in rows[2]
+
+
+def test_readings_are_compared_where_as_many_training_images_are_right(results):
+    """A column is the mean over the layers near its training accuracy, however many they are; none: a dash."""
+
+    def record(train, held):
+        return {"train_accuracy": train, "validation_accuracy": held}
+
+    history = [record(0.90, 0.7), record(0.9480, 0.80), record(0.9522, 0.82), record(0.9530, 0.1), record(0.98, None)]
+    runs = [{"name": "other", "history": []}, {"name": "gamma 3", "history": history}]
+    (results / "explore-cifar10-deep.json").write_text(json.dumps(runs))
+    assert "| γ = 3 | – | 81.00 | – | – | – | – |" in equal_training.table()
+    (drawn,) = equal_training.pictures().values()
+    assert "γ = 3" in drawn and "γ = 1" not in drawn
 
 
 def test_side_by_side_looks_at_moments_and_at_held_out_images(results):
@@ -151,6 +178,11 @@ def test_both_halves_of_table_2_show_what_was_measured(results):
     assert row.startswith(
         "| CIFAR-10 (depth chosen on 5,000 held-out images; the paper: 87.54 %) | 5 | **86.00 %** | 1.5 min"
     )
+    everything = ours | {"images": {"train": 50_000}, "summary": {"last": at | {"test": 0.87}}}
+    (results / "table2.json").write_text(json.dumps([everything, ours]))
+    assert "| ResCNet | closed form | 87.54 · **87.00** | 64.9 | 99.52 | 44.37 |" in reproduction.both_halves()
+    (row,) = reproduction.summary_rows()
+    assert row.startswith("| CIFAR-10 (all 50,000 images, depth fixed before; the paper: 87.54 %) | 5 | **87.00 %** |")
 
 
 def league_row(model, accuracy, **others):
