@@ -9,7 +9,7 @@ demo: $(VENV)/installed
 	$(BIN)/python -m rescnet train
 
 test: $(VENV)/installed lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

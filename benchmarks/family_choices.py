@@ -74,6 +74,7 @@ CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; 
         ],
     },
 }
+DEFINING = {"bank"}  # a candidate that changes it is another network: told of, never chosen
 FILTER_KEYS = {"bank", "filters", "filter_sizes", "patches", "within_ridge", "orthonormal", "pca_bias"}
 CHUNK = 250  # held-out images at a time
 SVM_KEYS = ("svm_cost", "svm_tolerance")
@@ -181,7 +182,8 @@ def chosen_for(tried: list[dict[str, Any]], shape: tuple[int, int, int]) -> dict
     """Return the options of each member that is not to stay as it is."""
     best: dict[str, Options] = {}
     for row in sorted(tried, key=lambda row: -row["accuracy"]):  # the first of equals stays first
-        best.setdefault(row["member"], row["options"])
+        if not DEFINING & set(row["options"]):
+            best.setdefault(row["member"], row["options"])
     for member in member_names():
         if "pcanet" in best and member not in best and takes_the_svm(member, shape):
             best[member] = best["pcanet"]

@@ -49,7 +49,10 @@ def _is_partial(row: dict[str, Any]) -> bool:
 
 
 def measured(member: str | None, dataset: str) -> str | None:
-    """Return a member's accuracy on the test images after learning from all training images, where a league has it."""
+    """Return a member's accuracy on the test images after learning from all training images, where a league has it.
+
+    Of several rows of a member the first counts: what was chosen on held-out images stands there.
+    """
     for file in sorted(RESULTS.glob("league-*.json")):
         for row in read(file):
             whole = row["protocol"] == "test images" and not _is_partial(row) and row["accuracy"] is not None

@@ -53,9 +53,10 @@ def summary_rows() -> list[str]:
             (label, paper), summary = labels[entry["name"]], entry["summary"]
             at = summary.get("chosen") or summary["last"]
             held, seen = entry["images"].get("validation"), entry["images"]["train"]
-            how = f"depth chosen on {held:,} held-out images" if held else f"all {seen:,} images, depth fixed before"
+            how = f"depth chosen on {held:,} held-out images" if held else f"all {seen:,} images, depth chosen before"
             origin = f"`{entry['command']}`, {entry['commit']}"
-            minutes = f"{entry['seconds'] / 60:.1f} min for {entry['layers']} layers"
+            stopped = "" if entry.get("finished", True) else ", stopped before its end"
+            minutes = f"{entry['seconds'] / 60:.1f} min for {entry['layers']} layers{stopped}"
             what, accuracy = f"{label} ({how}; the paper: {paper:g} %)", f"**{percent(at['test'])} %**"
             rows.append(f"| {what} | {at['layer']} | {accuracy} | {minutes} | {entry['device']} | {origin} |")
     return rows
@@ -100,8 +101,9 @@ def both_halves() -> list[str]:
         rows.append(f"| {network['name']} | {network['kind']} | {' | '.join(cells)} |")
     rows += [
         "",
-        "As published; after the dot, in bold, as measured here, depth or epoch chosen on held-out images; ResCNet "
-        "with all training images, at a depth chosen so in a run before.",
+        "As published; after the dot, in bold, as measured here: ResCNet with all training images, at a depth chosen "
+        "before with some held out; members of the family as chosen on held-out images, or as their preset has them; "
+        "networks with gradients at the epoch chosen on held-out images.",
     ]
     return rows
 

@@ -141,9 +141,13 @@ def test_what_is_best_on_held_out_images_is_chosen_for_all_with_such_histograms(
         {"member": "osnet", "options": {"svm_cost": 0.5}, "accuracy": 0.6},
         {"member": "multilayer-pcanet", "options": {}, "accuracy": 0.8},
         {"member": "multilayer-pcanet", "options": {"ridge": 1.0}, "accuracy": 0.8},
+        {"member": "ldanet", "options": {"bank": "lda; pca"}, "accuracy": 0.9},  # another network
+        {"member": "ldanet", "options": {"within_ridge": 5.0}, "accuracy": 0.8},
+        {"member": "ldanet", "options": {}, "accuracy": 0.7},
     ]
     chosen = chosen_for(tried, (3, 32, 32))
     assert chosen["pcanet"] == chosen["icanet"] == "svm_cost=3.0" and chosen["osnet"] == "svm_cost=0.5"
+    assert chosen["ldanet"] == "within_ridge=5.0"
     assert not {"multilayer-pcanet", "dctnet", "pcanet-plus", "stacked-lda"} & set(chosen)
     assert differing("pcanet", (3, 32, 32), {"svm_cost": 1.0, "normalisation": "sqrt"}) == {"normalisation": "sqrt"}
 
