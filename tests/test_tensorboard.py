@@ -44,6 +44,20 @@ def curve(events, tag):
     return {event.step: event.value for event in events.Scalars(tag)}
 
 
+def test_a_readout_is_told_at_the_last_layer(train, tmp_path):
+    """Also where it is fitted to layers that were there."""
+    code, said = train("--layers", 2, "--out", tmp_path / "m", "--readout", "kernel", "--tensorboard", tmp_path / "log")
+    assert code == 0, said
+    assert train("--layers", 2, "--out", tmp_path / "later")[0] == 0
+    again = ["train", "--resume", tmp_path / "later", "--readout", "kernel", "--tensorboard", tmp_path / "log-later"]
+    assert CliRunner().invoke(app, [*map(str, again), "--quiet"]).exit_code == 0
+    for model, log in (("m", "log"), ("later", "log-later")):
+        record, events = load_model(tmp_path / model).history.readout, read(tmp_path / log)
+        for name in ("validation_accuracy", "test_accuracy", "seconds"):
+            told = curve(events, f"readout/{name.removesuffix('_accuracy')}")
+            assert told == {2: pytest.approx(getattr(record, name))}
+
+
 def test_tensorboard_reads_the_history(train, tmp_path):
     code, said = train("--layers", 3, "--out", tmp_path / "m", "--tensorboard", tmp_path / "log")
     assert code == 0, said

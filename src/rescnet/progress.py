@@ -8,6 +8,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeE
 
 from .byte_budget import show_bytes
 from .network import Network
+from .readout import ReadoutRecord
 from .stages.second_order import count_pairs
 from .training.history import History, LayerRecord
 from .training.memory import Plan
@@ -107,6 +108,9 @@ class TrainingTable:
             self.console.print("        fitting the kernel readout", style="dim", highlight=False)
             description = "kernel readout"
         self._progress.update(self._task, completed=record.layer, description=description)
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Print nothing yet: the sum of the run has it."""
 
     def finished(self, history: History) -> None:
         """Sum the run up."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from .config import NetworkConfig
 from .network import Network
+from .readout import ReadoutRecord
 from .training.history import LayerRecord
 from .training.memory import Plan
 
@@ -43,6 +44,7 @@ class TensorBoardLog:
             raise NotADirectoryError(f"{self.folder} is a file, TensorBoard needs a folder: choose another place.")
         self._make_writer = SummaryWriter
         self._writer: SummaryWriter | None = None
+        self._network: Network | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -52,6 +54,7 @@ class TensorBoardLog:
 
     def planned(self, network: Network, plan: Plan) -> None:
         """Open the event file and write the configuration."""
+        self._network = network
         self._writer = self._make_writer(str(self.folder), purge_step=0)
         self._writer.add_text("configuration", show_config(network.config))
         self._writer.flush()
@@ -61,6 +64,15 @@ class TensorBoardLog:
         assert self._writer is not None
         for tag, value in scalars(record).items():
             self._writer.add_scalar(tag, value, record.layer)
+        self._writer.flush()
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Write what the readout came to, at the step of the last layer."""
+        assert self._writer is not None and self._network is not None
+        found = {"validation": record.validation_accuracy, "test": record.test_accuracy, "seconds": record.seconds}
+        for name, value in found.items():
+            if value is not None:
+                self._writer.add_scalar(f"readout/{name}", value, len(self._network.layers))
         self._writer.flush()
 
     def close(self) -> None:

@@ -253,6 +253,9 @@ class Hears:
     def layer_added(self, record):
         self.heard.append("layer")
 
+    def readout_fitted(self, record):
+        self.heard.append(f"readout, {record.seconds > 0}")
+
 
 def test_too_little_memory_is_refused_before_any_layer_is_learnt():
     """The message says how many images would do, and they do."""
@@ -265,7 +268,7 @@ def test_too_little_memory_is_refused_before_any_layer_is_learnt():
     for told in (number_told(text), 1600):  # fewer images, or more memory
         given = compute if told < 1600 else replace(compute, memory="300MB")
         network, _ = train(*some(slice(told)), config_of(layers=1), compute=given, listener=listener)
-        assert network.readout is not None and listener.heard == ["planned", "layer"]
+        assert network.readout is not None and listener.heard == ["planned", "layer", "readout, True"]
         listener.heard.clear()
     network, _ = train(*some(slice(1600)), config_of(layers=1, readout="heads"), compute=compute)  # or no readout
     assert network.readout is None

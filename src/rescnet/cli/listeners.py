@@ -32,6 +32,11 @@ class Listeners:
         for listener in self.listeners:
             listener.layer_added(record)
 
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Pass the readout's record on."""
+        for listener in self.listeners:
+            listener.readout_fitted(record)
+
 
 class LayerSaver:
     """Writes each layer to the model's folder as it comes.
@@ -58,7 +63,7 @@ class LayerSaver:
         self.records.append(record)  # first: an interrupt after the file is written must not leave it out
         self._writer.add_layer(self._network.layers[-1], record)
 
-    def save_readout(self, record: ReadoutRecord) -> None:
+    def readout_fitted(self, record: ReadoutRecord) -> None:
         """Write the readout the network has got."""
         assert self._network is not None and self._network.readout is not None and self._writer is not None
         self._writer.add_readout(self._network.readout, record)
@@ -83,3 +88,6 @@ class JsonLines:
     def layer_added(self, record: LayerRecord) -> None:
         """Print the record."""
         typer.echo(json.dumps(asdict(record)))
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Print nothing: the summary has it."""

@@ -85,8 +85,6 @@ class TrainingRun:
                 listeners.append(self.log)
             try:
                 network, history = self._train(Listeners(listeners))
-                if history.readout:
-                    saver.save_readout(history.readout)
             except KeyboardInterrupt as interrupt:
                 table.close()
                 layers = saver.finish("it was interrupted")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..compute_options import ComputeOptions
 from ..config import NetworkConfig
 from ..network import Network
+from ..readout import ReadoutRecord
 from .history import History, LayerRecord
 from .memory import Plan
 from .trainer import Trainer
@@ -25,6 +26,9 @@ class Listener(Protocol):
 
     def layer_added(self, record: LayerRecord) -> None:
         """Hear of a layer that was added."""
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Hear of the readout, where there is one: the network has it now."""
 
 
 def train(
@@ -78,4 +82,6 @@ def train(
         trainer.let_go()  # the kernel needs the room
         others = {"validation": validation, "test": test}
         trainer.history.readout = add_readout(trainer.network, images, labels, others)
+        if listener:
+            listener.readout_fitted(trainer.history.readout)
     return trainer.network, trainer.history
