@@ -9,7 +9,8 @@ demo: $(VENV)/installed
 	$(BIN)/python -m rescnet train
 
 test: $(VENV)/installed lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -m "not alone" -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -m alone
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -110,11 +110,9 @@ def both_halves() -> list[str]:
 
 def _with_most_images(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one entry a network, in the order they came: the one that learnt from the most images."""
-    most: dict[str, dict[str, Any]] = {}
-    for entry in found:
-        if entry["images"]["train"] > most.get(entry["name"], {"images": {"train": 0}})["images"]["train"]:
-            most[entry["name"]] = entry
-    return list(most.values())
+    by_images = sorted(found, key=lambda entry: int(entry["images"]["train"]))
+    most = {entry["name"]: entry for entry in by_images}
+    return [most[name] for name in dict.fromkeys(entry["name"] for entry in found)]
 
 
 def _ours(summary: dict[str, Any] | None, dataset: str) -> str:
