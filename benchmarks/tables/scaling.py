@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+from .results_files import RESULTS, ROOT, not_run_yet, read
 
 
 def tables() -> dict[str, list[str]]:
@@ -17,7 +16,10 @@ def tables() -> dict[str, list[str]]:
 
 def memory_growth() -> list[str]:
     """Return the table of peak memory against the number of images."""
-    result = json.loads((ROOT / "results/memory-growth.json").read_text())
+    file = RESULTS / "memory-growth.json"
+    if not file.exists():
+        return not_run_yet("python benchmarks/memory_growth.py")
+    result = read(file)
     found = ["| images | maps, in a file | peak of the process | seconds a layer |", "|---|---|---|---|"]
     for run in result["runs"]:
         seconds = sum(run["history"][-1]["seconds"].values())
