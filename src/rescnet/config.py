@@ -21,7 +21,7 @@ from .options import checked, declared_types, option
 from .readout_options import ReadoutOptions
 from .stages.augment import Augmentation
 from .stages.discriminant import Prior, Shrinkage
-from .stages.filters import BankOptions, Bias, PCABias, check_banks
+from .stages.filters import BankOptions, Bias, PCABias, bank_of_layer, check_banks, check_components
 from .stages.images import Scope
 from .stages.patches import Centring
 from .stages.pyramid import Cell, Cells, Reduction, pyramid_cells
@@ -125,8 +125,16 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
 
     def size_of_filter(self, layer: int) -> int:
         """Return k of a layer, counted from 1."""
-        first = self.place_in_stack(layer) == 1
-        return self.first_filter_size if first and self.first_filter_size else self.filter_size
+        size: int = getattr(self, self.name_of_size(layer))
+        return size
+
+    def name_of_size(self, layer: int) -> str:
+        """Return the option that says k of a layer, counted from 1."""
+        if self.place_in_stack(layer) > 1:
+            return "filter_size"
+        if self.is_grey(layer):
+            return "grey_filter_size"
+        return "first_filter_size" if self.first_filter_size else "filter_size"
 
     def rate_of(self, layer: int) -> float:
         """Return α of a layer, counted from 1."""
@@ -193,14 +201,18 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
 
     def check_images(self, channels: int, image_size: tuple[int, int]) -> None:
         """Refuse, in one sentence, images this network cannot be built on."""
-        for layer in (1, 2):
+        for layer in self.kinds_of_layer:
             size = self.size_of_filter(layer)
             if size > min(image_size):
                 raise ValueError(
                     f"filters of {size}×{size} do not fit images of {image_size[0]}×{image_size[1]}: choose "
-                    f"{'first_' if layer == 1 and self.first_filter_size else ''}filter_size at most {min(image_size)}."
+                    f"{self.name_of_size(layer)} at most {min(image_size)}."
                 )
             self.check_dilation(layer, size, min(image_size))
+            if self.place_in_stack(layer) == 1:
+                numbers = size**2 * (1 if self.is_grey(layer) else channels)
+                check_components(bank_of_layer(self.bank, 1), self.filters, numbers, self.name_of_size(layer))
+        self.check_grey(channels)
         self.grids(image_size)
         for name in ("augment", "average"):
             if (shift := Augmentation.parse(getattr(self, name)).shift) >= min(image_size):

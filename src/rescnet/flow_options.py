@@ -26,6 +26,10 @@ class FlowOptions:
     restart_every: int = option(
         0, "layers of a stack, after which maps are dropped and the next layer sees the image alone; 0: never", 0
     )
+    grey_every: int = option(
+        0, "every so many-th stack sees the image without colour, as the mean of its channels; 0: none does", 0
+    )
+    grey_filter_size: int = option(7, "side of the filters on the image alone where it has no colour", 1)
     dilation: int = option(1, "pixels from one tap of a filter to the next, where it sees maps; 1: side by side", 1)
     patch_ridge: float = option(
         0.1, "banks 'patches' and 'rotated-pca': ridge of the whitening, relative to the mean variance", 0
@@ -54,6 +58,16 @@ class FlowOptions:
         """Return a layer's place in its stack, both counted from 1: that of place 1 sees the image alone."""
         return (layer - 1) % self.restart_every + 1 if self.restart_every else layer
 
+    def is_grey(self, layer: int) -> bool:
+        """Return whether a layer, counted from 1, is in a stack that sees no colour."""
+        stack = (layer - 1) // self.restart_every + 1 if self.restart_every else 1
+        return self.grey_every > 0 and stack % self.grey_every == 0
+
+    @property
+    def kinds_of_layer(self) -> list[int]:
+        """Numbers of layers that stand for all: on the image alone, on maps too, and on the image without colour."""
+        return [1, 2, *([(self.grey_every - 1) * self.restart_every + 1] if self.grey_every else [])]
+
     def dilation_of(self, layer: int) -> int:
         """Return the dilation of a layer's filters, counted from 1; those on the image alone have none."""
         return self.dilation if self.place_in_stack(layer) > 1 else 1
@@ -65,6 +79,13 @@ class FlowOptions:
                 f"dilation is {self.dilation} but filters of {size}×{size} then cover more than the images' {side} "
                 f"pixels: choose at most {(side - 1) // (size - 1)}."
             )
+
+    def check_grey(self, channels: int) -> None:
+        """Refuse stacks without colour where there is no colour, or no such stack."""
+        if self.grey_every and channels == 1:
+            raise ValueError(f"grey_every is {self.grey_every} but the images are grey: choose 0.")
+        if self.grey_every > 1 and not self.restart_every:
+            raise ValueError(f"grey_every is {self.grey_every} but there is one stack: choose restart_every too.")
 
     def ridge_factor(self, layer: int) -> float:
         """Return what γ of a layer, counted from 1, is multiplied by."""

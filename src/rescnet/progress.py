@@ -60,6 +60,9 @@ class TrainingTable:
         say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
         first, rest = config.size_of_filter(1), config.size_of_filter(2)
         sizes = f"{first}×{first}" if first == rest else f"{first}×{first}, then {rest}×{rest}"
+        if config.grey_every:
+            grey = config.grey_filter_size
+            sizes += f"; {grey}×{grey} where it sees no colour"
         layers = count(config.layers, "layer", "layers")
         say(f"  up to {layers} of {config.filters} {config.bank} filters, {sizes}")
         cells = sum(len(cells) for _, cells in config.grids((height, width)))

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from .config import NetworkConfig
 
 SHARED_BY_LAYERS = (
-    "filters", "filter_size", "first_filter_size", "restart_every", "scaling", "block_size", "block_stride", "z_score",
-    "diagonal", "pyramid", "cells", "pooling", "head", "posterior", "sigmoid_scale", "softmax_scale", "contrast",
-    "whitening", "whitening_ridge", "rectifier", "more_block_sizes", "means", "feature_power", "matrix_root",
+    "filters", "filter_size", "first_filter_size", "restart_every", "grey_every", "grey_filter_size", "scaling",
+    "block_size", "block_stride", "z_score", "diagonal", "pyramid", "cells", "pooling", "head", "posterior",
+    "sigmoid_scale", "softmax_scale", "contrast", "whitening", "whitening_ridge", "rectifier",
+    "more_block_sizes", "means", "feature_power", "matrix_root",
     "activation", "dilation", "momentum",
 )  # fmt: skip
 

@@ -32,8 +32,8 @@ def workspace_per_image(
     copies += config.dilation > 1
     patches = 0
     by_class = any(class_sum_banks(config.bank, layer) for layer in range(1, config.bank.count(";") + 2))
-    for layer, depth in ((1, channels), (2, channels + d)):
-        k = config.size_of_filter(layer)
+    for layer in config.kinds_of_layer:
+        depth, k = channels + (d if config.place_in_stack(layer) > 1 else 0), config.size_of_filter(layer)
         in_place = fused and config.centring == "mean-patch" and not by_class
         apart, covered = config.dilation_of(layer), span(k, config.dilation_of(layer))
         if not (in_place and sums_in_place(depth, (h // apart, w // apart), k)):

@@ -150,6 +150,16 @@ def test_info_counts_the_layers_that_see_the_image_alone(rescnet, pictures, smal
     assert "restart_every 2" in shown
 
 
+def test_info_tells_the_layers_that_see_no_colour(rescnet, blobs, small, tmp_path):
+    np.savez(tmp_path / "blobs.npz", images=blobs[0][:60], labels=blobs[1][:60])
+    options = ["--first-filter-size", 3, "--restart-every", 1, "--grey-every", 2, "--grey-filter-size", 5]
+    trained = rescnet("train", tmp_path / "blobs.npz", *small, *options, "--out", tmp_path / "model")
+    assert "5×5 where it sees no colour" in trained.stdout + trained.stderr
+    shown = " ".join(rescnet("info", tmp_path / "model").stdout.split())
+    assert "1 and 1 more, each 12×12×3 6 of 3×3×3" in shown
+    assert " 2 12×12×3, grey 6 of 5×5×3" in shown
+
+
 def test_datasets_are_listed(rescnet, tmp_path):
     rows = [json.loads(line) for line in rescnet("datasets", "--json", "--root", tmp_path).stdout.splitlines()]
     assert [row["name"] for row in rows] == [row.name for row in data.describe(tmp_path)]

@@ -24,6 +24,7 @@ OPTIONS = [
     {"activation": "abs", "momentum": 0.5, "ridge_growth": 1.5},
     {"activation": "tanh", "head": "ridge", "margin_weights": 0.7, "momentum": 0.3},
     {"restart_every": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
+    {"restart_every": 1, "grey_every": 2, "grey_filter_size": 5, "bank": "pca + stacked-lda; pca"},
     {"restart_every": 1, "bank": "patches + rotated-pca", "step": "held-out"},
     {"draw_from": "residual", "bank": "patches + stacked-lda", "dilation": 2},
     {"dilation": 3, "filter_size": 2, "activation": "relu", "bank": "pca"},

@@ -47,22 +47,25 @@ def info(
 
 
 def _architecture(folder: ModelFolder) -> list[dict[str, Any]]:
-    """Return the layers that see the image alone, and the others: shapes and numbers of parameters of one of each."""
+    """Return the layers that see the image alone, in colour or grey, and the others: shapes and sizes of one each."""
     config, (channels, height, width) = folder.config, folder.image_shape
     features = config.features((height, width))
     groups = len(folder.class_names) * (1 if config.head == "ridge" else 2)
     rows = []
     numbers = range(1, len(folder.records) + 1)
     alone = [number for number in numbers if config.place_in_stack(number) == 1]
+    coloured, grey = ([number for number in alone if config.is_grey(number) == sees] for sees in (False, True))
     others = [number for number in numbers if config.place_in_stack(number) > 1]
-    for alike, depth in ((alone, channels), (others, channels + config.filters)):
+    for alike, depth in ((coloured, channels), (grey, channels), (others, channels + config.filters)):
         if alike:
             side = config.size_of_filter(alike[0])
             weights = config.filters * (depth * side**2 + 1)
             rows.append(
                 {
                     "first": alike[0],
+                    "last": alike[-1],
                     "layers": len(alike),
+                    "grey": alike is grey,
                     "input": [depth, height, width],
                     "filters": [config.filters, depth, side, side],
                     "features": features,
@@ -117,8 +120,8 @@ def _architecture_table(rows: list[dict[str, Any]]) -> Table:
     table = _table("layer", "input", "filters", "features", "head", "parameters")
     for row in rows:
         table.add_row(
-            _which(row["first"], row["layers"], rows),
-            "{1}×{2}×{0}".format(*row["input"]),
+            _which(row["first"], row["last"], row["layers"]),
+            "{1}×{2}×{0}".format(*row["input"]) + (", grey" if row["grey"] else ""),
             "{0} of {2}×{3}×{1}".format(*row["filters"]),
             f"{row['features']:,}",
             "{:,}×{:,}".format(*row["head"]),
@@ -127,12 +130,11 @@ def _architecture_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _which(first: int, layers: int, rows: list[dict[str, Any]]) -> str:
+def _which(first: int, last: int, layers: int) -> str:
     """Say which layers a row of the architecture is about."""
     if layers == 1:
         return f"{first}"
-    restarted = rows[0]["layers"] > 1 and len(rows) > 1
-    return f"{first} and {layers - 1} more, each" if restarted else f"{first} to {first + layers - 1}, each"
+    return f"{first} to {last}, each" if last - first + 1 == layers else f"{first} and {layers - 1} more, each"
 
 
 def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int], misses_readout: bool) -> Table:

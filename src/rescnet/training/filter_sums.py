@@ -24,7 +24,7 @@ def filter_sums_bytes(
     """
     channels, h, w = image_shape
     largest, groups = 0, 2 * classes if config.filter_labels == "residual" else classes
-    for layer in range(1, max(2, config.bank.count(";") + 1) + 1):  # the last bank named goes on
+    for layer in {*range(1, config.bank.count(";") + 2), *config.kinds_of_layer}:  # the last bank named goes on
         depth = channels + (config.filters if config.place_in_stack(layer) > 1 else 0)
         k = config.size_of_filter(layer)
         numbers, positions = depth * k * k, (h - k + 1) * (w - k + 1)

@@ -20,7 +20,7 @@ from ..images_in import as_images, as_labels
 from ..network import Layer, Network
 from ..shared_options import check_shared
 from ..stages.augment import Augmentation, changes_of_views
-from ..stages.filters import bank_of_layer, learn_filters
+from ..stages.filters import GreyPatches, bank_of_layer, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from ..stages.preparation import Preparation
@@ -265,8 +265,12 @@ class Trainer:
             draws.weights,
             config.dilation_of(number),
         )
-        bank = bank_of_layer(config.bank, place)
-        filters = learn_filters(bank, patches, config.filters, generator, config.bank_options)
+        bank, how = bank_of_layer(config.bank, place), (config.filters, generator, config.bank_options)
+        if config.is_grey(number):
+            grey = GreyPatches(patches, self.network.image_shape[0])
+            filters = grey.in_colour(learn_filters(bank, grey, *how))
+        else:
+            filters = learn_filters(bank, patches, *how)
         weights = filters.weights.view(config.filters, patches.channels, size, size).to(self.device, self.dtype)
         bias = filters.bias.to(self.device, self.dtype)
         self.workers.send_from_first(weights, bias)  # those of another kind of machine may differ in the last bit

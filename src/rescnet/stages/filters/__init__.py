@@ -1,7 +1,8 @@
 """Stage 3: filter banks, each one file and one registered function (section 2.3.1, appendix A.3)."""
 
+from .grey import GreyPatches
 from .interface import BankOptions, Bias, FilterBank, Filters, NotEnoughFiltersError, PatchSource, PCABias
-from .mixed import bank_of_layer, check_banks, learn_filters, parse_mixture
+from .mixed import bank_of_layer, check_banks, check_components, learn_filters, parse_mixture
 from .registry import bank_names, find_bank, register_bank
 
 __all__ = [
@@ -9,12 +10,14 @@ __all__ = [
     "Bias",
     "FilterBank",
     "Filters",
+    "GreyPatches",
     "NotEnoughFiltersError",
     "PCABias",
     "PatchSource",
     "bank_names",
     "bank_of_layer",
     "check_banks",
+    "check_components",
     "find_bank",
     "learn_filters",
     "parse_mixture",

@@ -17,7 +17,7 @@ from . import (  # noqa: F401  (they register themselves)
     rotated_pca,
     stacked_lda,
 )
-from .interface import BankOptions, Filters, PatchSource
+from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
 from .registry import find_bank
 
 
@@ -64,6 +64,17 @@ def check_banks(banks: str) -> None:
     """Refuse, in one sentence, what cannot be read as a mixture, or as one a layer parted by ``;``."""
     for mixture in banks.split(";"):
         parse_mixture(mixture)
+
+
+def check_components(mixture: str, count: int, numbers: int, size: str) -> None:
+    """Refuse a mixture that asks patches of so many numbers for more principal components; ``size`` is their option."""
+    parts = parse_mixture(mixture)
+    for share, (_, name) in zip(share_out(count, [weight for weight, _ in parts]), parts, strict=True):
+        if name == "pca" and share > numbers:
+            raise NotEnoughFiltersError(
+                f"{share} PCA filters were asked of patches with {numbers} numbers: ask for at most {numbers}, or take "
+                f"larger filters ({size})."
+            )
 
 
 def share_out(count: int, weights: list[float]) -> list[int]:
