@@ -49,7 +49,8 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
     first_filter_size: int = option(0, "side of the filters on the image alone; 0: the same as the others", 0)
     bank: str = option(
         "pca + stacked-lda",
-        "filter bank or mixture, as 'pca' or '3 pca + 1 stacked-lda'; 'dct; pca': layer by layer, the last goes on",
+        "filter bank or mixture, as 'pca' or '3 pca + 1 stacked-lda'; 'dct; pca': layer by layer, 'pca | dct': stack "
+        "by stack, the last goes on",
     )
     centring: Centring = option(
         "mean-patch", "PCA centres patches by the mean of all patches, or each patch by its own mean per channel"
@@ -107,11 +108,16 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
         for name, value in vars(self).items():
             object.__setattr__(self, name, checked(name, value, NetworkConfig))
         check_banks(self.bank)
+        if "|" in self.bank and not self.restart_every:
+            raise ValueError(
+                f"bank is {self.bank!r}, stack by stack, but there is one stack: choose restart_every too."
+            )
         if self.block_size in self.more_block_sizes:
             raise ValueError(f"more_block_sizes has block_size {self.block_size} too: name others, or none.")
         if self.matrix_root and (self.pooling != "mean" or self.z_score != "channel"):
             raise ValueError("matrix_root takes mean correlations: choose pooling mean and z_score channel.")
         self.check_features()
+        self.check_readout()
         Augmentation.parse(self.average).views()
         changes = Augmentation.parse(self.augment)
         if self.copies > 1 and not self.augment.strip():
@@ -135,6 +141,10 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
         if self.is_grey(layer):
             return "grey_filter_size"
         return "first_filter_size" if self.first_filter_size else "filter_size"
+
+    def bank_of(self, layer: int) -> str:
+        """Return the filter bank, or the mixture, of a layer, counted from 1."""
+        return bank_of_layer(self.bank, self.place_in_stack(layer), self.stack_of(layer))
 
     def rate_of(self, layer: int) -> float:
         """Return α of a layer, counted from 1."""
@@ -209,10 +219,10 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
                     f"{self.name_of_size(layer)} at most {min(image_size)}."
                 )
             self.check_dilation(layer, size, min(image_size))
-            if self.place_in_stack(layer) == 1:
-                numbers = size**2 * (1 if self.is_grey(layer) else channels)
-                check_components(bank_of_layer(self.bank, 1), self.filters, numbers, self.name_of_size(layer))
         self.check_grey(channels)
+        for layer in self.starts_of_stacks(self.bank.count("|") + 1):
+            numbers = self.size_of_filter(layer) ** 2 * (1 if self.is_grey(layer) else channels)
+            check_components(self.bank_of(layer), self.filters, numbers, self.name_of_size(layer))
         self.grids(image_size)
         for name in ("augment", "average"):
             if (shift := Augmentation.parse(getattr(self, name)).shift) >= min(image_size):

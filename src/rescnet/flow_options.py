@@ -58,10 +58,17 @@ class FlowOptions:
         """Return a layer's place in its stack, both counted from 1: that of place 1 sees the image alone."""
         return (layer - 1) % self.restart_every + 1 if self.restart_every else layer
 
+    def stack_of(self, layer: int) -> int:
+        """Return the stack a layer is in, both counted from 1."""
+        return (layer - 1) // self.restart_every + 1 if self.restart_every else 1
+
     def is_grey(self, layer: int) -> bool:
         """Return whether a layer, counted from 1, is in a stack that sees no colour."""
-        stack = (layer - 1) // self.restart_every + 1 if self.restart_every else 1
-        return self.grey_every > 0 and stack % self.grey_every == 0
+        return self.grey_every > 0 and self.stack_of(layer) % self.grey_every == 0
+
+    def starts_of_stacks(self, named: int) -> list[int]:
+        """Return the first layers of so many stacks, and of a grey one, each counted from 1."""
+        return [(stack - 1) * self.restart_every + 1 for stack in (*range(1, named + 1), self.grey_every or 1)]
 
     @property
     def kinds_of_layer(self) -> list[int]:

@@ -230,13 +230,13 @@ class Network:
         return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)
 
     def learnt(self) -> list[Tensor]:
-        """Return all that was learnt: filters, heads, and the coefficients of a readout."""
+        """Return all that was learnt: filters, heads, and the numbers of a readout."""
         layers = (
             tensor
             for layer in self.layers
             for tensor in (layer.weights, layer.bias, layer.head.weights, layer.head.bias)
         )
-        return [*layers, *([] if self.readout is None else [self.readout.coefficients])]
+        return [*layers, *([] if self.readout is None else self.readout.learnt())]
 
     @property
     def nbytes(self) -> int:

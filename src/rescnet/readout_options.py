@@ -23,3 +23,12 @@ class ReadoutOptions:
         0.8, "kernel readout: w of exp(-w·d²), in units where the median d² of training images is 1", 1e-6
     )
     kernel_ridge: float = option(0.01, "kernel readout: added to the kernel's diagonal, which is 1", 0)
+    second_look: bool = option(
+        False,
+        "kernel readout: correct outputs by a regression of what the training images' leave-one-out outputs miss",
+    )
+
+    def check_readout(self) -> None:
+        """Refuse what cannot be."""
+        if self.second_look and self.readout != "kernel":
+            raise ValueError("second_look is on but the readout is 'heads': choose readout kernel, or leave it out.")

@@ -63,12 +63,13 @@ def workspace_per_image(
 
 
 def class_sum_banks(banks: str, layer: int) -> list[str]:
-    """Return the banks of a layer, counted from 1, that are solved from sums over each class's patches.
+    """Return the banks of a layer of any stack, counted from 1, that are solved from sums over each class's patches.
 
     Examples
     --------
     >>> class_sum_banks("stacked-lda; 3 pca + 1 lda", 1), class_sum_banks("stacked-lda; 3 pca + 1 lda", 2)
     ([], ['lda'])
     """
-    words = bank_of_layer(banks, layer).replace("+", " ").split()
+    stacks = range(1, banks.count("|") + 2)
+    words = " ".join(bank_of_layer(banks, layer, stack) for stack in stacks).replace("+", " ").split()
     return [bank for bank in CLASS_SUM_BANKS if bank in words]

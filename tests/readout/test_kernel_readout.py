@@ -16,7 +16,7 @@ from sklearn.kernel_ridge import KernelRidge
 
 from rescnet import ComputeOptions, make_config, train
 from rescnet.readout import fit_readout, rows_at_a_time
-from rescnet.readout.kernel import _solver
+from rescnet.readout.kernel import _factor
 from rescnet.stages.augment import view_images
 from rescnet.training.with_readout import check_readout
 from rescnet.training.workers import Workers
@@ -327,8 +327,10 @@ def test_rounding_that_makes_a_kernel_indefinite_is_met_by_more_ridge():
         (ones - 0.005 * eye, 4e-3, 4e-2),
         (ones - 0.005 * eye, 6e-3, 6e-3),
     ):
-        solve, used = _solver(matrix.clone(), ridge)
+        factor, used = _factor(matrix.clone(), ridge)
         assert used == pytest.approx(needed)
-        torch.testing.assert_close(solve(right), torch.linalg.solve(matrix + needed * eye, right))
+        torch.testing.assert_close(
+            torch.cholesky_solve(right, factor), torch.linalg.solve(matrix + needed * eye, right)
+        )
     with pytest.raises(FloatingPointError, match="no kernel readout could be solved"):
-        _solver(ones * torch.nan, 0.01)
+        _factor(ones * torch.nan, 0.01)

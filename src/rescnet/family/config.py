@@ -76,6 +76,8 @@ class FamilyConfig:
         for name, value in vars(self).items():
             object.__setattr__(self, name, checked(name, value, FamilyConfig))
         check_banks(self.bank)
+        if "|" in self.bank:
+            raise ValueError(f"bank is {self.bank!r}, but stages are one stack: part them by ';'.")
         if self.output == "histogram" and self.classifier != "svm":
             raise ValueError(f"the classifier is {self.classifier!r} but histograms are too many for it: choose 'svm'.")
         if (self.output == "pixels") != (self.classifier == "stacked-lda"):

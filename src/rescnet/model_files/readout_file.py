@@ -6,9 +6,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from ..readout import KernelReadout
+from ..readout import KernelReadout, SecondLook
 from .errors import ModelFileError
 from .layout import COPY_AGAIN
+
+SECOND_LOOK = ("centres", "coefficients")  # what a second look is
 
 
 def readout_to_bytes(readout: KernelReadout) -> bytes:
@@ -20,6 +22,8 @@ def readout_to_bytes(readout: KernelReadout) -> bytes:
         "mirrored": torch.tensor(readout.mirrored),
         "ridge": torch.tensor(readout.ridge, dtype=torch.float64),
     }
+    if readout.second_look is not None:
+        tensors |= {f"second_look.{part}": getattr(readout.second_look, part) for part in SECOND_LOOK}
     return bytes(save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}))
 
 
@@ -29,12 +33,20 @@ def readout_from_bytes(data: bytes, name: str, image_shape: tuple[int, int, int]
         tensors = load(data)
         images, coefficients = tensors["images"], tensors["coefficients"]
         scale, mirrored, ridge = (tensors[name].item() for name in ("scale", "mirrored", "ridge"))
-        readout = KernelReadout(images, coefficients, scale, bool(mirrored), ridge)
+        look = None
+        if "second_look.centres" in tensors:
+            look = SecondLook(*(tensors[f"second_look.{part}"] for part in SECOND_LOOK))
+        readout = KernelReadout(images, coefficients, scale, bool(mirrored), ridge, look)
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise ModelFileError(f"{name} is not a readout of rescnet ({error}): {COPY_AGAIN}.") from None
     if tuple(images.shape[1:]) != image_shape or tuple(coefficients.shape) != (len(images), classes):
         raise ModelFileError(
             f"{name} has images {tuple(images.shape)} and coefficients {tuple(coefficients.shape)} where the network "
             f"takes {image_shape} and has {classes} classes: {COPY_AGAIN}."
+        )
+    if look and not (look.centres.shape == look.coefficients.shape == (len(look.centres), classes)):
+        raise ModelFileError(
+            f"{name} looks twice at {tuple(look.centres.shape)} outputs with {tuple(look.coefficients.shape)} "
+            f"coefficients where the network has {classes} classes: {COPY_AGAIN}."
         )
     return readout

@@ -29,7 +29,7 @@ from .readout_file import readout_to_bytes
 from .resuming import InterruptedRun
 
 _OF_THE_END = {"stopped", "halving", "readout"}  # facts about a run that no longer hold when it goes on
-_READOUT_OPTIONS = ("readout", "kernel_width", "kernel_ridge")
+_READOUT_OPTIONS = ("readout", "kernel_width", "kernel_ridge", "second_look")
 
 
 def save_model(path: str | Path, model: Model, half_heads: bool = False, overwrite: bool = False) -> None:

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from ..stages.augment import Augmentation, mean_of_views, view_images
-from ..stages.discriminant import NotPositiveDefiniteError, Solver, cholesky_solver
+from ..stages.discriminant import NotPositiveDefiniteError, cholesky_factor
 from ..stages.gaussian_kernel import PairDistances, Standard
 from ..stages.residual import one_hot
 from .memory import rows_at_a_time
+from .second_look import SecondLook, fit_second_look, leave_one_out
 from .walk import Walk
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class KernelReadout:
         Whether an image and its mirror image are the same to it.
     ridge : float
         The ε used: more than was asked for where the factorisation failed.
+    second_look : SecondLook, optional
+        What outputs are corrected by in the end.
     """
 
     images: Tensor
@@ -44,10 +47,11 @@ class KernelReadout:
     scale: float
     mirrored: bool
     ridge: float
+    second_look: SecondLook | None = None
 
     @torch.inference_mode()
     def outputs(self, network: Network, images: Tensor) -> Tensor:
-        """Return Ỹ + k(x, ·)·coefficients of images (n, channels, height, width), shape (n, classes).
+        """Return Ỹ + k(x, ·)·coefficients of images (n, channels, height, width), looked at again, shape (n, classes).
 
         All training images go through the layers again, whatever n is: predict many images at once. Of views asked for
         the mean is returned.
@@ -60,6 +64,11 @@ class KernelReadout:
             parts.append(mean_of_views(seen, len(views)))
         return torch.cat(parts)
 
+    def learnt(self) -> list[Tensor]:
+        """Return all that was learnt: coefficients, and those of a second look with its centres."""
+        look = self.second_look
+        return [self.coefficients, *([] if look is None else [look.centres, look.coefficients])]
+
     def _outputs(self, network: Network, images: Tensor) -> Tensor:
         known, new = Walk(network, self.images, self.mirrored), Walk(network, images, self.mirrored)
         distances = PairDistances(len(images), len(self.images), len(new.views), new.output)
@@ -67,7 +76,8 @@ class KernelReadout:
             columns, rows = known.through(layer), new.through(layer)
             standard = Standard.of(columns)
             distances.add(standard.apply_(rows), standard.apply_(columns))
-        return new.output + distances.kernel_(self.scale) @ self.coefficients.to(new.output)
+        outputs = new.output + distances.kernel_(self.scale) @ self.coefficients.to(new.output)
+        return outputs if self.second_look is None else self.second_look(outputs)
 
 
 def views_of(config: NetworkConfig, mirrored: bool) -> list[tuple[bool, int, int]]:
@@ -107,23 +117,25 @@ def fit_readout(network: Network, images: Tensor, labels: Tensor, others: Tensor
         standard = Standard.of(columns)
         among.add_own(standard.apply_(columns))
         between.add(standard.apply_(rows), columns)
-    residual = one_hot(labels.to(columns.device), network.classes, known.output.dtype) - known.output
-    output = new.output
+    targets = one_hot(labels.to(columns.device), network.classes, known.output.dtype)
+    residual, output = targets - known.output, new.output
     del known, new, columns, rows  # the factor needs the room
     median = among.median()
     scale = config.kernel_width / median if median > 0 else 0.0
-    solve, ridge = _solver(among.kernel_(scale), config.kernel_ridge)
-    coefficients = solve(residual)
-    readout = KernelReadout(images.clone(), coefficients.cpu(), scale, mirrored, ridge)
-    return readout, output + between.kernel_(scale) @ coefficients
+    factor, ridge = _factor(among.kernel_(scale), config.kernel_ridge)
+    coefficients = torch.cholesky_solve(residual, factor)
+    look = fit_second_look(leave_one_out(factor, targets), targets) if config.second_look else None
+    outputs = output + between.kernel_(scale) @ coefficients
+    readout = KernelReadout(images.clone(), coefficients.cpu(), scale, mirrored, ridge, look and look.cpu())
+    return readout, outputs if look is None else look(outputs)
 
 
-def _solver(kernel: Tensor, ridge: float) -> tuple[Solver, float]:
-    """Return what solves (K + εI)a = b, and ε: more where K, as rounded, is not positive definite without."""
+def _factor(kernel: Tensor, ridge: float) -> tuple[Tensor, float]:
+    """Return the lower factor of K + εI, and ε: more where K, as rounded, is not positive definite without."""
     kernel.diagonal().add_(ridge)
     for _ in range(MOST_TRIES):
         try:
-            return cholesky_solver(kernel), ridge
+            return cholesky_factor(kernel), ridge
         except NotPositiveDefiniteError:
             more = max(10 * ridge, LEAST_RETRY)
             kernel.diagonal().add_(more - ridge)

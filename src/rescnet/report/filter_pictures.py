@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..network import Layer, Network
-from ..stages.filters.mixed import bank_of_layer, parse_mixture, share_out
+from ..stages.filters.mixed import parse_mixture, share_out
 from .png import Pixels, data_uri, diverging, heat
 
 STRONGEST = 4  # input channels drawn of a deeper filter
@@ -70,8 +70,7 @@ def _draw_layer(network: Network, number: int, layer: Layer) -> dict[str, Any]:
     names = input_names(network, number)
     as_image = not network.sees_maps(layer) and weights.shape[1] in (1, 3)
     groups, start = [], 0
-    mixture = bank_of_layer(network.config.bank, network.config.place_in_stack(number))
-    for bank, count in banks_of(mixture, len(weights)):
+    for bank, count in banks_of(network.config.bank_of(number), len(weights)):
         tiles = []
         for place in range(start, start + count):
             tiles.append(_image_tile(weights[place], place) if as_image else _slices_tile(weights[place], place, names))

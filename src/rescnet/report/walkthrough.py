@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from ..network import Network
-from ..stages.filters import bank_of_layer
 from ..stages.pooling import rectified
 from ..stages.residual import residual
 from ..stages.second_order import channel_pairs, count_pairs, second_order_pool
@@ -34,7 +33,7 @@ def layer_numbers(network: Network) -> dict[str, Any]:
         "matrix_root": config.matrix_root,
         "first_size": config.size_of_filter(1),
         "size": config.size_of_filter(2),
-        "banks": [[name, count] for name, count in banks_of(bank_of_layer(config.bank, 1), config.filters)],
+        "banks": [[name, count] for name, count in banks_of(config.bank_of(1), config.filters)],
         "scaling": config.scaling,
         "low": float(first.low.min()),
         "high": float(first.high.max()),

@@ -95,11 +95,18 @@ class LinearHead:
         )
 
 
-def cholesky_solver(matrix: Tensor) -> Solver:
-    """Factorise a symmetric matrix, of which the lower triangle is read, and return what solves with it."""
+def cholesky_factor(matrix: Tensor) -> Tensor:
+    """Return the lower Cholesky factor of a symmetric matrix, of which the lower triangle is read."""
+    factor: Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
     if int(info) != 0 or not bool(factor.diagonal().isfinite().all()):
         raise NotPositiveDefiniteError("the regularised scatter is not positive definite.")
+    return factor
+
+
+def cholesky_solver(matrix: Tensor) -> Solver:
+    """Factorise a symmetric matrix, of which the lower triangle is read, and return what solves with it."""
+    factor = cholesky_factor(matrix)
     return lambda right: torch.cholesky_solve(right, factor)
 
 

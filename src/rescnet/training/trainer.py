@@ -20,7 +20,7 @@ from ..images_in import as_images, as_labels
 from ..network import Layer, Network
 from ..shared_options import check_shared
 from ..stages.augment import Augmentation, changes_of_views
-from ..stages.filters import GreyPatches, bank_of_layer, learn_filters
+from ..stages.filters import GreyPatches, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from ..stages.preparation import Preparation
@@ -265,7 +265,7 @@ class Trainer:
             draws.weights,
             config.dilation_of(number),
         )
-        bank, how = bank_of_layer(config.bank, place), (config.filters, generator, config.bank_options)
+        bank, how = config.bank_of(number), (config.filters, generator, config.bank_options)
         if config.is_grey(number):
             grey = GreyPatches(patches, self.network.image_shape[0])
             filters = grey.in_colour(learn_filters(bank, grey, *how))

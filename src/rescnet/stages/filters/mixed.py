@@ -48,21 +48,26 @@ def parse_mixture(mixture: str) -> list[tuple[float, str]]:
     return [(weight / total, name) for weight, name in parts]
 
 
-def bank_of_layer(banks: str, layer: int) -> str:
-    """Return the mixture of a layer, counted from 1: mixtures are parted by ``;``, and the last one goes on.
+def bank_of_layer(banks: str, layer: int, stack: int = 1) -> str:
+    """Return the mixture of a layer of a stack, both counted from 1.
+
+    Mixtures are parted by ``;``, and the last one goes on; stacks, each with its mixtures, by ``|``, likewise.
 
     Examples
     --------
     >>> [bank_of_layer("dct; 3 pca + 1 ica", layer) for layer in (1, 2, 9)]
     ['dct', '3 pca + 1 ica', '3 pca + 1 ica']
+    >>> [bank_of_layer("dct; pca | patches", layer, stack) for stack in (1, 2, 3) for layer in (1, 2)]
+    ['dct', 'pca', 'patches', 'patches', 'patches', 'patches']
     """
-    mixtures = [mixture.strip() for mixture in banks.split(";")]
+    stacks = banks.split("|")
+    mixtures = [mixture.strip() for mixture in stacks[min(stack, len(stacks)) - 1].split(";")]
     return mixtures[min(layer, len(mixtures)) - 1]
 
 
 def check_banks(banks: str) -> None:
-    """Refuse, in one sentence, what cannot be read as a mixture, or as one a layer parted by ``;``."""
-    for mixture in banks.split(";"):
+    """Refuse, in one sentence, what cannot be read as a mixture, or as several parted by ``;`` and ``|``."""
+    for mixture in banks.replace("|", ";").split(";"):
         parse_mixture(mixture)
 
 
