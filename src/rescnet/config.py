@@ -220,9 +220,6 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
                 )
             self.check_dilation(layer, size, min(image_size))
         self.check_grey(channels)
-        for layer in self.starts_of_stacks(self.bank.count("|") + 1):
-            numbers = self.size_of_filter(layer) ** 2 * (1 if self.is_grey(layer) else channels)
-            check_components(self.bank_of(layer), self.filters, numbers, self.name_of_size(layer))
         self.grids(image_size)
         for name in ("augment", "average"):
             if (shift := Augmentation.parse(getattr(self, name)).shift) >= min(image_size):
@@ -237,6 +234,9 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
             )
         if self.pooled_maps < 2 and not self.keeps_diagonal:
             raise ValueError("one filter has no pair to correlate: choose filters at least 2, or diagonal 'keep'.")
+        for layer in self.starts_of_stacks(self.bank.count("|") + 1):
+            numbers = self.size_of_filter(layer) ** 2 * (1 if self.is_grey(layer) else channels)
+            check_components(self.bank_of(layer), self.filters, numbers, self.name_of_size(layer))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
