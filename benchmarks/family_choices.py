@@ -67,10 +67,9 @@ CANDIDATES: dict[str, dict[str, list[Options]]] = {  # the first is the preset; 
         "dctnet": [svm(cost) for cost in (1.0, 3.0)],
         "multilayer-pcanet": [
             {},
-            *(
-                {"pca_bias": "mean", **others}
-                for others in ({}, {"pooling": "mean", "cells": "adaptive"}, {"ridge": 0.3}, {"block_stride": 2})
-            ),
+            *({"pca_bias": bias, "pooling": "max", "cells": "official"} for bias in ("mean", "none")),
+            {"ridge": 0.3},
+            {"block_stride": 2},
         ],
     },
 }

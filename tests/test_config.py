@@ -6,8 +6,10 @@ import pytest
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, preset_names
 from rescnet.config import make_compute
+from rescnet.family import make_member
 from rescnet.report.filter_pictures import banks_of
 from rescnet.stages.filters import bank_of_layer
+from rescnet.workspace import class_sum_banks
 
 PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
     "mnist": {
@@ -184,3 +186,33 @@ def test_copies_and_shifts_that_make_no_sense_are_refused():
     for name in ("augment", "average"):
         with pytest.raises(ValueError, match=rf"{name} moves images of 8×8 by 8 pixels"):
             make_config("digits", **{name: "shift 8"}).check_images(1, (8, 8))
+
+
+def test_banks_are_named_stack_by_stack():
+    config = NetworkConfig(bank="dct; pca | patches | lda", restart_every=2, layers=8)
+    assert [config.bank_of(layer) for layer in range(1, 9)] == ["dct", "pca", *["patches"] * 2, *["lda"] * 4]
+    assert class_sum_banks(config.bank, 1) == class_sum_banks(config.bank, 2) == ["lda"]
+    with pytest.raises(ValueError, match=r"bank is 'pca \| dct', stack by stack, but there is one stack"):
+        NetworkConfig(bank="pca | dct")
+    with pytest.raises(ValueError, match=r"bank is 'pca \| dct', but stages are one stack: part them by ';'"):
+        make_member("pcanet", (3, 32, 32), {"bank": "pca | dct"})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bank": "stacked-lda | pca", "grey_every": 2, "filters": 28}, "28 PCA filters were asked of patches with 27"),
+        (
+            {"bank": "stacked-lda | stacked-lda | stacked-lda | lda", "grey_every": 4, "filters": 50},
+            "50 LDA .* with 49",
+        ),
+        ({"bank": "stacked-lda | dct", "filters": 27}, "27 DCT filters were asked of patches with 27 numbers: .* 26"),
+        ({"bank": "stacked-lda | pca", "filters": 40, "layers": 2}, None),  # its second stack is not come to
+    ],
+)
+def test_directions_a_stack_cannot_have_are_refused_before_any_layer(options, message):
+    config = NetworkConfig(**{"restart_every": 2, "layers": 8} | options)
+    if message is None:
+        return config.check_images(3, (32, 32))
+    with pytest.raises(ValueError, match=message):
+        config.check_images(3, (32, 32))

@@ -117,7 +117,6 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
         if self.matrix_root and (self.pooling != "mean" or self.z_score != "channel"):
             raise ValueError("matrix_root takes mean correlations: choose pooling mean and z_score channel.")
         self.check_features()
-        self.check_readout()
         Augmentation.parse(self.average).views()
         changes = Augmentation.parse(self.augment)
         if self.copies > 1 and not self.augment.strip():
@@ -234,7 +233,7 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
             )
         if self.pooled_maps < 2 and not self.keeps_diagonal:
             raise ValueError("one filter has no pair to correlate: choose filters at least 2, or diagonal 'keep'.")
-        for layer in self.starts_of_stacks(self.bank.count("|") + 1):
+        for layer in range(1, self.layers + 1, self.restart_every or self.layers):  # on the image alone
             numbers = self.size_of_filter(layer) ** 2 * (1 if self.is_grey(layer) else channels)
             check_components(self.bank_of(layer), self.filters, numbers, self.name_of_size(layer))
 

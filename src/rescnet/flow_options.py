@@ -66,10 +66,6 @@ class FlowOptions:
         """Return whether a layer, counted from 1, is in a stack that sees no colour."""
         return self.grey_every > 0 and self.stack_of(layer) % self.grey_every == 0
 
-    def starts_of_stacks(self, named: int) -> list[int]:
-        """Return the first layers of so many stacks, and of a grey one, each counted from 1."""
-        return [(stack - 1) * self.restart_every + 1 for stack in (*range(1, named + 1), self.grey_every or 1)]
-
     @property
     def kinds_of_layer(self) -> list[int]:
         """Numbers of layers that stand for all: on the image alone, on maps too, and on the image without colour."""
@@ -88,7 +84,7 @@ class FlowOptions:
             )
 
     def check_grey(self, channels: int) -> None:
-        """Refuse stacks without colour where there is no colour, or no such stack."""
+        """Refuse stacks without colour where there is no colour, or one stack only."""
         if self.grey_every and channels == 1:
             raise ValueError(f"grey_every is {self.grey_every} but the images are grey: choose 0.")
         if self.grey_every > 1 and not self.restart_every:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from .options import option
 
@@ -28,7 +28,7 @@ class ReadoutOptions:
         "kernel readout: correct outputs by a regression of what the training images' leave-one-out outputs miss",
     )
 
-    def check_readout(self) -> None:
-        """Refuse what cannot be."""
-        if self.second_look and self.readout != "kernel":
-            raise ValueError("second_look is on but the readout is 'heads': choose readout kernel, or leave it out.")
+
+def readout_defaults() -> dict[str, Any]:
+    """Return the options of the readout with their defaults: they may change once all layers are there."""
+    return {entry.name: entry.default for entry in fields(ReadoutOptions)}

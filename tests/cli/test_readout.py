@@ -76,6 +76,18 @@ def test_more_layers_get_a_readout_of_their_own(rescnet, pictures, options, tmp_
     assert load_model(folder).network.readout is None and not (folder / "readout.safetensors").exists()
 
 
+def test_a_second_look_is_added_later(place, rescnet, pictures, options, tmp_path):
+    """By fitting the readout anew: what the network says is then corrected."""
+    folder = tmp_path / "model"
+    rescnet("train", pictures, *options, "--out", folder)
+    assert rescnet("train", "--resume", folder, "--second-look").exit_code == 0
+    network, before = load_model(folder).network, load_model(place).network
+    images = np.random.default_rng(0).integers(0, 256, (5, *network.image_shape)).astype(np.uint8)
+    look = network.readout.second_look
+    torch.testing.assert_close(network.outputs(images), look(before.outputs(images)), rtol=0, atol=1e-5)
+    assert "second_look" in rescnet("info", folder).stdout
+
+
 def test_a_damaged_readout_is_named(place, rescnet, pictures, options, tmp_path):
     """A byte that changed is found, and the file is named."""
     folder = tmp_path / "model"

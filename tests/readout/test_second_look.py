@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -12,12 +10,14 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from sklearn.datasets import load_digits
 
-from rescnet import ComputeOptions, NetworkConfig, load, make_config, save, train
+from rescnet import ComputeOptions, load, make_config, save, train
 from rescnet.model import Model
 from rescnet.model_files.errors import ModelFileError
 from rescnet.model_files.readout_file import readout_from_bytes, readout_to_bytes
+from rescnet.readout import second_look
 from rescnet.readout.second_look import JITTER, RIDGE, WIDTH, fit_second_look, leave_one_out
 from rescnet.readout.walk import Walk
+from rescnet.stages.augment import view_images
 from rescnet.stages.gaussian_kernel import PairDistances, Standard
 
 DIGITS = load_digits()
@@ -63,6 +63,39 @@ def test_leaving_one_out_is_fitting_without_it():
         kept = [other for other in range(12) if other != out]
         coefficients = torch.linalg.solve((kernel + ridge)[kept][:, kept], targets[kept])
         torch.testing.assert_close(found[out], kernel[out, kept] @ coefficients)
+
+
+def test_the_diagonal_of_an_inverse_is_taken_block_by_block(monkeypatch):
+    generator = torch.Generator().manual_seed(3)
+    root = torch.randn(50, 50, generator=generator, dtype=torch.float64)
+    matrix = root @ root.T + torch.eye(50, dtype=torch.float64)
+    monkeypatch.setattr(second_look, "BLOCK", 16)
+    found = second_look.inverse_diagonal(torch.linalg.cholesky(matrix))
+    torch.testing.assert_close(found, torch.linalg.inv(matrix).diagonal())
+
+
+def test_mirrored_views_are_looked_at_again():
+    """With flips an image and its mirror image stay the same, and views are averaged after the second look."""
+    options = OPTIONS | {"augment": "flip", "average": "flip + shift 1", "second_look": True}
+    others = {"validation": (IMAGES[250:300], LABELS[250:300])}
+    network, history = train(
+        IMAGES[:250], LABELS[:250], make_config("digits", **options), **others, compute=ComputeOptions(dtype="float64")
+    )
+    new = IMAGES[250:300]
+    found = network.outputs(new)
+    torch.testing.assert_close(
+        network.averaged_over("flip").outputs(new[..., ::-1].copy()),
+        network.averaged_over("flip").outputs(new),
+        rtol=0,
+        atol=1e-8,
+    )
+    shifted = [
+        network.averaged_over("").outputs(view_images(torch.as_tensor(new), view)) for view in network.config.views[:5]
+    ]
+    torch.testing.assert_close(found, torch.stack(shifted).mean(0), rtol=0, atol=1e-8)
+    assert history.readout.validation_accuracy == pytest.approx(
+        float((found.argmax(1).numpy() == LABELS[250:300]).mean())
+    )
 
 
 def test_the_regression_is_the_one_its_formula_says():
@@ -131,9 +164,3 @@ def test_files_keep_it(pair, tmp_path):
     del tensors["second_look.coefficients"]
     with pytest.raises(ModelFileError, match="is not a readout of rescnet"):
         readout_from_bytes(save_tensors(tensors), "readout", (1, 8, 8), 10)
-
-
-def test_without_a_kernel_readout_there_is_nothing_to_look_at():
-    with pytest.raises(ValueError, match="second_look is on but the readout is 'heads': choose readout kernel"):
-        NetworkConfig(second_look=True)
-    assert replace(NetworkConfig(), readout="kernel", second_look=True).second_look

@@ -10,6 +10,7 @@ from tables import (
     bench,
     equal_training,
     ladder,
+    last_steps,
     league,
     neighbours,
     reproduction,
@@ -22,8 +23,8 @@ ORIGIN = {"device": "a GPU", "versions": {"torch": "2"}, "commit": "abc", "comma
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    modules = ablations, bench, equal_training, ladder, league, neighbours, results_files, reproduction, side_by_side
-    for module in modules:
+    modules = ablations, bench, equal_training, ladder, last_steps, league, neighbours, results_files, reproduction
+    for module in (*modules, side_by_side):
         for name, folder in (("RESULTS", tmp_path), ("DOCS", tmp_path)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, folder)
@@ -38,6 +39,7 @@ def test_without_results_the_docs_say_so(results):
         ablations.tables("explore-*.json"),
         reproduction.table("table3"),
         ladder.table(),
+        last_steps.table(),
         equal_training.table(),
     ):
         assert len(rows) == 1 and rows[0].startswith("*Not run yet")
@@ -45,6 +47,25 @@ def test_without_results_the_docs_say_so(results):
     for module in (bench, side_by_side, reproduction, ladder, equal_training):
         assert module.pictures() == {}
     assert not any("·" in row for row in reproduction.both_halves())
+
+
+def test_last_steps_are_rows_of_networks_alike(results):
+    def run(name, seed, test, **options):
+        readout = {"validation_accuracy": None, "test_accuracy": test}
+        config = {"layers": 4, "restart_every": 1, "seed": seed, **options}
+        return ORIGIN | {
+            "name": name, "seed": seed, "config": config, "images": {"train": 50}, "readout": readout, "seconds": 2.0,
+        }  # fmt: skip
+
+    steps = [run("cifar10", seed, 0.5) for seed in (0, 1)]
+    today = [run("cifar10-augmented", seed, 0.7, grey_every=2, second_look=True) for seed in (0, 1)]
+    (results / "steps-cifar10-best.json").write_text(json.dumps(steps))
+    (results / "beyond.json").write_text(json.dumps([*today, run("mnist", 0, 0.9)]))
+    rows = last_steps.table()[2:4]
+    assert rows[0] == "| 4 layers in stacks of 1 | 50 | 50.00 ± 0.00 | – | – | – | 2 | abc |"
+    assert rows[1].startswith(
+        "| 4 layers in stacks of 1, 2 of them grey, a second look | 50 | – | 70.00 ± 0.00 | – | 2 |"
+    )
 
 
 def test_a_ladder_reads_all_runs_at_one_depth_and_averages_seeds(results):

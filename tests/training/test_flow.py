@@ -26,6 +26,7 @@ OPTIONS = [
     {"restart_every": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
     {"restart_every": 1, "grey_every": 2, "grey_filter_size": 5, "bank": "pca + stacked-lda; pca"},
     {"restart_every": 1, "bank": "patches + rotated-pca", "step": "held-out"},
+    {"restart_every": 2, "bank": "pca; stacked-lda | 1 pca + 2 patches"},
     {"draw_from": "residual", "bank": "patches + stacked-lda", "dilation": 2},
     {"dilation": 3, "filter_size": 2, "activation": "relu", "bank": "pca"},
     {"head": "ridge", "step": "held-out", "learning_rate": 0.9, "ridge": 0.01, "momentum": 0.4},

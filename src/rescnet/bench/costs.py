@@ -79,7 +79,7 @@ def layer_costs(
     features_kept : bool
         Whether features are computed once.
     layer : int
-        Counted from 1; all but the first are alike.
+        Counted from 1; those that see maps are alike.
     """
     c, h, w = image_shape
     d, k, pixels = config.filters, config.size_of_filter(layer), h * w

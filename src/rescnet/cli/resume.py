@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..compute_options import ComputeOptions
+from ..readout_options import readout_defaults
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .training_run import TrainingRun
 
 MAY_CHANGE = {"layers", "patience", "stop_at_zero_error"}  # when to stop; the layers before are the same
-MAY_CHANGE |= {"readout", "kernel_width", "kernel_ridge"}  # what comes after all layers
+MAY_CHANGE |= set(readout_defaults())  # what comes after all layers
 MACHINE_MAY_CHANGE = {"device", "memory", "maps", "scratch"}  # where it is computed; not how precisely
 
 

@@ -59,7 +59,7 @@ class ResCNetClassifier(ImageClassifier):
         patches have no more than k² principal components.
     bank : str, default=None
         How filters are learnt: ``"pca"``, ``"stacked-lda"``, ``"dct"``, … or a mixture as ``"3 pca + 1 stacked-lda"``;
-        ``"dct; pca"`` is one a layer, the last going on.
+        ``"dct; pca"`` is one a layer, and ``"pca | dct"`` one a stack, the last going on.
     block_size, block_stride : int, default=None
         Side of a second-order pooling block, and pixels from one to the next.
     pyramid : sequence of int, default=None

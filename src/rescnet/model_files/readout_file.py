@@ -34,7 +34,7 @@ def readout_from_bytes(data: bytes, name: str, image_shape: tuple[int, int, int]
         images, coefficients = tensors["images"], tensors["coefficients"]
         scale, mirrored, ridge = (tensors[name].item() for name in ("scale", "mirrored", "ridge"))
         look = None
-        if "second_look.centres" in tensors:
+        if any(key.startswith("second_look.") for key in tensors):
             look = SecondLook(*(tensors[f"second_look.{part}"] for part in SECOND_LOOK))
         readout = KernelReadout(images, coefficients, scale, bool(mirrored), ridge, look)
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:

@@ -18,6 +18,7 @@ from ..config import NetworkConfig
 from ..model import Model
 from ..network import Layer
 from ..readout import KernelReadout, ReadoutRecord
+from ..readout_options import readout_defaults
 from ..training.history import LayerRecord
 from .errors import WriteError
 from .layer_file import layer_to_bytes
@@ -29,7 +30,6 @@ from .readout_file import readout_to_bytes
 from .resuming import InterruptedRun
 
 _OF_THE_END = {"stopped", "halving", "readout"}  # facts about a run that no longer hold when it goes on
-_READOUT_OPTIONS = ("readout", "kernel_width", "kernel_ridge", "second_look")
 
 
 def save_model(path: str | Path, model: Model, half_heads: bool = False, overwrite: bool = False) -> None:
@@ -128,8 +128,8 @@ class ModelWriter:
     def _go_on(self, run: InterruptedRun) -> None:
         """Take up a run: no longer sealed, and without what is to be redone."""
         self._lock = run.lock
-        before = run.content["config"]
-        same = all(before.get(key) == self._content["config"][key] for key in _READOUT_OPTIONS)
+        before, now = run.content["config"], self._content["config"]
+        same = all(before.get(key, default) == now[key] for key, default in readout_defaults().items())
         told = _without(run.content["about"], _OF_THE_END - {"readout"} if same else _OF_THE_END)
         self._content["about"] = told | self._content["about"]
         self._write_model_json(self.path)

@@ -1,12 +1,13 @@
 """A second look at outputs: what the kernel's leave-one-out outputs miss, regressed on those outputs; beyond the paper.
 
 Least squares pull outputs together: an image between two classes is given less of both than it should, and of some
-classes less than of others. Had training image i been left out of (K + εI)·a = Y, it would have been given
+classes less than of others. Had training image i been left out of (K + εI)·q = Y, it would have been given
 
-    oᵢ = yᵢ - aᵢ / [(K + εI)⁻¹]ᵢᵢ,
+    oᵢ = yᵢ - qᵢ / [(K + εI)⁻¹]ᵢᵢ,
 
-exactly and without another fit. So all training images have outputs as new images have them, and what those miss,
-y - o, is regressed on o by a Gaussian kernel at some of them: c(z) = Σⱼ exp(-‖z - oⱼ‖²/2w²)·bⱼ is then added to z.
+exactly and without another fit. So all training images have outputs much as new images have them, and what those miss,
+y - o, is regressed on o by a Gaussian kernel at some of them: c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then added to z.
+The layers' heads, which no image was left out of, have no part in o, though they have in z.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ WIDTH = 0.5  # w, where a class's output is 0 or 1
 RIDGE = 1.0  # of the regression, in units of its kernel
 JITTER = 1e-6  # on its diagonal: centres may lie on each other
 ROWS = 10_000  # images at a time
+BLOCK = 2048  # columns of an inverse at a time
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,18 @@ def leave_one_out(factor: Tensor, targets: Tensor) -> Tensor:
     targets : Tensor, shape (n, classes)
         Y.
     """
-    coefficients = torch.cholesky_solve(targets, factor)
-    return targets - coefficients / torch.cholesky_inverse(factor).diagonal()[:, None]
+    return targets - torch.cholesky_solve(targets, factor) / inverse_diagonal(factor)[:, None]
+
+
+def inverse_diagonal(factor: Tensor) -> Tensor:
+    """Return the diagonal of (LLᵀ)⁻¹, shape (n,): squared columns of L⁻¹ added up, some at a time."""
+    found = factor.new_empty(len(factor))
+    for start in range(0, len(factor), BLOCK):
+        part = found[start : start + BLOCK]
+        unit = torch.eye(len(factor) - start, len(part), dtype=factor.dtype, device=factor.device)
+        columns = torch.linalg.solve_triangular(factor[start:, start:], unit, upper=False)
+        part.copy_(columns.square().sum(0))
+    return found
 
 
 def fit_second_look(outputs: Tensor, targets: Tensor) -> SecondLook:

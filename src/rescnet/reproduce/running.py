@@ -197,8 +197,12 @@ class ExperimentRun:
 
 
 def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOptions) -> str:
-    """Return the identity of a run: all that decides which layers are learnt, so not how many."""
-    settings = {name: value for name, value in config.to_dict().items() if name != "layers"}
+    """Return the identity of a run: all that decides which layers are learnt, so not how many, and what comes after.
+
+    Options at their default have no part in it, so that one more option does not make other runs of all.
+    """
+    defaults = NetworkConfig().to_dict()
+    settings = {name: value for name, value in config.to_dict().items() if name != "layers" and value != defaults[name]}
     places = ("device", "memory", "maps", "scratch")  # where things are kept changes nothing that is learnt
     compute = {name: value for name, value in asdict(options.compute).items() if name not in places}
     compute["precision"] = choose_precision(options.compute, choose_device(options.compute.device))

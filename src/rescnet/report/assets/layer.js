@@ -46,9 +46,10 @@ function steps() {
   const image = `${n.height}×${n.width}`;
   const kinds = n.banks.map(([name, many]) => `${many} ${name}`).join(' + ');
   const sizes =
-    n.first_size === n.size
+    (n.first_size === n.size
       ? `${n.size}×${n.size}`
-      : `${n.first_size}×${n.first_size} in layer 1, ${n.size}×${n.size} later`;
+      : `${n.first_size}×${n.first_size} in layer 1, ${n.size}×${n.size} later`) +
+    (n.grey_size ? `, ${n.grey_size}×${n.grey_size} where a stack sees the image without colour` : '');
   const levels = n.pyramid.map((side) => `${side}×${side}`).join(', ');
   const ridge = n.head === 'ridge';
   return [

@@ -20,6 +20,10 @@ from . import (  # noqa: F401  (they register themselves)
 from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
 from .registry import find_bank
 
+DIRECTIONS = {  # banks whose filters are directions of patch space, no two the same
+    "pca": "PCA", "rotated-pca": "rotated PCA", "canonical": "canonical", "dct": "DCT", "ica": "ICA", "lda": "LDA",
+}  # fmt: skip
+
 
 def parse_mixture(mixture: str) -> list[tuple[float, str]]:
     """Read a mixture: bank names joined by ``+``, each with a weight before it if they are not equal.
@@ -72,13 +76,14 @@ def check_banks(banks: str) -> None:
 
 
 def check_components(mixture: str, count: int, numbers: int, size: str) -> None:
-    """Refuse a mixture that asks patches of so many numbers for more principal components; ``size`` is their option."""
+    """Refuse a mixture that asks patches of so many numbers for more directions than that; ``size`` is their option."""
     parts = parse_mixture(mixture)
     for share, (_, name) in zip(share_out(count, [weight for weight, _ in parts]), parts, strict=True):
-        if name == "pca" and share > numbers:
+        most = numbers - 1 if name == "dct" else numbers  # which has no constant
+        if name in DIRECTIONS and share > most:
             raise NotEnoughFiltersError(
-                f"{share} PCA filters were asked of patches with {numbers} numbers: ask for at most {numbers}, or take "
-                f"larger filters ({size})."
+                f"{share} {DIRECTIONS[name]} filters were asked of patches with {numbers} numbers: ask for at most "
+                f"{most}, or take larger filters ({size})."
             )
 
 
