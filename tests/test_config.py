@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, preset_names
-from rescnet.config import make_compute
 from rescnet.family import make_member
+from rescnet.making_config import make_compute
 from rescnet.report.filter_pictures import banks_of
 from rescnet.stages.filters import bank_of_layer
 from rescnet.workspace import class_sum_banks

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .compute_options import ComputeOptions
-    from .config import NetworkConfig, make_config, preset_names
+    from .config import NetworkConfig
     from .estimator import ResCNetClassifier
+    from .making_config import make_config, preset_names
     from .model_files import load_model as load
     from .model_files import save_model as save
     from .network import Network
@@ -50,8 +51,8 @@ _HOME = {
     "NetworkConfig": "config.NetworkConfig",
     "ResCNetClassifier": "estimator.ResCNetClassifier",
     "load": "model_files.load_model",
-    "make_config": "config.make_config",
-    "preset_names": "config.preset_names",
+    "make_config": "making_config.make_config",
+    "preset_names": "making_config.preset_names",
     "save": "model_files.save_model",
     "train": "training.train.train",
 }

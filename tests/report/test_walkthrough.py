@@ -11,6 +11,7 @@ from report.test_writing import data_of
 
 from rescnet import NetworkConfig, train
 from rescnet.report import write_report
+from rescnet.report.walkthrough import layer_numbers
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -34,3 +35,14 @@ def test_both_signs_of_a_map_are_shown_as_they_are_pooled(model, dataset, tmp_pa
     picture = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), dtype=int)
     assert picture.shape[0] == picture.shape[1]
     assert picture.shape[0] % 6 == 0  # six maps, each with its row
+
+
+def test_the_filters_of_grey_stacks_are_told(blobs):
+    images, labels = blobs[0][:60], blobs[1][:60]
+    config = NetworkConfig(
+        layers=2, filters=4, block_size=6, block_stride=2, pyramid=(2, 1), restart_every=1, grey_every=2,
+        grey_filter_size=5, stop_at_zero_error=False,
+    )  # fmt: skip
+    network, _ = train(images, labels, config)
+    assert layer_numbers(network)["grey_size"] == 5
+    assert layer_numbers(network.first_layers(1))["grey_size"] == 0  # the grey layer is not there

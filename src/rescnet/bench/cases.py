@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..config import NetworkConfig, make_config, preset_names
+from ..config import NetworkConfig
+from ..making_config import make_config, preset_names
 
 ON_GPU = ("cifar10", "cifar10-adaptive", "cifar100", "mnist", "tiny-imagenet")
 ON_CPU = ("digits", "cifar10")

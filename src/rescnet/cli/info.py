@@ -92,7 +92,7 @@ def _accuracies(folder: ModelFolder) -> dict[str, Any]:
 
 def _differences(folder: ModelFolder) -> dict[str, Any]:
     """Return the options whose values are not those of the preset, or the defaults where there was none."""
-    from ..config import make_config, preset_names
+    from ..making_config import make_config, preset_names
 
     preset = folder.about.get("preset")
     base = make_config(preset if preset in preset_names() else None).to_dict()

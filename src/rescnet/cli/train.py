@@ -12,8 +12,9 @@ import typer
 from rich.console import Console
 
 from ..compute_options import ComputeOptions
-from ..config import NetworkConfig, make_compute, make_config, preset_names
+from ..config import NetworkConfig
 from ..flags import given, with_flags
+from ..making_config import make_compute, make_config, preset_names
 
 if TYPE_CHECKING:
     from ..tensorboard import TensorBoardLog

@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ..config import SMALL_SIDE, NetworkConfig, check_keys, load_preset, suited_settings
+from ..config import NetworkConfig
+from ..making_config import SMALL_SIDE, check_keys, load_preset, suited_settings
 from ..shared_options import check_shared
 from .layouts import ImageLayout
 
@@ -30,7 +31,7 @@ PARAMETER_OF = {  # configuration key → the estimator's parameter
 
 
 def automatic_settings(layout: ImageLayout) -> dict[str, Any]:
-    """Return settings for images nobody has chosen settings for: :func:`rescnet.config.suited_settings`.
+    """Return settings for images nobody has chosen settings for: :func:`rescnet.making_config.suited_settings`.
 
     Enlarged images hold few different patches, which are seldom told apart without error: every draw is accepted there.
     """

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from importlib import resources
 from typing import Any, Literal
 
-from ..config import SMALL_SIDE, check_keys
+from ..making_config import SMALL_SIDE, check_keys
 from ..options import checked, option
 from ..stages.filters import BankOptions, PCABias, bank_of_layer, check_banks
 from ..stages.histograms import Normalisation

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..compute_options import ComputeOptions
-from ..config import check_keys, make_config, preset_names
 from ..family.config import FamilyConfig, make_member, member_names
+from ..making_config import check_keys, make_config, preset_names
 
 RESCNET = "rescnet"
 

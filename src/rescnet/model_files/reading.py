@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from ..config import NetworkConfig, check_keys
+from ..config import NetworkConfig
+from ..making_config import check_keys
 from ..model import Model
 from ..network import Layer, Network
 from ..readout import KernelReadout, ReadoutRecord

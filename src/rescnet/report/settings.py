@@ -6,7 +6,8 @@ import dataclasses
 import shlex
 from typing import Any
 
-from ..config import NetworkConfig, make_config, preset_names
+from ..config import NetworkConfig
+from ..making_config import make_config, preset_names
 from .subject import TrainedModel
 
 

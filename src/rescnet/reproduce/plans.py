@@ -10,7 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..config import NetworkConfig, make_config
+from ..config import NetworkConfig
+from ..making_config import make_config
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ function steps() {
     (n.first_size === n.size
       ? `${n.size}×${n.size}`
       : `${n.first_size}×${n.first_size} in layer 1, ${n.size}×${n.size} later`) +
-    (n.grey_size ? `, ${n.grey_size}×${n.grey_size} where a stack sees the image without colour` : '');
+    (n.grey_size ? ` (${n.grey_size}×${n.grey_size} where a stack sees no colour)` : '');
   const levels = n.pyramid.map((side) => `${side}×${side}`).join(', ');
   const ridge = n.head === 'ridge';
   return [
