@@ -12,6 +12,8 @@ import pytest
 
 from rescnet import __main__ as command
 
+pytestmark = pytest.mark.alone  # on a busy machine a worker may be killed before the others have found it
+
 LONG = ["--layers", "5000", "--quiet"]
 DIED = "worker 0 has died, so the run ends here: go on with --resume, with as many workers as there are."
 
