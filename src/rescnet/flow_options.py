@@ -66,6 +66,10 @@ class FlowOptions:
         """Return whether a layer, counted from 1, is in a stack that sees no colour."""
         return self.grey_every > 0 and self.stack_of(layer) % self.grey_every == 0
 
+    def turns_grey(self, layers: int) -> bool:
+        """Return whether the first of so many layers sees colour and a later one does not."""
+        return not self.is_grey(1) and any(self.is_grey(layer) for layer in range(1, layers + 1))
+
     @property
     def kinds_of_layer(self) -> list[int]:
         """Numbers of layers that stand for all: on the image alone, on maps too, and on the image without colour."""

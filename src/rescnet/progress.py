@@ -60,7 +60,7 @@ class TrainingTable:
         say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
         first, rest = config.size_of_filter(1), config.size_of_filter(2)
         sizes = f"{first}×{first}" if first == rest else f"{first}×{first}, then {rest}×{rest}"
-        if not config.is_grey(1) and any(config.is_grey(layer) for layer in range(1, config.layers + 1)):
+        if config.turns_grey(config.layers):
             grey = config.grey_filter_size
             sizes += f"; {grey}×{grey} where it sees no colour"
         layers = count(config.layers, "layer", "layers")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,7 @@ from rescnet import ComputeOptions, load, make_config, save, train
 from rescnet.model import Model
 from rescnet.model_files.errors import ModelFileError
 from rescnet.model_files.readout_file import readout_from_bytes, readout_to_bytes
-from rescnet.readout import second_look
+from rescnet.readout import readout_bytes
 from rescnet.readout.second_look import JITTER, RIDGE, WIDTH, fit_second_look, leave_one_out
 from rescnet.readout.walk import Walk
 from rescnet.stages.augment import view_images
@@ -65,13 +67,12 @@ def test_leaving_one_out_is_fitting_without_it():
         torch.testing.assert_close(found[out], kernel[out, kept] @ coefficients)
 
 
-def test_the_diagonal_of_an_inverse_is_taken_block_by_block(monkeypatch):
-    generator = torch.Generator().manual_seed(3)
-    root = torch.randn(50, 50, generator=generator, dtype=torch.float64)
-    matrix = root @ root.T + torch.eye(50, dtype=torch.float64)
-    monkeypatch.setattr(second_look, "BLOCK", 16)
-    found = second_look.inverse_diagonal(torch.linalg.cholesky(matrix))
-    torch.testing.assert_close(found, torch.linalg.inv(matrix).diagonal())
+def test_the_inverse_is_counted_before_any_work():
+    shape, config = (1, 8, 8), make_config("digits", **OPTIONS)
+    once, twice = (
+        readout_bytes(replace(config, second_look=look), shape, 5000, 100, 4, False, "cpu") for look in (False, True)
+    )
+    assert twice - once == 4 * 5000**2
 
 
 def test_mirrored_views_are_looked_at_again():

@@ -33,13 +33,14 @@ def readout_bytes(
 ) -> int:
     """Return the bytes fitting takes on so many images, with others that are predicted on the way.
 
-    They are two matrices of all pairs of images, one or two of images and others, and all images on their way.
+    They are two matrices of all pairs of images, three with a second look, which takes an inverse; one or two of images
+    and others, and all images on their way.
     """
     mirrored = Augmentation.parse(config.augment).flip
     one = image_bytes(config, image_shape, 2 if half else itemsize, mirrored)
     workspace = images * workspace_per_image(config, image_shape, itemsize, half)
     workspace = min(workspace, LARGEST_WORKSPACE[device_type]) + min(images**2, SLICE) * itemsize
-    pairs = 2 * images**2 + (1 + mirrored) * others * images
+    pairs = (2 + config.second_look) * images**2 + (1 + mirrored) * others * images
     return itemsize * pairs + (images + others) * one + workspace
 
 

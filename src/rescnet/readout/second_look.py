@@ -22,7 +22,6 @@ WIDTH = 0.5  # w, where a class's output is 0 or 1
 RIDGE = 1.0  # of the regression, in units of its kernel
 JITTER = 1e-6  # on its diagonal: centres may lie on each other
 ROWS = 10_000  # images at a time
-BLOCK = 2048  # columns of an inverse at a time
 
 
 @dataclass(frozen=True)
@@ -59,18 +58,8 @@ def leave_one_out(factor: Tensor, targets: Tensor) -> Tensor:
     targets : Tensor, shape (n, classes)
         Y.
     """
-    return targets - torch.cholesky_solve(targets, factor) / inverse_diagonal(factor)[:, None]
-
-
-def inverse_diagonal(factor: Tensor) -> Tensor:
-    """Return the diagonal of (LLᵀ)⁻¹, shape (n,): squared columns of L⁻¹ added up, some at a time."""
-    found = factor.new_empty(len(factor))
-    for start in range(0, len(factor), BLOCK):
-        part = found[start : start + BLOCK]
-        unit = torch.eye(len(factor) - start, len(part), dtype=factor.dtype, device=factor.device)
-        columns = torch.linalg.solve_triangular(factor[start:, start:], unit, upper=False)
-        part.copy_(columns.square().sum(0))
-    return found
+    coefficients = torch.cholesky_solve(targets, factor)
+    return targets - coefficients / torch.cholesky_inverse(factor).diagonal()[:, None]
 
 
 def fit_second_look(outputs: Tensor, targets: Tensor) -> SecondLook:

@@ -33,7 +33,7 @@ def layer_numbers(network: Network) -> dict[str, Any]:
         "matrix_root": config.matrix_root,
         "first_size": config.size_of_filter(1),
         "size": config.size_of_filter(2),
-        "grey_size": _grey_size(network),
+        "grey_size": config.grey_filter_size if config.turns_grey(len(network.layers)) else 0,
         "banks": [[name, count] for name, count in banks_of(config.bank_of(1), config.filters)],
         "scaling": config.scaling,
         "low": float(first.low.min()),
@@ -102,9 +102,3 @@ def _middle_correlations(network: Network, lit: Tensor) -> np.ndarray[Any, np.dt
     square = np.zeros((lit.shape[1],) * 2)
     square[rows, columns] = square[columns, rows] = middle
     return square
-
-
-def _grey_size(network: Network) -> int:
-    """Return the side of the filters that see the image alone and without colour; 0 if layer 1 is one, or none is."""
-    config, layers = network.config, range(1, len(network.layers) + 1)
-    return 0 if config.is_grey(1) or not any(map(config.is_grey, layers)) else config.grey_filter_size

@@ -197,7 +197,7 @@ class ExperimentRun:
 
 
 def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOptions) -> str:
-    """Return the identity of a run: all that decides which layers are learnt, so not how many, and what comes after.
+    """Return the identity of a run: all that decides which layers are learnt, though not how many, and the readout.
 
     Options at their default have no part in it, so that one more option does not make other runs of all.
     """
