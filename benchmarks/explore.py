@@ -7,8 +7,8 @@ the dataset's own preset. From the second round on variants change the best one 
 accuracy, averaged over its last five layers. A round may be an object of options instead, with "greedy": true: then the
 variants before it that did better than the first one are put together, the best first, each kept if it still helps.
 With "ladder": a list of variants, these are added to the best one so far one after the other, each kept if it helps.
-5,000 training images are held out; the test set is followed too, and
-decides nothing.
+5,000 training images are held out; the test set is followed too, and decides nothing. Runs that the file already has,
+by name and options, are not run again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from rescnet import ComputeOptions, History, make_config
+from rescnet import ComputeOptions, History, NetworkConfig, make_config
 from rescnet.data import load
 from rescnet.holdout import hold_out
 from rescnet.provenance import origin, shown_command
@@ -53,7 +53,7 @@ class Explorer:
         self.training = images[kept], labels[kept]
         self.held_out = images[held], labels[held]
         self.test = data.test.images[: arguments.limit], data.test.labels[: arguments.limit]
-        self.runs: list[dict[str, Any]] = []
+        self.runs: list[dict[str, Any]] = json.loads(arguments.out.read_text()) if arguments.out.exists() else []
         self.table: list[str] = []
 
     def seconds(self) -> float:
@@ -69,6 +69,8 @@ class Explorer:
         compute = ComputeOptions(precision=self.arguments.precision, memory=self.arguments.memory)
         try:
             config = make_config(start, **options)
+            if (known := self.known(name, config)) is not None:
+                return known
             trainer = Trainer(*self.training, config, self.held_out, self.test, compute)
         except (ValueError, RuntimeError) as error:
             print(name, "REFUSED", error, flush=True)
@@ -115,6 +117,14 @@ class Explorer:
         self.arguments.out.write_text(json.dumps(self.runs))
         return reached
 
+    def known(self, name: str, config: NetworkConfig) -> float | None:
+        """Return the accuracy a run of the file came to, if there is one of this name and these options."""
+        for run in self.runs:
+            if run["name"] == name and NetworkConfig().to_dict() | run["config"] == config.to_dict():
+                last = [run["readout"]] if run.get("readout") else run["history"][-5:]
+                return fmean(record["validation_accuracy"] or 0.0 for record in last)
+        return None
+
     def variant(self, options: dict[str, Any]) -> float:
         """Train a variant as it stands in the file, and give its memory back."""
         options = options | ({"layers": self.arguments.layers} if self.arguments.layers else {})
@@ -133,7 +143,7 @@ class Explorer:
             found = self.variant(kept | step)
             if not found:
                 continue  # refused, or failed in its first layer
-            self.runs[-1]["kept"] = found > best
+            next(run for run in reversed(self.runs) if run["name"] == step["name"])["kept"] = found > best
             if found > best:
                 best, kept = found, kept | step
         self.arguments.out.write_text(json.dumps(self.runs))
