@@ -54,7 +54,7 @@ def table() -> list[str]:
             "",
             *_left_out(runs),
             f"Means of the five layers up to layer {steps[0][3]}{_or_readout(runs)}. "
-            f"{first['training_images']:,} images, {first['device']}, commit {first['commit']}, `{first['command']}`.",
+            f"{first['training_images']:,} images, {first['device']}, {_origins(runs)}.",
             "",
         ]
     return found or not_run_yet("python benchmarks/explore.py")
@@ -74,6 +74,12 @@ def pictures() -> dict[Path, str]:
 def _left_out(runs: list[dict[str, Any]]) -> list[str]:
     tried = ", ".join(run["name"] for run in runs if not run.get("kept", True))
     return [f"Tried on the way, and not kept since held-out accuracy did not rise: {tried}.", ""] if tried else []
+
+
+def _origins(runs: list[dict[str, Any]]) -> str:
+    """Return commits and commands; a file may have been gone on with."""
+    found = list(dict.fromkeys((run["commit"], run["command"]) for run in runs))
+    return "; then ".join(f"commit {commit}, `{command}`" for commit, command in found)
 
 
 def _or_readout(runs: list[dict[str, Any]]) -> str:
