@@ -11,7 +11,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
 from rescnet.stages.discriminant import (
-    NotPositiveDefiniteError,
     factorise,
     fit_head,
     multiclass_lda,
@@ -21,6 +20,7 @@ from rescnet.stages.discriminant import (
     softmax_posterior,
 )
 from rescnet.stages.moments import Moments
+from rescnet.stages.solving import NotPositiveDefiniteError
 
 
 def sample(n=120, size=7, classes=4, seed=0):

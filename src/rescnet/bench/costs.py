@@ -64,6 +64,7 @@ def layer_costs(
     precision: str = "exact",
     itemsize: int = 4,
     features_kept: bool = True,
+    by_rows: bool = False,
     layer: int = 2,
 ) -> dict[str, StageCost]:
     """Return the cost of each stage of a layer.
@@ -78,6 +79,8 @@ def layer_costs(
         Bytes of a number that is not in half precision.
     features_kept : bool
         Whether features are computed once.
+    by_rows : bool
+        Whether heads are solved from products of images, which are fewer than features.
     layer : int
         Counted from 1; those that see maps are alike.
     """
@@ -99,6 +102,11 @@ def layer_costs(
         products = config.patch_samples * patch * (patch + 1)
     entering = before * pixels * stored + c * pixels  # bytes of an image's maps and pixels
     triangle, head = features * (features + 1) / 2, features * outputs
+    sums, solving, held = triangle, factors * features**3 / 3 + 2 * features * head, 2 * factors * triangle
+    if by_rows:  # no products of features; those of images, a factor, and three products with all rows, twice
+        sums = features
+        solving = train * (train + 1) * features + train**3 / 3 + 12 * train * head
+        held = 2 * train * features + train * (train + 1)
     half, full = ("float32" if itemsize == 4 else "float64",) * 2
     if precision != "exact":
         half = "float16"
@@ -115,13 +123,9 @@ def layer_costs(
             pooled * pairs * (2 * pixels + 8 * rows * columns), pooled * (d * pixels + features) * stored, half
         ),
         "moments": cost(
-            2 * train * triangle + 2 * train * head, train * features * stored + (triangle + head) * itemsize, half
+            2 * train * sums + 2 * train * head, train * features * stored + (sums + head) * itemsize, half
         ),
-        "heads": cost(
-            factors * features**3 / 3 + 2 * features * head,
-            (2 * factors * triangle + head) * itemsize,
-            half,
-        ),
+        "heads": cost(solving, (held + head) * itemsize, half),
         "update": cost(
             2 * everyone * head, everyone * (features * stored + 2 * classes * itemsize) + head * itemsize, full
         ),

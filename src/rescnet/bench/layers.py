@@ -77,6 +77,7 @@ def measure_case(
         precision=trainer.precision,
         itemsize=trainer.dtype.itemsize,
         features_kept=trainer.plan.keep_features,
+        by_rows=trainer.plan.by_rows,
     )
     return {
         "name": f"{case.describe()} {trainer.precision}",
@@ -90,6 +91,7 @@ def measure_case(
         "protocol": f"median of {len(records)} layers after {warm_up} to warm up, every stage synchronised",
         "features": trainer.plan.features,
         "features_kept": trainer.plan.keep_features,
+        "by_rows": trainer.plan.by_rows,
         "seconds": median(walls),
         "seconds_by_layer": walls,
         "seconds_by_stage": seconds,

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ..stages.augment import Augmentation, mean_of_views, view_images
-from ..stages.discriminant import NotPositiveDefiniteError, cholesky_factor
 from ..stages.gaussian_kernel import PairDistances, Standard
 from ..stages.residual import one_hot
+from ..stages.solving import NotPositiveDefiniteError, cholesky_factor
 from .memory import rows_at_a_time
 from .second_look import SecondLook, fit_second_look, leave_one_out
 from .walk import Walk

@@ -20,18 +20,12 @@ import torch
 from torch import Tensor
 
 from .moments import Moments
+from .solving import NotPositiveDefiniteError, Solver, cholesky_solver
 
 Prior = Literal["empirical", "equal"]
 Shrinkage = Literal["ridge", "convex"]
 
-Solver = Callable[[Tensor], Tensor]
-"""Solves A x = b for the matrix it was made from: (D, K) → (D, K)."""
-
 logger = logging.getLogger(__name__)
-
-
-class NotPositiveDefiniteError(ArithmeticError):
-    """The regularised scatter is not positive definite, or so nearly not that what is solved from it is noise."""
 
 
 @dataclass(frozen=True)
@@ -95,21 +89,6 @@ class LinearHead:
         )
 
 
-def cholesky_factor(matrix: Tensor) -> Tensor:
-    """Return the lower Cholesky factor of a symmetric matrix, of which the lower triangle is read."""
-    factor: Tensor
-    factor, info = torch.linalg.cholesky_ex(matrix)
-    if int(info) != 0 or not bool(factor.diagonal().isfinite().all()):
-        raise NotPositiveDefiniteError("the regularised scatter is not positive definite.")
-    return factor
-
-
-def cholesky_solver(matrix: Tensor) -> Solver:
-    """Factorise a symmetric matrix, of which the lower triangle is read, and return what solves with it."""
-    factor = cholesky_factor(matrix)
-    return lambda right: torch.cholesky_solve(right, factor)
-
-
 def factorise(
     moments: Moments,
     ridge: float,
@@ -140,17 +119,11 @@ def factorise(
     variances = moments.variances()
     constant = variances == 0
     scale = torch.where(constant, 0, variances.rsqrt()) if standardise else (~constant).to(variances.dtype)
-    scatter = moments.scatter().mul_(scale).mul_(scale[:, None])
-    if not bool(scatter.diagonal().isfinite().all()):
-        raise FloatingPointError("the features hold NaN or infinity: a layer before this one went wrong.")
     added, kept = ridge, 1.0
     if shrinkage == "convex":
         kept = 1 - ridge
-        scatter.mul_(kept)
         added = ridge * (1.0 if standardise else float(variances.mean()))
-    # A constant feature has an empty row: any positive number on its diagonal keeps it out of the way.
-    scatter.diagonal().add_(added).add_(constant.to(scatter.dtype))
-    return ScatterFactor(method(scatter), scale, kept)
+    return ScatterFactor(moments.solver(scale, kept, added, method), scale, kept)
 
 
 def fit_head(

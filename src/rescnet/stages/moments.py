@@ -5,17 +5,20 @@ For features f (D numbers) and targets z (K numbers: a one-hot group, or a resid
     n = Σ 1      Σ f      G = Σ f fᵀ      Σ z      Σ z fᵀ
 
 All are sums over images: they add over chunks and over workers, and no feature matrix is needed to have them. Features
-are shifted by a typical one before they are summed (no scatter notices), so that float32 sums do not cancel.
+are shifted by a typical one before they are summed (no scatter notices), so that float32 sums do not cancel. Where
+images are fewer than features, :mod:`rescnet.stages.row_moments` has the same without G.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from .half_products import GramProducts, accurate_product, add_gram_, add_single_gram_
+from .solving import Solver
 
 
 @dataclass
@@ -79,7 +82,11 @@ class Moments:
             self.cross, self.total = both[:-1], both[-1]
             shifted.mul_(weights.sqrt()[:, None].to(shifted.dtype))
         self.target_total += targets.sum(0)
-        if self.products == "half" or (self.products == "auto" and features.dtype == torch.float16):
+        self._add_pairs(shifted, weights)
+
+    def _add_pairs(self, shifted: Tensor, weights: Tensor | None) -> None:
+        """Add Σ (f - shift)(f - shift)ᵀ; ``shifted`` (n, D) are multiplied by the roots of the weights already."""
+        if self.products == "half" or (self.products == "auto" and shifted.dtype == torch.float16):
             add_gram_(self.gram, shifted.half())
         else:
             add_single_gram_(self.gram, shifted.to(self.gram.dtype), tf32=self.products == "tf32")
@@ -111,11 +118,33 @@ class Moments:
 
     def variances(self) -> Tensor:
         """Return the diagonal of the scatter, zero where it is no more than rounding, shape (D,)."""
-        mean_square = self.gram.diagonal() / self.count
+        mean_square = self.squares() / self.count
         variances = mean_square - self.mean_offset.square()
         eps = torch.finfo(variances.dtype).eps
         floor = 32 * eps * mean_square + (4 * eps * self.shift).square()
         return torch.where(variances > floor, variances, 0)
+
+    def squares(self) -> Tensor:
+        """Return Σ (f - shift)², shape (D,)."""
+        return self.gram.diagonal()
+
+    def solver(self, scale: Tensor, kept: float, added: float, method: Callable[[Tensor], Solver]) -> Solver:
+        """Return what solves with A = κS + γI of scaled features.
+
+        Parameters
+        ----------
+        scale : Tensor, shape (D,)
+            Features are multiplied by it; 0 for a constant one.
+        kept, added : float
+            κ and γ.
+        method : callable
+            What factorises A.
+        """
+        scatter = self.scatter().mul_(scale).mul_(scale[:, None])
+        check_finite(scatter.diagonal())
+        # A constant feature has an empty row: any positive number on its diagonal keeps it out of the way.
+        (scatter if kept == 1 else scatter.mul_(kept)).diagonal().add_(added).add_((scale == 0).to(scatter.dtype))
+        return method(scatter)
 
     def centred_cross(self) -> Tensor:
         """Return Σ z (f - mean)ᵀ / n, shape (K, D)."""
@@ -124,3 +153,9 @@ class Moments:
     def with_targets(self, columns: slice) -> Moments:
         """Return the same sums with only some target columns; nothing is copied."""
         return replace(self, target_total=self.target_total[columns], cross=self.cross[columns])
+
+
+def check_finite(features: Tensor) -> None:
+    """Refuse features, or sums over them, that hold NaN or infinity."""
+    if not bool(features.isfinite().all()):
+        raise FloatingPointError("the features hold NaN or infinity: a layer before this one went wrong.")

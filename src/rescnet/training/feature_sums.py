@@ -6,6 +6,7 @@ from torch import Tensor
 
 from ..stages.half_products import GramProducts
 from ..stages.moments import Moments
+from ..stages.row_moments import RowMoments
 from .targets import Targets
 from .workers import Workers
 
@@ -19,10 +20,15 @@ class FeatureSums:
     workers : Workers
     products : {"auto", "half", "tf32", "float32"}
         What the Gram matrix is multiplied in.
+    by_rows : bool
+        Whether images are so few that their features are held in place of the Gram matrix; for one worker.
     """
 
-    def __init__(self, targets: Targets, workers: Workers, products: GramProducts = "auto") -> None:
+    def __init__(
+        self, targets: Targets, workers: Workers, products: GramProducts = "auto", by_rows: bool = False
+    ) -> None:
         self._targets, self._workers, self._products = targets, workers, products
+        self._kind = RowMoments if by_rows else Moments
         self._own = targets.config.sign_samples == "own" and targets.config.head != "ridge"
         self._sums: list[Moments] = []
 
@@ -33,7 +39,7 @@ class FeatureSums:
             shift = features.mean(0, dtype=targets.dtype).to(features.dtype).to(targets.dtype)
             self._workers.send_from_first(shift)
             count = 2 if self._own else 1
-            self._sums = [Moments.zeros(shift, targets.shape[1], self._products) for _ in range(count)]
+            self._sums = [self._kind.zeros(shift, targets.shape[1], self._products) for _ in range(count)]
         if self._own:
             here = self._targets.positive[part]
             self._sums[0].add(features[here], targets[here])

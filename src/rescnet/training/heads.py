@@ -12,13 +12,13 @@ from ..kernels.cholesky import blocked_solver
 from ..stages.discriminant import (
     LinearHead,
     ScatterFactor,
-    cholesky_solver,
     fit_head,
     multiclass_lda,
     one_vs_rest_lda,
     ridge_regression,
 )
 from ..stages.moments import Moments
+from ..stages.solving import cholesky_solver
 from .workers import Workers
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of what is solved by blocks, on tensor cores

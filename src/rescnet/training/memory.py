@@ -1,6 +1,7 @@
 """Chunk sizes from a byte budget, and the peak that was really used.
 
-What a layer holds: the Gram matrix with its scatter and factor, the heads, and the outputs of all images. Then, where
+What a layer holds: the Gram matrix with its scatter and factor, or where images are few their features twice and their
+products with each other and a factor; the heads, and the outputs of all images. Then, where
 they fit, the features of all training images and the maps of all images (they are the next layer's input); maps that do
 not fit live on the host or in a file and stream through (``map_store.py``). The block grid is never held whole. What is
 left of the budget is workspace, and the workspace of one image says how many images a chunk may have.
@@ -20,6 +21,7 @@ import torch
 from ..byte_budget import AUTO_SHARE, host_memory, show_bytes
 from ..config import NetworkConfig
 from ..stages.half_products import GramProducts, padded_size
+from ..stages.row_moments import FEW
 from ..workspace import LARGEST_WORKSPACE, workspace_per_image
 from .filter_sums import filter_sums_bytes
 from .host_store import WRITES_UNDER_WAY
@@ -48,6 +50,8 @@ class Plan:
         Kept features that are summed at a time.
     keep_features : bool
         Whether the features of all training images are held between the two passes over them, or computed twice.
+    by_rows : bool
+        Whether heads are solved from products of images with each other, there being fewer of them than features.
     maps_place : {"device", "host", "file"}
         Where the maps of all images live between layers.
     maps_bytes, gram_bytes, features_bytes, workspace_bytes, budget : int
@@ -59,6 +63,7 @@ class Plan:
     chunk: int
     rows: int
     keep_features: bool
+    by_rows: bool
     maps_place: Place
     maps_bytes: int
     gram_bytes: int
@@ -86,8 +91,11 @@ def plan_memory(
     place: Literal["auto"] | Place = "auto",
     gram: GramProducts = "auto",
     workers: int = 1,
+    alone: bool = True,
 ) -> Plan:
-    """Fit a run into the budget, or say what it would need; ``workers`` share the memory of this host.
+    """Fit a run into the budget, or say what it would need.
+
+    ``workers`` share the memory of this host; ``alone`` says whether one process has all the training images.
 
     Of the ways to hold maps and features the first is taken that leaves room for chunks of full size: smaller chunks
     are slower, and add up in another order. On a GPU features are held rather than maps, since maps can be copied while
@@ -109,8 +117,10 @@ def plan_memory(
         outputs += train_images * 16
     heads = (config.layers + 4) * features * 2 * classes * itemsize
     fused = half and device.type == "cuda"
+    by_rows = alone and not half and gram in ("auto", "float32") and train_images <= FEW * features
     # Gram, scatter and factor; a second Gram where each sign has its own images. Before them, the sums over patches.
-    sums = max((2 + factors) * width**2 * itemsize, filter_sums_bytes(config, image_shape, classes, fused))
+    pairs = 2 * train_images * (width + train_images) if by_rows else (2 + factors) * width**2
+    sums = max(pairs * itemsize, filter_sums_bytes(config, image_shape, classes, fused))
     gram_bytes = sums + heads + outputs
     # A row of features, shifted, and as it is multiplied; and its targets.
     row = (2 * stored + _multiplied_as(stored, gram, device)) * width + TARGET_COPIES * classes * itemsize
@@ -144,6 +154,7 @@ def plan_memory(
         chunk=chunk,
         rows=max(1, left // row),
         keep_features=keep,
+        by_rows=by_rows,
         maps_place=where,
         maps_bytes=maps_bytes,
         gram_bytes=gram_bytes,

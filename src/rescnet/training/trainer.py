@@ -96,6 +96,7 @@ class Trainer:
             compute.maps,
             compute.gram,
             self.workers.on_this_machine,
+            self.workers.count == 1,
         )
         check_readout(
             config,
@@ -278,7 +279,7 @@ class Trainer:
 
     def _sum_features(self, layer: Layer, targets: Targets, watch: Stopwatch) -> list[Moments]:
         """Let the training images through the layer, chunk by chunk, and add their features up (stages 4 to 7)."""
-        sums = FeatureSums(targets, self.workers, self.compute.gram)
+        sums = FeatureSums(targets, self.workers, self.compute.gram, self.plan.by_rows)
         for part, maps in self._new_maps(layer, self.training, watch):
             with watch.time("pooling"):
                 features = self.network.features(maps)
