@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from .config import NetworkConfig
 from .kernels import pools_in_place, roots_in_place, sums_in_place
 from .stages.filters import bank_of_layer
@@ -9,7 +11,7 @@ from .stages.patches import span
 from .stages.second_order import count_pairs
 
 CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
-LARGEST_WORKSPACE = {"cpu": 128 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
+LARGEST_WORKSPACE = {"cpu": 96 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
 
 
 def chunk_size(
@@ -51,14 +53,10 @@ def workspace_per_image(
         return 2 * (copies * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
     pooling = 0
     for grid, _ in config.grids((h, w)):
-        (tile_h, tile_w), (block_rows, block_columns) = grid.tile, grid.shape
-        blocks, tiles = block_rows * block_columns, (h // tile_h) * (w // tile_w)
-        needed = 5 * pooled * h * w + 3 * blocks * pairs
-        if grid.tile == (1, 1):
-            needed += blocks * (grid.block[0] * grid.block[1] * pooled + pooled * pooled)
-        else:
-            needed += pooled * h * w + tiles * (pooled * pooled + pairs) + block_rows * (w // tile_w) * pairs
-        pooling = max(pooling, needed)
+        # Maps, what blocks come to, and windows: their pixels, the products, the pairs, and pairs summed along rows.
+        windows = prod(grid.windows.shape) * (prod(grid.windows.block) * pooled + pooled**2 + pairs)
+        windows += grid.shape[0] * grid.windows.shape[1] * pairs
+        pooling = max(pooling, 5 * pooled * h * w + 3 * prod(grid.shape) * pairs + windows)
     return itemsize * (copies * inputs + max(patches, 2 * inputs, pooling) + 2 * features)
 
 

@@ -31,6 +31,33 @@ def test_pooling_matches_the_loop(block, stride, z_score, diagonal, generator, d
     np.testing.assert_allclose(found.numpy(), expected, **tolerance(dtype))
 
 
+@pytest.mark.parametrize("whole", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize(("block", "stride"), GEOMETRIES)
+def test_blocks_may_be_made_of_tiles_along_either_axis(block, stride, whole, monkeypatch, generator):
+    """All four ways give the same; which one is taken is a matter of time alone."""
+    maps = torch.randn(2, 3, 9, 8, generator=generator, dtype=torch.float64)
+    grid = BlockGrid((9, 8), block, stride)
+    size = tuple(b if all_of_it else t for b, t, all_of_it in zip(block, grid.tile, whole, strict=True))
+    step = tuple(s if all_of_it else t for s, t, all_of_it in zip(stride, grid.tile, whole, strict=True))
+    windows = BlockGrid((9, 8), size, step)
+    monkeypatch.setattr(BlockGrid, "windows", property(lambda _: windows))
+    expected = naive.second_order(maps.numpy(), block, stride, "channel", True)
+    np.testing.assert_allclose(second_order_pool(maps, grid).numpy(), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("size", "block", "stride", "expected"),
+    [
+        (32, 16, 1, (1, 16)),  # the paper's CIFAR-10: strips, a sixteenth of the products of blocks
+        (64, 32, 8, (8, 8)),  # TinyImageNet: tiles
+        (28, 7, 4, (7, 7)),  # MNIST: tiles would be single pixels, and blocks hardly overlap
+    ],
+)
+def test_what_is_multiplied_out_is_what_is_cheapest(size, block, stride, expected):
+    found = BlockGrid((size, size), (block, block), (stride, stride)).windows.block
+    assert tuple(sorted(found)) == expected
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     size=st.tuples(st.integers(4, 10), st.integers(4, 10)),

@@ -1,15 +1,15 @@
 """Stage 5: second-order pooling (section 2.3.2): z-scored r×c blocks → channel covariance → upper triangle.
 
-The covariance of z-scored data needs only sums over the block. Products of channels are summed over tiles of
-gcd(block, stride) pixels, and sliding sums over tiles give every block, overlapping or not; where a tile is a single
-pixel the blocks themselves are multiplied out. Each map is first shifted by its own mean, which no covariance notices
-and which keeps the sums from cancelling.
+The covariance of z-scored data needs only sums over the block. Along each axis a block is multiplied out whole, or made
+of tiles of gcd(block, stride) pixels, whose sums slide to every block, overlapping or not: whichever is cheaper. Each
+map is first shifted by its own mean, which no covariance notices and which keeps the sums from cancelling.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
+from itertools import product
+from math import gcd, prod
 from typing import Literal
 
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 ZScore = Literal["channel", "block"]
+WINDOW = 64  # pixels: what writing the products of a window costs beside multiplying its pixels, measured on a CPU
 FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding, which a z-score would blow up
 
 
@@ -49,6 +50,14 @@ class BlockGrid:
     def tile(self) -> tuple[int, int]:
         """The largest tile of which every block, at every position, is made."""
         return gcd(self.block[0], self.stride[0]), gcd(self.block[1], self.stride[1])
+
+    @property
+    def windows(self) -> BlockGrid:
+        """What is multiplied out: along each axis tiles, side by side, or the blocks as they lie; the cheapest way."""
+        axes = zip(self.tile, self.block, self.stride, strict=True)
+        ways = product(*(((tile, tile), (block, stride)) for tile, block, stride in axes))
+        grids = (BlockGrid(self.map_size, (rows[0], columns[0]), (rows[1], columns[1])) for rows, columns in ways)
+        return min(grids, key=lambda grid: prod(grid.shape) * (prod(grid.block) + WINDOW))
 
 
 def channel_pairs(channels: int, diagonal: bool, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
@@ -96,11 +105,7 @@ def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[T
     x = maps.permute(0, 2, 3, 1)  # channels last: a pixel's products lie side by side
     centre = x.mean((1, 2), keepdim=True)
     x = (x - centre).contiguous()
-    pixels = grid.block[0] * grid.block[1]
-    if grid.tile == (1, 1):
-        second = _window_products(x, grid.block, grid.stride, diagonal).div_(pixels)
-    else:
-        second = _sliding_sums(_window_products(x, grid.tile, grid.tile, diagonal), grid).div_(pixels)
+    second = _block_products(x, grid, diagonal).div_(grid.block[0] * grid.block[1])
     first = _block_means(x, grid)
     square = _block_means(x.square(), grid)
     variances = square - first.square()
@@ -121,27 +126,45 @@ def _pair_products(x: Tensor, diagonal: bool) -> Tensor:
     return (x @ first).mul_(x @ second)
 
 
-def _window_products(x: Tensor, size: tuple[int, int], stride: tuple[int, int], diagonal: bool) -> Tensor:
+def _block_products(x: Tensor, grid: BlockGrid, diagonal: bool) -> Tensor:
+    """Sum x_i x_j over blocks: (n, h, w, d) → (n, block rows, block columns, pairs)."""
+    windows = grid.windows
+    found = _window_products(x, windows, diagonal)
+    for axis, (tile, block, stride) in enumerate(zip(windows.block, grid.block, grid.stride, strict=True)):
+        if tile != block:
+            found = _sliding_sums(found, 1 + axis, block // tile, stride // tile)
+    return found
+
+
+def _window_products(x: Tensor, windows: BlockGrid, diagonal: bool) -> Tensor:
     """Sum x_i x_j over windows: (n, h, w, d) → (n, window rows, window columns, pairs)."""
-    windows = x.unfold(1, size[0], stride[0]).unfold(2, size[1], stride[1])  # (n, R, C, d, height, width), a view
-    n, rows, columns, d = windows.shape[:4]
-    pixels = windows.permute(0, 1, 2, 4, 5, 3).reshape(n * rows * columns, size[0] * size[1], d)
+    (height, width), (down, right) = windows.block, windows.stride
+    seen = x.unfold(1, height, down).unfold(2, width, right)  # (n, R, C, d, height, width), a view
+    n, rows, columns, d = seen.shape[:4]
+    pixels = seen.permute(0, 1, 2, 4, 5, 3).reshape(n * rows * columns, height * width, d)
     products = (pixels.transpose(1, 2) @ pixels).flatten(1)  # (windows, d²)
     first, second = channel_pairs(d, diagonal, x.device)
     return products.index_select(1, first * d + second).view(n, rows, columns, len(first))
 
 
-def _sliding_sums(tiles: Tensor, grid: BlockGrid) -> Tensor:
-    """Sum tiles into blocks, rows then columns: (n, tile rows, tile columns, k) → (n, block rows, block columns, k)."""
-    (r, c), (sy, sx), (th, tw) = grid.block, grid.stride, grid.tile
-    summed = F.avg_pool2d(tiles.permute(0, 3, 1, 2), (r // th, 1), (sy // th, 1), divisor_override=1)
-    summed = F.avg_pool2d(summed, (1, c // tw), (1, sx // tw), divisor_override=1)
-    return summed.permute(0, 2, 3, 1)
+def _sliding_sums(x: Tensor, axis: int, size: int, stride: int) -> Tensor:
+    """Sum ``size`` neighbours every ``stride`` places, along rows (axis 1) or columns (2): (n, h, w, k) → (n, …, k).
+
+    Neighbours are picked by a product with a 0/1 matrix: on a CPU many times faster than a pooling layer.
+    """
+    n, height, width, k = x.shape
+    places = torch.arange(x.shape[axis], device=x.device)
+    starts = places[: x.shape[axis] - size + 1 : stride, None]
+    inside = ((places >= starts) & (places < starts + size)).to(x.dtype)  # (sums, places)
+    if axis == 2:
+        return inside @ x
+    return (inside @ x.reshape(n, height, width * k)).view(n, -1, width, k)
 
 
 def _block_means(x: Tensor, grid: BlockGrid) -> Tensor:
     """Average each block: (n, h, w, d) → (n, block rows, block columns, d)."""
-    return F.avg_pool2d(x.permute(0, 3, 1, 2), grid.block, grid.stride).permute(0, 2, 3, 1)
+    (r, c), (sy, sx) = grid.block, grid.stride
+    return _sliding_sums(_sliding_sums(x, 1, r, sy), 2, c, sx).div_(r * c)
 
 
 def _reciprocal_root(variance: Tensor) -> Tensor:
