@@ -8,7 +8,7 @@ accuracy, averaged over its last five layers. A round may be an object of option
 variants before it that did better than the first one are put together, the best first, each kept if it still helps.
 With "ladder": a list of variants, these are added to the best one so far one after the other, each kept if it helps.
 5,000 training images are held out; the test set is followed too, and decides nothing. Runs that the file already has,
-by name and options, are not run again.
+by name, options and images, are not run again if they came to their end.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from rescnet.reproduce.records import compact
 from rescnet.training.trainer import Trainer
 from rescnet.training.with_readout import add_readout
 
+TIME_WAS_UP = "time was up"
 DEPTHS = 1, 5, 10, 20, 40, 60, 100, 150, 200, 300
 
 
@@ -109,7 +110,7 @@ class Explorer:
                 **origin(trainer.device, shown_command("python", "benchmarks/explore.py")),
                 "seed": config.seed,
                 "training_images": len(self.training[0]),
-                "stopped": history.stopped or "time was up",
+                "stopped": history.stopped or TIME_WAS_UP,
                 "readout": asdict(history.readout) if history.readout else None,
                 "history": [compact(record) for record in history],
             }
@@ -118,11 +119,20 @@ class Explorer:
         return reached
 
     def known(self, name: str, config: NetworkConfig) -> float | None:
-        """Return the accuracy a run of the file came to, if there is one of this name and these options."""
+        """Return the accuracy a run of the file came to, if there is one like this that came to its end.
+
+        One of this name that did not is taken out.
+        """
+        ours = [name, self.arguments.dataset, len(self.training[0]), config.to_dict()]
         for run in self.runs:
-            if run["name"] == name and NetworkConfig().to_dict() | run["config"] == config.to_dict():
-                last = [run["readout"]] if run.get("readout") else run["history"][-5:]
-                return fmean(record["validation_accuracy"] or 0.0 for record in last)
+            theirs = NetworkConfig().to_dict() | run["config"]
+            if [run["name"], run["dataset"], run["training_images"], theirs] != ours:
+                continue
+            if run["stopped"] == TIME_WAS_UP or (config.readout == "kernel" and not run.get("readout")):
+                self.runs.remove(run)
+                return None
+            last = [run["readout"]] if run.get("readout") else run["history"][-5:]
+            return fmean(record["validation_accuracy"] or 0.0 for record in last)
         return None
 
     def variant(self, options: dict[str, Any]) -> float:

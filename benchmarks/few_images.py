@@ -3,7 +3,7 @@
     python benchmarks/few_images.py --images 250 1000 4000 --out results/few-images-cpu.json
 
 Images are the first ones of CIFAR-10, blocks four pixels apart. Both ways are trained layer by layer in turns, so that
-a machine that others use slows both; the first layer is not timed.
+a machine that others use slows both; the first layer is not timed. The plan does not count the Gram matrices.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from unittest.mock import patch
 from rescnet import ComputeOptions, make_config
 from rescnet.data import load
 from rescnet.provenance import origin, shown_command
-from rescnet.training import trainer as module
+from rescnet.training import trainer as training
 from rescnet.training.trainer import Trainer
 
 
 def trainer_of(images: Any, labels: Any, layers: int, memory: str, by_rows: bool) -> Trainer:
     """Return a trainer that solves heads the way that is asked for."""
     config = make_config("cifar10", layers=layers, block_stride=4, stop_at_zero_error=False)
-    planned = module.plan_memory
-    with patch.object(module, "plan_memory", lambda *given: replace(planned(*given), by_rows=by_rows)):
-        return Trainer(images, labels, config, None, None, ComputeOptions(memory=memory))
+    planned = training.plan_memory
+    with patch.object(training, "plan_memory", lambda *given: replace(planned(*given), by_rows=by_rows)):
+        return Trainer(images, labels, config, None, None, ComputeOptions(device="cpu", memory=memory))
 
 
 def measure(count: int, layers: int, memory: str) -> dict[str, Any]:

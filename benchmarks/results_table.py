@@ -79,6 +79,7 @@ def main() -> int:
         (ROOT / "docs/performance.md", "layer-times", layer_times()),
         (ROOT / "docs/performance.md", "bench", bench.stages()),
         (ROOT / "docs/performance.md", "heads", bench.heads()),
+        (ROOT / "docs/performance.md", "few-images", fast_path.few_images()),
         (ROOT / "docs/performance.md", "side-by-side", side_by_side.table()),
         (ROOT / "docs/performance.md", "precisions", fast_path.precisions()),
         (ROOT / "docs/performance.md", "capped", fast_path.capped()),

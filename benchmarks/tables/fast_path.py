@@ -1,4 +1,4 @@
-"""What the precisions and a cap on the memory cost: accuracy, seconds and bytes on one GPU."""
+"""What the precisions and a cap on the memory cost on one GPU, and what few images save on a CPU."""
 
 from __future__ import annotations
 
@@ -50,6 +50,29 @@ def capped() -> list[str]:
     equal = "equal bit for bit" if result["equal_networks"] else "not equal"
     layers = len(result["free"]["history"])
     return [*rows, "", f"{result['dataset']}, {layers} layers; the two networks are {equal}. {source_line(result)}"]
+
+
+def few_images() -> list[str]:
+    """Return layers of few images, their heads solved by rows and by the Gram matrix."""
+    file = _file("few-images-cpu")
+    if not file.exists():
+        return not_run_yet("python benchmarks/few_images.py --out results/few-images-cpu.json")
+    result = read(file)
+    rows = [
+        "| images | features | heads by rows | by the Gram matrix | whole layer by rows | by the Gram matrix | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for size in result["sizes"]:
+        seconds = [size[way][part] for part in ("heads", "seconds") for way in ("rows", "gram")]
+        cells = [f"{size['images']:,}", f"{size['features']:,}", *(f"{one:.2f} s" for one in seconds)]
+        rows.append(f"| {' | '.join(cells)} | **{seconds[3] / seconds[2]:.1f} ×** |")
+    apart = max(size["output_difference"] for size in result["sizes"])
+    return [
+        *rows,
+        "",
+        f"{result['dataset']}, medians of the layers after the first, of {result['layers']}, both ways in turns; heads "
+        f"with the sums they are solved from. Outputs differ by {apart:.0e} at most. {source_line(result)}",
+    ]
 
 
 def _total(result: dict[str, Any]) -> str:

@@ -77,7 +77,7 @@ def _left_out(runs: list[dict[str, Any]]) -> list[str]:
 
 
 def _origins(runs: list[dict[str, Any]]) -> str:
-    """Return commits and commands; a file may have been gone on with."""
+    """Return commits and commands; a file may have been continued."""
     found = list(dict.fromkeys((run["commit"], run["command"]) for run in runs))
     return "; then ".join(f"commit {commit}, `{command}`" for commit, command in found)
 
@@ -91,5 +91,5 @@ def _depth(runs: list[dict[str, Any]]) -> int:
 
 
 def _title(runs: list[dict[str, Any]]) -> str:
-    depth = _depth(kept(runs))
-    return f"{runs[0]['dataset']}, held-out accuracy after {depth} layers"
+    depth, deepest = _depth(kept(runs)), max(len(run["history"]) for run in kept(runs))
+    return f"{runs[0]['dataset']}, held-out accuracy after {depth} layers{' and more' if deepest > depth else ''}"

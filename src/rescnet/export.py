@@ -189,7 +189,7 @@ def export_onnx(
 
     def write(program: torch.export.ExportedProgram, partial: Path) -> Run:
         onnx_program = torch.onnx.export(
-            program.run_decompositions({torch.ops.aten.avg_pool2d.default: _mean_pool_only}),
+            program,
             dynamo=True,
             verbose=False,
             input_names=["images"],
@@ -263,22 +263,6 @@ def _export(
 
 def _free_batch() -> tuple[dict[int, Any]]:
     return ({0: torch.export.Dim("n")},)
-
-
-def _mean_pool_only(
-    x: Tensor,
-    kernel: list[int],
-    stride: list[int] | None = None,
-    padding: list[int] | int = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor: int | None = None,
-) -> Tensor:
-    """Write a sum over windows as a mean times their size: torch's ONNX converter forgets the divisor, silently."""
-    if divisor is None:
-        return NotImplemented  # type: ignore[no-any-return]  # which leaves it as it is
-    mean: Tensor = torch.ops.aten.avg_pool2d.default(x, kernel, stride or [], padding, ceil_mode, count_include_pad)
-    return mean * (kernel[0] * kernel[1] / divisor)
 
 
 def _metadata(model: Model | Network, network: Network) -> dict[str, str]:

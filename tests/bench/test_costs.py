@@ -97,3 +97,14 @@ def test_the_first_layer_has_no_maps_before_it():
     first = costs(layer=1)
     assert first["scaling"].bytes == TRAIN * 3 * 120
     assert set(first) == set(STAGES)
+
+
+def test_heads_by_rows_count_products_of_images():
+    """n images: the lower half of all pairs, D products and sums each, a factor, and what is solved with it."""
+    features, outputs = CONFIG.features(SHAPE[1:]), 2 * CLASSES
+    pairs = sum(2 * features for row in range(TRAIN) for _ in range(row + 1))
+    solved = counted(lambda: torch.zeros(features, TRAIN) @ torch.zeros(TRAIN, outputs)) + 2 * TRAIN**2 * outputs
+    by_rows, by_gram = costs(by_rows=True), costs()
+    assert by_rows["heads"].operations == pytest.approx(pairs + TRAIN**3 / 3 + solved)
+    assert by_rows["moments"].operations == 2 * TRAIN * (features + features * outputs)
+    assert by_rows["update"] == by_gram["update"]

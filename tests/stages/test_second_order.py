@@ -15,6 +15,7 @@ GEOMETRIES = [  # block, stride on maps of 9×8
     ((4, 4), (2, 2)),  # overlapping, tiles of 2×2
     ((4, 2), (4, 2)),  # touching
     ((3, 3), (4, 4)),  # gaps
+    ((2, 2), (4, 4)),  # gaps as wide as blocks, which are tiles themselves
     ((2, 6), (3, 1)),  # neither square
     ((9, 8), (1, 1)),  # the whole map
 ]
@@ -48,7 +49,7 @@ def test_blocks_may_be_made_of_tiles_along_either_axis(block, stride, whole, mon
 @pytest.mark.parametrize(
     ("size", "block", "stride", "expected"),
     [
-        (32, 16, 1, (1, 16)),  # the paper's CIFAR-10: strips, a sixteenth of the products of blocks
+        (32, 16, 1, (1, 16)),  # the paper's CIFAR-10: strips, an eighth of the products of blocks
         (64, 32, 8, (8, 8)),  # TinyImageNet: tiles
         (28, 7, 4, (7, 7)),  # MNIST: tiles would be single pixels, and blocks hardly overlap
     ],

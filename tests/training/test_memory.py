@@ -254,10 +254,10 @@ def test_workers_of_one_host_share_its_memory(monkeypatch):
 
 def test_few_images_are_solved_by_rows_and_take_less_memory():
     """D is 3,990 here: up to two thirds as many images take no matrix of features with features."""
-    few, many, shared = plan("8GB", n=2_660), plan("8GB", n=2_661), plan("8GB", n=100)
+    few, many, fewer = plan("8GB", n=2_660), plan("8GB", n=2_661), plan("8GB", n=100)
     assert few.features == 3990
     assert few.by_rows and not many.by_rows
-    assert shared.gram_bytes < 0.1 * many.gram_bytes
+    assert fewer.gram_bytes < 0.1 * many.gram_bytes
     config = NetworkConfig(filters=20, block_size=8, block_stride=4)
     where = (3, 32, 32), 10, 100, 0, 4
     assert not plan_memory(config, *where, False, 10**10, CPU, alone=False).by_rows

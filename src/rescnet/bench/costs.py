@@ -25,7 +25,9 @@ update         2(n+m)DK                                                 features
 =============  =======================================================  ================================================
 
 Where features do not fit the memory they are computed twice: then the pooling of n counts twice. Where each sign learns
-from its own images there are two factorisations. The draws of stacked-LDA (a few thousand patches) count nothing.
+from its own images there are two factorisations. Where heads are solved by rows, there being few images, ``moments``
+has 2nD + 2nDK operations and ``heads`` n²D + n³/3 + 2n²K + 2nDK, as if all images were of one sign. The draws of
+stacked-LDA (a few thousand patches) count nothing.
 """
 
 from __future__ import annotations
@@ -103,9 +105,9 @@ def layer_costs(
     entering = before * pixels * stored + c * pixels  # bytes of an image's maps and pixels
     triangle, head = features * (features + 1) / 2, features * outputs
     sums, solving, held = triangle, factors * features**3 / 3 + 2 * features * head, 2 * factors * triangle
-    if by_rows:  # no products of features; those of images, a factor, and three products with all rows, twice
+    if by_rows:
         sums = features
-        solving = train * (train + 1) * features + train**3 / 3 + 12 * train * head
+        solving = train * (train + 1) * features + train**3 / 3 + 2 * train**2 * outputs + 2 * train * head
         held = 2 * train * features + train * (train + 1)
     half, full = ("float32" if itemsize == 4 else "float64",) * 2
     if precision != "exact":

@@ -12,7 +12,7 @@ STAGES = {
     "residual": "turning residuals into labels and signs",
     "convolution": "filtering the maps",
     "pooling": "second-order pooling and the pyramid",
-    "moments": "adding up products of features (the Gram matrix)",
+    "moments": "adding up features and their products",
     "heads": "factorising once, solving all heads",
     "update": "adding the correction to every output",
 }

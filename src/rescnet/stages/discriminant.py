@@ -19,7 +19,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .moments import Moments
+from .moments import CrossSolver, Moments
 from .solving import NotPositiveDefiniteError, Solver, cholesky_solver
 
 Prior = Literal["empirical", "equal"]
@@ -34,7 +34,7 @@ class ScatterFactor:
 
     Attributes
     ----------
-    solver : Solver
+    solver : CrossSolver
         Of A, for features multiplied by ``scale``.
     scale : Tensor, shape (D,)
         1/standard deviation of each feature; 0 for a constant one, which so gets no weight.
@@ -42,13 +42,17 @@ class ScatterFactor:
         The share κ of the scatter that is in A, so of what is between classes: 1 - γ for convex shrinkage, else 1.
     """
 
-    solver: Solver
+    solver: CrossSolver
     scale: Tensor
     kept: float = 1.0
 
-    def solve(self, right: Tensor) -> Tensor:
-        """Return A⁻¹ ``right`` in the units of the features, shape (D, K)."""
-        return self.scale[:, None] * self.solver(self.scale[:, None] * right)
+    def solve(self, moments: Moments, mix: Tensor | None = None) -> Tensor:
+        """Return A⁻¹ of the moments' ``centred_cross`` in the units of the features, shape (D, K).
+
+        ``moments`` are those A was made from, with all targets or some; with ``mix`` (K, K') combinations of them are
+        solved for.
+        """
+        return self.scale[:, None] * self.solver(moments, mix)
 
 
 @dataclass(frozen=True)
@@ -178,9 +182,10 @@ def one_vs_rest_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "emp
     rest = moments.count - size
     present = size > 0
     share = size / moments.count
-    deviation = moments.centred_cross() / share.clamp_min(1 / moments.count)[:, None]  # μ₁ - μ, (K, D)
-    difference = deviation * (moments.count / rest.clamp_min(1))[:, None]  # m = (μ₁ - μ)/(1-π)
-    solved = factor.solve(difference.T)  # (D, K)
+    # π(μ₁ - μ) is what is summed, and m = (μ₁ - μ)/(1-π).
+    mix = moments.count / rest.clamp_min(1) / share.clamp_min(1 / moments.count)
+    difference = moments.centred_cross() * mix[:, None]  # m, (K, D)
+    solved = factor.solve(moments, mix.diag())  # (D, K)
     distance = (difference.T * solved).sum(0)  # mᵀA⁻¹m
     slack = 1 - factor.kept * share * (1 - share) * distance
     if bool((slack <= 64 * torch.finfo(slack.dtype).eps).any()):
@@ -203,10 +208,11 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empi
     cross = moments.centred_cross()  # (K, D), π_g (μ_g - μ)
     others = moments.count - size.sum()
     all_size = torch.cat([size, others[None]])
-    all_cross = torch.cat([cross, -cross.sum(0, keepdim=True)])
     share = (all_size / moments.count).clamp_min(0.5 / moments.count)
-    roots = all_cross / share.sqrt()[:, None] * (all_size > 0)[:, None]  # √π_g (μ_g - μ), (K+1, D)
-    solved = factor.solve(roots.T)  # A⁻¹U
+    groups = torch.eye(len(size), dtype=size.dtype, device=size.device)
+    mix = torch.cat([groups, -torch.ones_like(groups[:1])]).T * ((all_size > 0) / share.sqrt())  # (K, K+1)
+    roots = mix.T @ cross  # √π_g (μ_g - μ), (K+1, D)
+    solved = factor.solve(moments, mix)  # A⁻¹U
     inner = factor.kept * (roots @ solved)  # κUᵀA⁻¹U
     remainder = torch.eye(len(inner), dtype=inner.dtype, device=inner.device) - inner
     if not bool((torch.linalg.eigvalsh(remainder) > 64 * torch.finfo(inner.dtype).eps).all()):
@@ -224,7 +230,7 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empi
 
 def ridge_regression(factor: ScatterFactor, moments: Moments) -> LinearHead:
     """Return the regression of the targets on the features: least squares with γ·n·‖w‖² and a free intercept."""
-    weights = factor.solve(moments.centred_cross().T)
+    weights = factor.solve(moments)
     bias = moments.target_total / moments.count - moments.mean @ weights
     return LinearHead(weights, bias, torch.ones_like(bias, dtype=torch.bool))
 

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from .half_products import GramProducts, accurate_product, add_gram_, add_single_gram_
 from .solving import Solver
+
+CrossSolver: TypeAlias = "Callable[[Moments, Tensor | None], Tensor]"
+"""Gives A⁻¹Xᵀ·mix of moments of the images A is made from, X (K, D) their scaled ``centred_cross``: (D, K')."""
 
 
 @dataclass
@@ -76,15 +80,15 @@ class Moments:
             self.total += shifted.sum(0, dtype=self.total.dtype)
             self._add_cross(shifted, targets, self.cross)
         else:  # one product for both: the weights are one more target
-            targets = targets * weights[:, None]
+            weighted = targets * weights[:, None]
             both = torch.cat([self.cross, self.total[None]])
-            self._add_cross(shifted, torch.cat([targets, weights[:, None]], dim=1), both)
+            self._add_cross(shifted, torch.cat([weighted, weights[:, None]], dim=1), both)
             self.cross, self.total = both[:-1], both[-1]
             shifted.mul_(weights.sqrt()[:, None].to(shifted.dtype))
-        self.target_total += targets.sum(0)
-        self._add_pairs(shifted, weights)
+        self.target_total += (targets if weights is None else weighted).sum(0)
+        self._add_pairs(shifted, targets, weights)
 
-    def _add_pairs(self, shifted: Tensor, weights: Tensor | None) -> None:
+    def _add_pairs(self, shifted: Tensor, targets: Tensor, weights: Tensor | None) -> None:
         """Add Σ (f - shift)(f - shift)ᵀ; ``shifted`` (n, D) are multiplied by the roots of the weights already."""
         if self.products == "half" or (self.products == "auto" and shifted.dtype == torch.float16):
             add_gram_(self.gram, shifted.half())
@@ -128,8 +132,8 @@ class Moments:
         """Return Σ (f - shift)², shape (D,)."""
         return self.gram.diagonal()
 
-    def solver(self, scale: Tensor, kept: float, added: float, method: Callable[[Tensor], Solver]) -> Solver:
-        """Return what solves with A = κS + γI of scaled features.
+    def solver(self, scale: Tensor, kept: float, added: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
+        """Return what solves with A = κS + γI of scaled features, the right sides being sums over the same images.
 
         Parameters
         ----------
@@ -144,7 +148,8 @@ class Moments:
         check_finite(scatter.diagonal())
         # A constant feature has an empty row: any positive number on its diagonal keeps it out of the way.
         (scatter if kept == 1 else scatter.mul_(kept)).diagonal().add_(added).add_((scale == 0).to(scatter.dtype))
-        return method(scatter)
+        solve = method(scatter)
+        return lambda moments, mix: solve(scale[:, None] * mixed(moments.centred_cross().T, mix))
 
     def centred_cross(self) -> Tensor:
         """Return Σ z (f - mean)ᵀ / n, shape (K, D)."""
@@ -153,6 +158,11 @@ class Moments:
     def with_targets(self, columns: slice) -> Moments:
         """Return the same sums with only some target columns; nothing is copied."""
         return replace(self, target_total=self.target_total[columns], cross=self.cross[columns])
+
+
+def mixed(columns: Tensor, mix: Tensor | None) -> Tensor:
+    """Return combinations of columns (n, K), as ``mix`` (K, K') says: (n, K'); without one, as they are."""
+    return columns if mix is None else columns @ mix
 
 
 def check_finite(features: Tensor) -> None:

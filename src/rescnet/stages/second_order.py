@@ -130,8 +130,9 @@ def _block_products(x: Tensor, grid: BlockGrid, diagonal: bool) -> Tensor:
     """Sum x_i x_j over blocks: (n, h, w, d) → (n, block rows, block columns, pairs)."""
     windows = grid.windows
     found = _window_products(x, windows, diagonal)
-    for axis, (tile, block, stride) in enumerate(zip(windows.block, grid.block, grid.stride, strict=True)):
-        if tile != block:
+    for axis in (0, 1):
+        block, stride, tile = grid.block[axis], grid.stride[axis], windows.block[axis]
+        if (tile, windows.stride[axis]) != (block, stride):
             found = _sliding_sums(found, 1 + axis, block // tile, stride // tile)
     return found
 

@@ -1,10 +1,10 @@
 """Chunk sizes from a byte budget, and the peak that was really used.
 
-What a layer holds: the Gram matrix with its scatter and factor, or where images are few their features twice and their
-products with each other and a factor; the heads, and the outputs of all images. Then, where
-they fit, the features of all training images and the maps of all images (they are the next layer's input); maps that do
-not fit live on the host or in a file and stream through (``map_store.py``). The block grid is never held whole. What is
-left of the budget is workspace, and the workspace of one image says how many images a chunk may have.
+What a layer holds: the Gram matrix with its scatter and factor, or where images are few their features, twice, with
+their products and a factor of these; the heads, and the outputs of all images. Then, where they fit, the features of
+all training images and the maps of all images (they are the next layer's input); maps that do not fit live on the host
+or in a file and stream through (``map_store.py``). The block grid is never held whole. What is left of the budget is
+workspace, and the workspace of one image says how many images a chunk may have.
 """
 
 from __future__ import annotations
