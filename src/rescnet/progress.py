@@ -18,6 +18,7 @@ COLUMNS = (
 )
 PLACES = {"device": "in memory", "host": "on the host, streamed", "file": "in a file, streamed"}
 RECENT = 10  # layers over whose mean the time left is told
+EARLY = 3  # layers: with no training image wrong after so few, more may still help with new images
 
 
 class Bar(Progress):
@@ -38,7 +39,7 @@ class TrainingTable:
     def __init__(self, console: Console, title: str, device: str) -> None:
         self.console, self.title, self.device = console, title, device
         self._progress = Bar(console, TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
-        self._layers, self._has_readout = 0, False
+        self._layers, self._has_readout, self._stops_at_zero_error = 0, False, False
         self._seconds: list[float] = []
 
     def __enter__(self) -> TrainingTable:
@@ -55,6 +56,7 @@ class TrainingTable:
         """Tell what is about to be built."""
         config, (channels, height, width) = network.config, network.image_shape
         self._layers, self._has_readout = config.layers, config.readout == "kernel"
+        self._stops_at_zero_error = config.stop_at_zero_error
         say = self.console.print
         size = f"{height}×{width}×{channels}"
         say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
@@ -122,6 +124,14 @@ class TrainingTable:
         layers = count(len(history), "layer", "layers")
         total = show_seconds(sum(record.total_seconds for record in history))
         self.console.print(f"\n{layers} in {total}; stopped because {history.stopped}.", highlight=False)
+        early = self._stops_at_zero_error and len(history) <= min(EARLY, self._layers - 1)
+        if early and last.train_accuracy == 1:
+            self.console.print(
+                "training images are few: more layers may still help with new ones, with stop_at_zero_error off "
+                "(--no-stop-at-zero-error) and a patience of 5 or so, which stops by validation images",
+                highlight=False,
+                soft_wrap=True,
+            )
         for name, at_best, at_last, how in (
             ("validation", best.validation_accuracy, last.validation_accuracy, "the best"),
             ("test", best.test_accuracy, last.test_accuracy, "chosen on validation images"),
