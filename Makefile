@@ -8,6 +8,8 @@ BIN    := $(VENV)/bin
 demo: $(VENV)/installed
 	$(BIN)/python -m rescnet train
 
+# There is a process a core: threads that share one wait for each other longer than they compute.
+test: export OMP_NUM_THREADS := 1
 test: $(VENV)/installed lint
 	$(BIN)/python -m pytest -m "not alone" -n auto --maxprocesses 4 --dist worksteal
 	$(BIN)/python -m pytest -m alone
