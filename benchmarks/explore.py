@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from rescnet import ComputeOptions, History, NetworkConfig, make_config
+from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
 from rescnet.holdout import hold_out
 from rescnet.provenance import origin, shown_command
@@ -35,11 +35,10 @@ TIME_WAS_UP = "time was up"
 DEPTHS = 1, 5, 10, 20, 40, 60, 100, 150, 200, 300
 
 
-def settled(history: History) -> float:
+def settled(run: dict[str, Any]) -> float:
     """Return the held-out accuracy a run came to: that of its readout, or the mean of its last five layers."""
-    if history.readout is not None:
-        return history.readout.validation_accuracy or 0.0
-    return fmean(record.validation_accuracy or 0.0 for record in history.records[-5:])
+    last = [run["readout"]] if run.get("readout") else run["history"][-5:]
+    return fmean(record["validation_accuracy"] or 0.0 for record in last)
 
 
 class Explorer:
@@ -95,25 +94,24 @@ class Explorer:
         history = trainer.history
         if not len(history):
             return 0.0
-        reached = settled(history)
+        run = {
+            "name": name,
+            "dataset": self.arguments.dataset,
+            "config": config.to_dict(),
+            "precision": trainer.precision,
+            **origin(trainer.device, shown_command("python", "benchmarks/explore.py")),
+            "seed": config.seed,
+            "training_images": len(self.training[0]),
+            "stopped": history.stopped or TIME_WAS_UP,
+            "readout": asdict(history.readout) if history.readout else None,
+            "history": [compact(record) for record in history],
+        }
+        self.runs.append(run)
+        reached = settled(run)
         at = " ".join(f"{n}:{100 * history[n - 1].validation_accuracy:.2f}" for n in DEPTHS if n <= len(history))
         self.table.append(
             f"{name:40s} {len(history):4d} layers, held out {100 * reached:.2f} at the end ({at}), "
             f"train {100 * history[-1].train_accuracy:.2f}, {sum(r.total_seconds for r in history):.0f} s"
-        )
-        self.runs.append(
-            {
-                "name": name,
-                "dataset": self.arguments.dataset,
-                "config": config.to_dict(),
-                "precision": trainer.precision,
-                **origin(trainer.device, shown_command("python", "benchmarks/explore.py")),
-                "seed": config.seed,
-                "training_images": len(self.training[0]),
-                "stopped": history.stopped or TIME_WAS_UP,
-                "readout": asdict(history.readout) if history.readout else None,
-                "history": [compact(record) for record in history],
-            }
         )
         self.arguments.out.write_text(json.dumps(self.runs))
         return reached
@@ -131,8 +129,7 @@ class Explorer:
             if run["stopped"] == TIME_WAS_UP or (config.readout == "kernel" and not run.get("readout")):
                 self.runs.remove(run)
                 return None
-            last = [run["readout"]] if run.get("readout") else run["history"][-5:]
-            return fmean(record["validation_accuracy"] or 0.0 for record in last)
+            return settled(run)
         return None
 
     def variant(self, options: dict[str, Any]) -> float:

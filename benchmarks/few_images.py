@@ -16,19 +16,23 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
-from rescnet import ComputeOptions, make_config
+from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
 from rescnet.provenance import origin, shown_command
 from rescnet.training import trainer as training
 from rescnet.training.trainer import Trainer
 
 
+def config_of(layers: int) -> NetworkConfig:
+    """Return the network that is timed."""
+    return make_config("cifar10", layers=layers, block_stride=4, stop_at_zero_error=False)
+
+
 def trainer_of(images: Any, labels: Any, layers: int, memory: str, by_rows: bool) -> Trainer:
     """Return a trainer that solves heads the way that is asked for."""
-    config = make_config("cifar10", layers=layers, block_stride=4, stop_at_zero_error=False)
     planned = training.plan_memory
     with patch.object(training, "plan_memory", lambda *given: replace(planned(*given), by_rows=by_rows)):
-        return Trainer(images, labels, config, None, None, ComputeOptions(device="cpu", memory=memory))
+        return Trainer(images, labels, config_of(layers), None, None, ComputeOptions(device="cpu", memory=memory))
 
 
 def measure(count: int, layers: int, memory: str) -> dict[str, Any]:
@@ -63,7 +67,7 @@ def main() -> None:
     for count in arguments.images:
         sizes.append(measure(count, arguments.layers, arguments.memory))
         print(json.dumps(sizes[-1]), flush=True)
-    config = make_config("cifar10", layers=arguments.layers, block_stride=4, stop_at_zero_error=False)
+    config = config_of(arguments.layers)
     facts = {"name": "few-images", "dataset": "cifar10", "config": config.to_dict(), "seed": config.seed}
     command = shown_command("python", "benchmarks/few_images.py")
     result = facts | origin("cpu", command) | {"layers": arguments.layers, "sizes": sizes}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 import torch
 from torch import Tensor
@@ -53,16 +53,17 @@ class Moments:
     target_total: Tensor
     cross: Tensor
     products: GramProducts = "auto"
+    has_gram: ClassVar[bool] = True
 
-    @staticmethod
-    def zeros(shift: Tensor, targets: int, products: GramProducts = "auto") -> Moments:
+    @classmethod
+    def zeros(cls, shift: Tensor, targets: int, products: GramProducts = "auto") -> Self:
         """Return empty sums for features like ``shift`` (D,) and ``targets`` target columns."""
         size = len(shift)
-        return Moments(
+        return cls(
             shift=shift,
             count=0,
             total=shift.new_zeros(size),
-            gram=shift.new_zeros(size, size),
+            gram=shift.new_zeros((size, size) if cls.has_gram else (0, 0)),
             target_total=shift.new_zeros(targets),
             cross=shift.new_zeros(targets, size),
             products=products,
@@ -149,13 +150,13 @@ class Moments:
         # A constant feature has an empty row: any positive number on its diagonal keeps it out of the way.
         (scatter if kept == 1 else scatter.mul_(kept)).diagonal().add_(added).add_((scale == 0).to(scatter.dtype))
         solve = method(scatter)
-        return lambda moments, mix: solve(scale[:, None] * mixed(moments.centred_cross().T, mix))
+        return lambda moments, mix: solve(mixed(moments.centred_cross().T, mix).mul_(scale[:, None]))
 
     def centred_cross(self) -> Tensor:
         """Return Σ z (f - mean)ᵀ / n, shape (K, D)."""
         return (self.cross / self.count).addr_(self.target_total / self.count, self.mean_offset, alpha=-1)
 
-    def with_targets(self, columns: slice) -> Moments:
+    def with_targets(self, columns: slice) -> Self:
         """Return the same sums with only some target columns; nothing is copied."""
         return replace(self, target_total=self.target_total[columns], cross=self.cross[columns])
 

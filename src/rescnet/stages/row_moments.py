@@ -13,11 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from .half_products import GramProducts, add_single_gram_
+from .half_products import add_single_gram_
 from .moments import CrossSolver, Moments, check_finite, mixed
 from .solving import NotPositiveDefiniteError, Solver, cholesky_solver
 
@@ -42,20 +43,7 @@ class RowMoments(Moments):
     rows: list[Tensor] = field(default_factory=list)
     roots: list[Tensor] = field(default_factory=list)
     targets: list[Tensor] = field(default_factory=list)
-
-    @staticmethod
-    def zeros(shift: Tensor, targets: int, products: GramProducts = "auto") -> RowMoments:
-        """Return empty sums for features like ``shift`` (D,) and ``targets`` target columns."""
-        size = len(shift)
-        return RowMoments(
-            shift=shift,
-            count=0,
-            total=shift.new_zeros(size),
-            gram=shift.new_zeros(0, 0),
-            target_total=shift.new_zeros(targets),
-            cross=shift.new_zeros(targets, size),
-            products=products,
-        )
+    has_gram: ClassVar[bool] = False
 
     def _add_pairs(self, shifted: Tensor, targets: Tensor, weights: Tensor | None) -> None:
         ones = self.total.new_ones(len(shifted), 1)
@@ -63,14 +51,9 @@ class RowMoments(Moments):
         self.roots.append(ones if weights is None else weights.sqrt()[:, None].to(ones.dtype))
         self.targets.append(targets)
 
-    def with_targets(self, columns: slice) -> RowMoments:
+    def with_targets(self, columns: slice) -> Self:
         """Return the same sums with only some target columns; nothing is copied."""
-        return replace(
-            self,
-            target_total=self.target_total[columns],
-            cross=self.cross[columns],
-            targets=[targets[:, columns] for targets in self.targets],
-        )
+        return replace(super().with_targets(columns), targets=[targets[:, columns] for targets in self.targets])
 
     def squares(self) -> Tensor:
         """Return Σ (f - shift)², shape (D,)."""
@@ -78,11 +61,6 @@ class RowMoments(Moments):
         for rows in self.rows:
             found += rows.square().sum(0)
         return found
-
-    def scatter(self) -> Tensor:
-        """Return the total scatter, shape (D, D); for comparison, no head needs it."""
-        rows = torch.cat(self.rows)
-        return (rows.T @ rows / self.count).addr_(self.mean_offset, self.mean_offset, alpha=-1)
 
     def solver(self, scale: Tensor, kept: float, added: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
         """Return what solves with A = κS + γI of scaled features; ``method`` is for matrices of features alone."""
