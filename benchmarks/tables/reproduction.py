@@ -85,7 +85,7 @@ def headline() -> list[str]:
 
 def both_halves() -> list[str]:
     """Return Table 2 whole: every network as published, and beside it, in bold, what was measured here."""
-    ours = {entry["dataset"]: entry["summary"] for entry in _with_most_images(entries("table2"))}
+    ours = {entry["name"]: entry["summary"] for entry in _with_most_images(entries("table2"))}
     rows = [
         "| network | trained with | CIFAR-10 | CIFAR-100 | MNIST | TinyImageNet |",
         "|---|---|---|---|---|---|",

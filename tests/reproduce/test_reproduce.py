@@ -71,10 +71,10 @@ def test_every_plan_can_be_configured_and_holds_the_papers_figures():
             config = experiment.config()
             assert all(getattr(config, key) == value for key, value in experiment.changes.items())
             assert name == "beyond" or config.layers >= max(figure.layers for figure in experiment.paper)
-    best = {e.name: max(f.accuracy for f in e.paper) for e in load_plan("table2").experiments}
+    best = {e.dataset: max(f.accuracy for f in e.paper) for e in load_plan("table2").experiments}
     assert best == {"cifar10": 87.54, "cifar100": 64.9, "mnist": 99.52, "tiny-imagenet": 44.37}
-    flips = {e.name: e.paper[0].accuracy for e in load_plan("table4").experiments if "augment" in e.changes}
-    assert flips == {"cifar10-flips": 88.35, "cifar100-flips": 67.8, "tiny-imagenet-flips": 45.91}
+    flips = {e.dataset: e.paper[0].accuracy for e in load_plan("table4").experiments if "augment" in e.changes}
+    assert flips == {"cifar10": 88.35, "cifar100": 67.8, "tiny-imagenet": 45.91}
     with pytest.raises(ValueError, match="did you mean 'table2'"):
         load_plan("tabel2")
     with pytest.raises(ValueError, match="no experiment 'cifar'"):
