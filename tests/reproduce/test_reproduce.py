@@ -178,7 +178,7 @@ def test_table_and_plot_show_ours_beside_the_papers(config, dataset, tmp_path):
     ours = next(row for row in rows if row.startswith("| CIFAR-10 |"))
     last = entry["summary"]["last"]
     assert "87.54 (937, best)" in ours and f"**{100 * last['test']:.2f}** (5)" in ours
-    assert sum("not run yet" in row for row in rows) == 3
+    assert sum("not run yet" in row for row in rows) == len(plan.experiments) - 1
     chart = ElementTree.fromstring(curves(plan, [entry], "cifar10"))
     drawn = [text.text for text in chart.iter("{http://www.w3.org/2000/svg}text")]
     assert "paper 87.54" in drawn and "CIFAR-10, test" in drawn
