@@ -112,6 +112,11 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
             raise ValueError(f"copies is {self.copies} but augment names no change: say how copies differ.")
         if changes.flip and not changes.is_random and self.copies > 1:
             raise ValueError(f"copies is {self.copies} but there is one mirrored copy of an image: choose copies 1.")
+        Augmentation.parse(self.kernel_copies)
+        if self.kernel_copies.strip() and self.second_look:
+            raise ValueError(
+                "a second look leaves images out, whose copies would still be there: choose no kernel_copies."
+            )
         if self.margin_weights and self.sign_samples == "own" and self.head != "ridge":
             raise ValueError("margin_weights go with sign_samples 'all' only: choose that, or margin_weights 0.")
         if self.shrinkage == "convex" and self.ridge > 1:
@@ -209,7 +214,7 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
             self.check_dilation(layer, size, min(image_size))
         self.check_grey(channels)
         self.grids(image_size)
-        for name in ("augment", "average"):
+        for name in ("augment", "average", "kernel_copies"):
             if (shift := Augmentation.parse(getattr(self, name)).shift) >= min(image_size):
                 raise ValueError(
                     f"{name} moves images of {image_size[0]}×{image_size[1]} by {shift} pixels, off their own edge: "

@@ -23,6 +23,9 @@ class ReadoutOptions:
         0.8, "kernel readout: w of exp(-w·d²), in units where the median d² of training images is 1", 1e-6
     )
     kernel_ridge: float = option(0.01, "kernel readout: added to the kernel's diagonal, which is 1", 0)
+    kernel_copies: str = option(
+        "", "kernel readout: changes of a copy of each training image that it learns from too, as 'shift 1 + rotate 10'"
+    )
     second_look: bool = option(
         False,
         "kernel readout: correct outputs by a regression of what the training images' leave-one-out outputs miss",

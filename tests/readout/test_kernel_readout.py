@@ -15,9 +15,9 @@ from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 from rescnet import ComputeOptions, make_config, train
-from rescnet.readout import fit_readout, rows_at_a_time
+from rescnet.readout import fit_readout, readout_bytes, rows_at_a_time
 from rescnet.readout.kernel import _factor
-from rescnet.stages.augment import view_images
+from rescnet.stages.augment import Augmentation, change_images, view_images
 from rescnet.training.with_readout import check_readout
 from rescnet.training.workers import Workers
 
@@ -334,3 +334,28 @@ def test_rounding_that_makes_a_kernel_indefinite_is_met_by_more_ridge():
         )
     with pytest.raises(FloatingPointError, match="no kernel readout could be solved"):
         _factor(ones * torch.nan, 0.01)
+
+
+def test_copies_are_training_images_too():
+    """A readout with copies is one of twice as many images; the layers are the same."""
+    network, history = trained(**FEW, kernel_copies="shift 1")
+    plain, _ = trained(**FEW)
+    images, labels = (torch.from_numpy(part) for part in some(TRAINING))
+    changes = Augmentation.parse("shift 1").draw(300, 1, 1, network.config.seed)[:, 1]
+    both = torch.cat([images, change_images(images, changes)])
+    others = torch.from_numpy(IMAGES[TEST])
+    _, wanted = fit_readout(plain, both, torch.cat([labels, labels]), others)
+    assert torch.allclose(network.outputs(others), wanted, atol=1e-9)
+    assert not torch.allclose(plain.outputs(others), wanted, atol=1e-3)
+    assert torch.equal(network.readout.images, both)
+    assert history.readout.test_accuracy == float((wanted.argmax(1) == torch.from_numpy(LABELS[TEST])).double().mean())
+
+
+def test_copies_take_memory_and_no_second_look():
+    shape = (1, 8, 8), 5000, 100, 4, False, "cpu"
+    twice = (1, 8, 8), 10_000, 100, 4, False, "cpu"
+    assert readout_bytes(config_of(kernel_copies="rotate 5"), *shape) == readout_bytes(config_of(), *twice)
+    with pytest.raises(ValueError, match="copies would still be there: choose no kernel_copies"):
+        config_of(kernel_copies="rotate 5", second_look=True)
+    with pytest.raises(ValueError, match="cannot be read"):
+        config_of(kernel_copies="turn 5")

@@ -31,12 +31,13 @@ def readout_bytes(
     half: bool,
     device_type: str,
 ) -> int:
-    """Return the bytes fitting takes on so many images, with others that are predicted on the way.
+    """Return the bytes fitting takes on so many images and their copies, with others that are predicted on the way.
 
     They are two matrices of all pairs of images, three with a second look, which takes an inverse; one or two of images
     and others, and all images on their way.
     """
     mirrored = Augmentation.parse(config.augment).flip
+    images *= 1 + bool(config.kernel_copies.strip())
     one = image_bytes(config, image_shape, 2 if half else itemsize, mirrored)
     workspace = images * workspace_per_image(config, image_shape, itemsize, half)
     workspace = min(workspace, LARGEST_WORKSPACE[device_type]) + min(images**2, SLICE) * itemsize

@@ -8,17 +8,20 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from ..byte_budget import show_bytes
 from ..config import NetworkConfig
 from ..images_in import as_images, as_labels
 from ..network import Network
 from ..readout import ReadoutRecord, fit_readout, readout_bytes, views_of
-from ..stages.augment import Augmentation
+from ..stages.augment import Augmentation, change_images
 from .workers import Workers
 
 if TYPE_CHECKING:
     from .trainer import Array, LabelledImages
+
+COPIED_AT_ONCE = 1000  # images, which are turned as floating point numbers
 
 
 def check_readout(
@@ -71,8 +74,7 @@ def add_readout(
     several = len(views_of(network.config, mirrored)) > 1  # views, which are predicted afterwards
     network.readout, outputs = fit_readout(
         network,
-        checked,
-        as_labels(labels, checked, network.classes),
+        *_with_copies(network.config, checked, as_labels(labels, checked, network.classes)),
         torch.cat(pictures) if pictures and not several else checked[:0],
     )
     if given and several:
@@ -84,3 +86,12 @@ def add_readout(
     }
     seconds = perf_counter() - start
     return ReadoutRecord(right.get("validation"), right.get("test"), network.readout.ridge, seconds)
+
+
+def _with_copies(config: NetworkConfig, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return images and labels, followed by a changed copy of each if the readout is to learn from them too."""
+    if not config.kernel_copies.strip():
+        return images, labels
+    changes = Augmentation.parse(config.kernel_copies).draw(len(images), 1, images.shape[1], config.seed)[:, 1]
+    parts = zip(*(torch.split(whole, COPIED_AT_ONCE) for whole in (images, changes)), strict=True)
+    return torch.cat([images, *(change_images(some, theirs) for some, theirs in parts)]), labels.repeat(2)
