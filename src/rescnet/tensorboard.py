@@ -72,7 +72,7 @@ class TensorBoardLog:
         found = {"validation": record.validation_accuracy, "test": record.test_accuracy, "seconds": record.seconds}
         for name, value in found.items():
             if value is not None:
-                self._writer.add_scalar(f"readout/{name}", value, len(self._network.layers))
+                self._writer.add_scalar(f"readout/{name}", value, self._network.used_layers)
         self._writer.flush()
 
     def close(self) -> None:

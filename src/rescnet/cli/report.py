@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from .layers import Layers
+
 
 def report(
     model: Annotated[Path, typer.Argument(help="The model's folder.")],
@@ -25,7 +27,7 @@ def report(
     without_images: Annotated[
         bool, typer.Option("--without-images", help="Leave out everything that needs images.")
     ] = False,
-    layers: Annotated[int | None, typer.Option(help="Report on the first so many layers.", show_default=False)] = None,
+    layers: Layers = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
     resize: Annotated[bool, typer.Option("--resize", help="Resize a folder's images to the model's size.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over the page if it is there.")] = False,

@@ -228,8 +228,7 @@ class ResCNetClassifier(ImageClassifier):
         )
         self._images_seen(layout, classes)
         self.network_, self.history_, self._held = network, history, held
-        best = held is not None and network.readout is None  # a readout goes with all layers
-        self.n_layers_ = history.best_layer() if best else len(network.layers)
+        self.n_layers_ = network.used_layers
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:

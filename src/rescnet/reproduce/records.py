@@ -41,7 +41,7 @@ def summarise(history: Iterable[LayerRecord], readout: ReadoutRecord | None = No
         found["paper_rule"] = at(max(records, key=lambda r: (r.test_accuracy or 0, -r.layer)))
     if readout is not None:
         held_out, test = readout.validation_accuracy, readout.test_accuracy
-        found["readout"] = {"layer": records[-1].layer, "held_out": held_out, "test": test}
+        found["readout"] = {"layer": readout.layers or records[-1].layer, "held_out": held_out, "test": test}
     return found
 
 

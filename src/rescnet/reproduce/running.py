@@ -14,7 +14,7 @@ from ..config import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..holdout import hold_out
 from ..model import Model
-from ..model_files import ModelFileError, load_model, save_model
+from ..model_files import ModelFileError, ModelFolder, load_model, save_model
 from ..provenance import origin
 from ..training.devices import choose_device, choose_precision
 from ..training.history import LayerRecord
@@ -174,7 +174,8 @@ class ExperimentRun:
         if self._place is None or not self._place.exists():
             return
         try:
-            model = load_model(self._place, device=trainer.device)
+            layers = len(ModelFolder.open(self._place).records)  # all: a run goes on from its last layer
+            model = load_model(self._place, layers, device=trainer.device)
         except ModelFileError:  # cut short while it was written: begin anew
             return
         self._kept = len(model.network.layers)
