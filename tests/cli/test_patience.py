@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from rescnet.model import Model
-from rescnet.model_files import ModelFolder, layout, load_model, save_model
+from rescnet.model_files import ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.report import write_report
 
 
@@ -109,6 +110,16 @@ def test_another_patience_reads_out_another_depth(copy, run, rescnet):
     rescnet("train", "--resume", copy, "--patience", 0, "--layers", layers)
     network = load_model(copy).network
     assert network.readout is not None and len(network.layers) == layers
+
+
+def test_a_readout_of_another_depth_is_not_kept(copy, rescnet):
+    """Ctrl-C before the new one is fitted leaves none, rather than one that does not fit."""
+    rescnet("train", "--resume", copy, "--readout", "kernel")
+    run = read_run(copy)
+    config = replace(run.folder.config, patience=0)
+    about = run.folder.image_shape, run.folder.class_names, {}
+    ModelWriter(copy, config, *about, resumed=run).finish("it was interrupted")
+    assert load_model(copy).network.readout is None
 
 
 def test_a_readout_from_before_goes_with_all_layers(copy, run, rescnet):
