@@ -89,6 +89,18 @@ def test_a_resumed_run_goes_on_from_the_last_layer(copy, run, rescnet):
     assert len(load_model(copy).network.layers) == layers + 1
 
 
+def test_more_layers_than_patience_allows_are_refused_with_what_to_say(copy, run, refused, rescnet):
+    """And with what is said they are learnt."""
+    _, _, layers, _ = run
+    before = (copy / "model.json").read_bytes()
+    message = refused("train", "--resume", copy, "--layers", 40)
+    assert f"ended after {layers} layers because validation accuracy has not risen for 2 layers" in message
+    assert "also say --patience 0, or more than 2." in message
+    assert (copy / "model.json").read_bytes() == before
+    assert rescnet("train", "--resume", copy, "--layers", 40, "--patience", 3).exit_code == 0
+    assert len(ModelFolder.open(copy).records) > layers
+
+
 def test_a_readout_is_fitted_to_the_best_depth(copy, run, rescnet, pictures, options, tmp_path):
     """It is that of a run which ended there, and goes with that depth only."""
     _, best, layers, _ = run

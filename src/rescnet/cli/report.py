@@ -48,6 +48,11 @@ def report(
     if page.exists() and not overwrite:
         raise ValueError(f"{page} is there already: say --overwrite, or choose another place with --out.")
     dataset = None
+    if not (without_images or source or folder.about.get("source")):
+        raise ValueError(
+            f"{model} does not say which images it was trained on: name a set, a folder or an .npz file that has test "
+            "images with --source, or say --without-images."
+        )
     if not without_images:
         dataset, own = dataset_of(folder, source, root, resize)
         if own and dataset.test is None:

@@ -71,8 +71,8 @@ def images_to_show(model: TrainedModel, dataset: Dataset | None) -> Shown | None
     found = dataset.test or dataset.validation
     if found is None:
         raise ValueError(
-            f"{dataset.name} has neither test nor validation images: hold some out (rescnet.holdout.hold_out), or "
-            "leave the dataset out for a report without images."
+            f"{dataset.name} has neither test nor validation images: give a set that has some, or ask for a report "
+            "without images (--without-images; in Python no dataset)."
         )
     if found.shape != model.network.image_shape:
         raise ValueError(

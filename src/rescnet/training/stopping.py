@@ -13,7 +13,7 @@ def reason_to_stop(config: NetworkConfig, history: History) -> str:
     if len(history) >= config.layers:
         return "1 layer was asked for" if config.layers == 1 else f"{config.layers} layers were asked for"
     if config.patience and history.layers_since_best() >= config.patience:
-        return f"validation accuracy has not risen for {config.patience} layers"
+        return f"validation accuracy has not risen for {config.patience} layer{'s' if config.patience > 1 else ''}"
     return ""
 
 
