@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..compute_options import ComputeOptions
-from ..readout_options import readout_defaults
+from ..readout_options import check_readout_asked, readout_defaults
 
 if TYPE_CHECKING:
     from ..config import NetworkConfig
@@ -66,6 +66,7 @@ def take_up(
     if about.get("half_heads"):
         raise ValueError(f"{place} has heads rounded to half precision, from which no run goes on: train anew.")
     config = _agreed(run.folder.config, options, MAY_CHANGE, place)
+    check_readout_asked(config.readout, options)
     if config.layers < len(run.layers):
         raise ValueError(
             f"{place} has {len(run.layers)} layers already, more than {config.layers}: ask for more of them, or use "
