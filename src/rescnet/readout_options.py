@@ -38,8 +38,8 @@ def check_readout_asked(readout: Readout, asked: Mapping[str, Any]) -> None:
     """
     if readout == "kernel" or asked.get("readout") == "kernel":
         return
-    for name in readout_defaults():
-        if name != "readout" and name in asked and asked[name] is not False:
+    for name, default in readout_defaults().items():
+        if name != "readout" and asked.get(name, default) != default:
             raise ValueError(f"{name} is {asked[name]} but there is no kernel readout: choose readout kernel too.")
 
 

@@ -63,6 +63,11 @@ class ExperimentRun:
     options : RunOptions
     heard : callable, optional
         Hears of every layer added.
+
+    Attributes
+    ----------
+    layers : int
+        Learnt so far, those of an earlier run that was gone on with included.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class ExperimentRun:
         self.images = {name: len(images) for name, images in self.splits.items()}
         self.key = experiment_key(experiment, config, options)
         self._saved = self._written = time.monotonic()
+        self.layers = 0
         self._kept = 0  # layers in the state's folder
 
     def go(self) -> dict[str, Any] | None:
@@ -93,6 +99,7 @@ class ExperimentRun:
             *pairs["train"], self.config, pairs.get("validation"), pairs.get("test"), self.options.compute
         )
         self._go_on(trainer)
+        self.layers = len(trainer.history)
         stopped, entry = "of an error", None
         try:
             stopped = self._add_layers(trainer)
@@ -104,7 +111,7 @@ class ExperimentRun:
             if not trainer.history.records:
                 raise
         finally:
-            trainer.history.stopped = stopped
+            trainer.history.stopped, self.layers = stopped, len(trainer.history)
             if trainer.history.records:
                 entry = self._write(trainer)
                 self._keep(trainer)
