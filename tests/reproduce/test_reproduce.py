@@ -317,6 +317,18 @@ def test_a_readout_is_run_told_and_fitted_anew_for_other_layers(config, dataset,
     assert len(table_rows(plan, [])[0]) == len(titles([]))
 
 
+def test_patience_goes_on_after_the_last_layer_and_reads_out_the_best_depth(config, dataset, tmp_path):
+    """What is kept has all layers, though it is used at fewer."""
+    config = replace(config, patience=2, layers=30, readout="kernel")
+    entry = run(config, dataset, tmp_path)[0].go()
+    assert "has not risen for 2 layers" in entry["stopped"]
+    assert entry["summary"]["readout"]["layer"] == entry["summary"]["chosen"]["layer"] == entry["layers"] - 2
+    heard = []
+    ran, _ = run(config, dataset, tmp_path)
+    ran.heard = heard.append
+    assert ran.go()["layers"] == entry["layers"] and not heard
+
+
 def test_a_run_cut_before_its_readout_replaces_none_that_has_one(config, dataset, tmp_path, monkeypatch):
     """Whatever cuts it short; once it has come to its readout it takes the place."""
     config = replace(config, readout="kernel", layers=2)
