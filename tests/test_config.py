@@ -129,6 +129,24 @@ def test_bad_options_are_refused_in_one_sentence(options, message):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("asked", [{"second_look": True}, {"kernel_width": 2.0}, {"kernel_ridge": 0.1}], ids=str)
+def test_options_of_a_readout_that_is_not_there_are_refused(asked, tmp_path):
+    """Where someone asked for them; those of a preset are left aside with its readout."""
+    (name,) = asked
+    message = f"{name} is .* but there is no kernel readout: choose readout kernel too"
+    for preset, options in (("cifar10", {}), ("cifar10-best", {"readout": "heads"})):
+        with pytest.raises(ValueError, match=message):
+            make_config(preset, **options, **asked)
+    file = tmp_path / "mine.toml"
+    file.write_text(f"{name} = {str(asked[name]).lower()}\n")
+    with pytest.raises(ValueError, match=message):
+        make_config("cifar10", file)
+    assert getattr(make_config("cifar10", file, readout="kernel"), name) == asked[name]
+    assert getattr(make_config("cifar10-best", **asked), name) == asked[name]
+    assert make_config("cifar10-best", readout="heads").second_look
+    assert not make_config("cifar10", second_look=False).second_look
+
+
 def test_text_becomes_the_declared_type():
     config = NetworkConfig(pyramid="4,2,1", layers="7", ridge="0.5")
     assert (config.pyramid, config.layers, config.ridge) == ((4, 2, 1), 7, 0.5)

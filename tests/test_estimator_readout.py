@@ -53,11 +53,19 @@ def test_it_survives_a_pickle_and_a_folder(fitted, digits, tmp_path):
     assert np.allclose(network.outputs(X.reshape(-1, 1, 8, 8)).numpy(), outputs, atol=1e-9)
 
 
-def test_layers_held_out_for_keep_all_of_them(digits):
-    """A readout goes with all layers, so the best depth is not taken."""
-    classifier = ResCNetClassifier(n_layers=3, **SMALL, n_iter_no_change=3).fit(*digits[:2])
-    assert classifier.n_layers_ == len(classifier.network_.layers)
-    assert classifier.history_.readout.validation_accuracy > 0.8
+def test_early_stopping_fits_it_to_the_best_depth(digits, tmp_path):
+    """It reads the layers predictions go through, and is that of a run which ended with them."""
+    X, y, new, _ = digits
+    classifier = ResCNetClassifier(n_layers=30, **SMALL, n_iter_no_change=2).fit(X, y)
+    best = classifier.history_.best_layer()
+    assert classifier.n_layers_ == classifier.history_.readout.layers == best < len(classifier.network_.layers)
+    outputs = classifier.decision_function(new)
+    shorter = ResCNetClassifier(n_layers=best, **SMALL, n_iter_no_change=best).fit(X, y)
+    assert np.array_equal(shorter.decision_function(new), outputs)
+    save(tmp_path / "model", classifier.to_model())
+    network = load(tmp_path / "model").network
+    assert len(network.layers) == best
+    assert np.allclose(network.outputs(new.reshape(-1, 1, 8, 8)).numpy(), outputs, atol=1e-9)
 
 
 def test_layers_added_later_are_those_of_one_run(digits):

@@ -90,7 +90,9 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
     average: str = option("", "views a prediction is the mean of, as 'flip' or 'flip + shift 1'")
 
     stop_at_zero_error: bool = option(True, "stop when no training image is wrong")
-    patience: int = option(0, "stop after so many layers without a better validation accuracy; 0: never", 0)
+    patience: int = option(
+        0, "stop after so many layers without a better validation accuracy, and use the best depth; 0: all layers", 0
+    )
     seed: int = option(0, "seed of every random draw", 0, 2**40)
 
     def __post_init__(self) -> None:

@@ -213,11 +213,11 @@ def _checked(
     """Return the target and the network of so many layers, on the CPU and without halves, or refuse."""
     network, target = model.network if isinstance(model, Model) else model, Path(path)
     most = len(network.layers)
-    wanted = most if layers is None else layers
-    if network.readout is not None and wanted == most:
+    wanted = network.used_layers if layers is None else layers
+    if network.readout is not None and wanted == network.used_layers:
         raise ValueError(
-            "a kernel readout compares with all training images and is not exported: export fewer layers than all "
-            f"{most}, or train with readout heads."
+            "a kernel readout compares with all training images and is not exported: export fewer layers than its "
+            f"{wanted}, or train with readout heads."
         )
     if not 1 <= wanted <= most:
         raise ValueError(f"{wanted} layers were asked of a network of {most}: choose 1 to that.")
@@ -225,7 +225,7 @@ def _checked(
         raise ValueError(f"{target} does not end in {suffix}: name it so.")
     _check_place(target, overwrite)
     on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
-    return target, replace(network, layers=on_cpu, half=False, readout=None)
+    return target, replace(network, layers=on_cpu, half=False, readout=None, depth=None)
 
 
 def _check_place(target: Path, overwrite: bool) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from .compute_options import ComputeOptions
 from .config import NetworkConfig
 from .options import declared_types
+from .readout_options import check_readout_asked
 
 SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digits
 
@@ -69,14 +70,18 @@ def make_config(
     else:
         start = load_preset(preset) if preset else {}
     options: dict[str, Any] = {}
+    from_file = _keys_of(load_file(file) if file else {}, NetworkConfig, str(file))
     for source, values in (
         (f"the preset {preset}", start),
-        (str(file), _keys_of(load_file(file) if file else {}, NetworkConfig, str(file))),
+        (str(file), from_file),
         ("this call", overrides),
     ):
         check_keys(values, source)
         options |= values
-    return NetworkConfig(**options)
+    config = NetworkConfig(**options)
+    for asked in (from_file, overrides):
+        check_readout_asked(config.readout, asked)
+    return config
 
 
 def make_compute(file: str | Path | None = None, **overrides: Any) -> ComputeOptions:

@@ -90,7 +90,9 @@ class Network:
     half : bool
         Compute maps and features in half precision (scores and outputs stay in float32).
     readout : KernelReadout, optional
-        What is added to the outputs of all layers.
+        What is added to the outputs of the layers used.
+    depth : int, optional
+        Layers used where nobody says how many, as those best on validation images; None: all.
     """
 
     config: NetworkConfig
@@ -99,6 +101,7 @@ class Network:
     layers: list[Layer] = field(default_factory=list)
     half: bool = False
     readout: KernelReadout | None = None
+    depth: int | None = None
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
@@ -203,18 +206,18 @@ class Network:
 
     @torch.inference_mode()
     def outputs(self, images: Images, layers: int | None = None, chunk: int | None = None) -> Tensor:
-        """Return Ỹ after some layers (all, if not said), shape (n, classes); after all, with the readout, if any.
+        """Return Ỹ after some layers, shape (n, classes); after those used, if not said, with the readout, if any.
 
         Images stream through in chunks, so memory does not grow with their number; ``chunk`` sets the images at a time.
         A readout lets its training images through too, at every call, and sets the images at a time itself.
         """
         wanted = self._layers_asked(layers)
         checked = as_images(images, self.image_shape)
-        if self.readout is not None and wanted == len(self.layers):
-            return self.readout.outputs(self, checked)
+        shortened = self.first_layers(wanted)
+        if shortened.readout is not None:
+            return shortened.readout.outputs(shortened, checked)
         first = self.layers[0].weights
         chunk = chunk or self.chunk
-        shortened = replace(self, layers=self.layers[:wanted])
         results = []
         for part in torch.split(checked, chunk):
             output = torch.empty(0)
@@ -254,15 +257,21 @@ class Network:
         return self.outputs(images, layers).argmax(1)
 
     def first_layers(self, layers: int) -> Network:
-        """Return the network that ends after so many layers; the readout goes with all of them only."""
+        """Return the network that ends after so many layers; the readout goes with those used only."""
         wanted = self._layers_asked(layers)
-        return replace(self, layers=self.layers[:wanted], readout=self.readout if wanted == len(self.layers) else None)
+        readout = self.readout if wanted == self.used_layers else None
+        return replace(self, layers=self.layers[:wanted], readout=readout, depth=None)
+
+    @property
+    def used_layers(self) -> int:
+        """How many layers a prediction goes through, where nobody says."""
+        return len(self.layers) if self.depth is None else self.depth
 
     def _layers_asked(self, layers: int | None) -> int:
         if not self.layers:
             raise ValueError("the network has no layers yet: train it first.")
         if layers is None:
-            return len(self.layers)
+            return self.used_layers
         if not 1 <= layers <= len(self.layers):
             raise ValueError(f"{layers} layers were asked of a network of {len(self.layers)}: choose 1 to that.")
         return layers

@@ -149,8 +149,11 @@ class TrainingTable:
         if history.readout:
             shown = ((name, getattr(history.readout, f"{name}_accuracy")) for name in ("validation", "test"))
             found = [f"{name} accuracy [bold]{_percent(share)} %[/bold]" for name, share in shown if share is not None]
+            read = history.readout.layers
+            of_fewer = f" of the first {read} layers" if read not in (None, len(history)) else ""
             self.console.print(
-                f"with the kernel readout: {', '.join([*found, f'fitted in {show_seconds(history.readout.seconds)}'])}",
+                f"with the kernel readout{of_fewer}: "
+                f"{', '.join([*found, f'fitted in {show_seconds(history.readout.seconds)}'])}",
                 highlight=False,
                 soft_wrap=True,
             )

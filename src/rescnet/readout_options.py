@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
@@ -30,6 +31,19 @@ class ReadoutOptions:
         False,
         "kernel readout: correct outputs by a regression of what the training images' leave-one-out outputs miss",
     )
+
+
+def check_readout_asked(readout: Readout, asked: Mapping[str, Any]) -> None:
+    """Refuse options of a kernel readout that someone asked for, where there is none for them to change.
+
+    What a preset has is not asked for: with readout heads it is left aside. A file that chooses the kernel itself, and
+    is overruled, may keep its options too.
+    """
+    if readout == "kernel" or asked.get("readout") == "kernel":
+        return
+    for name, default in readout_defaults().items():
+        if name != "readout" and asked.get(name, default) != default:
+            raise ValueError(f"{name} is {asked[name]} but there is no kernel readout: choose readout kernel too.")
 
 
 def readout_defaults() -> dict[str, Any]:

@@ -67,12 +67,12 @@ class TensorBoardLog:
         self._writer.flush()
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Write what the readout came to, at the step of the last layer."""
+        """Write what the readout came to, at the step of the last layer it reads."""
         assert self._writer is not None and self._network is not None
         found = {"validation": record.validation_accuracy, "test": record.test_accuracy, "seconds": record.seconds}
         for name, value in found.items():
             if value is not None:
-                self._writer.add_scalar(f"readout/{name}", value, len(self._network.layers))
+                self._writer.add_scalar(f"readout/{name}", value, self._network.used_layers)
         self._writer.flush()
 
     def close(self) -> None:

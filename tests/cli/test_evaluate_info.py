@@ -119,6 +119,19 @@ def test_a_model_made_in_python_needs_its_images_named(refused, model, tmp_path)
     assert "does not say which images it was trained on" in refused("evaluate", tmp_path / "m")
 
 
+def test_a_report_on_a_model_made_in_python_says_what_works(refused, rescnet, model, pictures, tmp_path):
+    """Every remedy that is named is one."""
+    loaded = load_model(model)
+    loaded.about.clear()
+    save_model(tmp_path / "m", loaded)
+    message = refused("report", tmp_path / "m")
+    assert "with --source, or say --without-images" in message
+    bare = refused("report", tmp_path / "m", "--source", pictures / "train")
+    assert "has neither test nor validation images" in bare and "(--without-images;" in bare
+    assert rescnet("report", tmp_path / "m", "--source", pictures, "--out", tmp_path / "shown.html").exit_code == 0
+    assert rescnet("report", tmp_path / "m", "--without-images").exit_code == 0
+
+
 def test_info_tells_what_a_model_is(rescnet, model):
     result = rescnet("info", model)
     network, history = load_model(model).network, load_model(model).history

@@ -88,6 +88,13 @@ def test_a_second_look_is_added_later(place, rescnet, pictures, options, tmp_pat
     assert "second_look" in rescnet("info", folder).stdout
 
 
+def test_its_options_are_refused_where_it_is_not(model, refused, pictures, small, tmp_path):
+    """In a new run and in one that goes on."""
+    message = "second_look is True but there is no kernel readout: choose readout kernel too"
+    assert message in refused("train", pictures, *small, "--second-look", "--out", tmp_path / "m")
+    assert message in refused("train", "--resume", model, "--second-look")
+
+
 def test_a_damaged_readout_is_named(place, rescnet, pictures, options, tmp_path):
     """A byte that changed is found, and the file is named."""
     folder = tmp_path / "model"

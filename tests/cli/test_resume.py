@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rescnet.model_files import ModelFolder, layout, load_model, read_run
+from rescnet.model_files import ModelFolder, layout, load_model, read_run, save_model
 from rescnet.model_files.locking import FolderLock
 
 LAYERS = 12
@@ -230,6 +230,29 @@ def test_what_cannot_be_resumed_is_told(small, rescnet, refused, pictures, tmp_p
     assert "no layer was finished there: start the run anew" in refused("train", "--resume", tmp_path / "empty")
     assert rescnet("train", pictures, *small, "--half-heads", "--out", tmp_path / "half").exit_code == 0
     assert "heads rounded to half precision" in refused("train", "--resume", tmp_path / "half", "--layers", 4)
+
+
+def test_more_layers_after_zero_error_are_refused_with_what_to_say(small, rescnet, refused, pictures, tmp_path):
+    stops = [word for word in small if word != "--no-stop-at-zero-error"]
+    words = [*stops, "--stop-at-zero-error", "--limit", 40, "--layers", 20]
+    assert rescnet("train", pictures, *words, "--out", tmp_path / "run").exit_code == 0
+    folder = ModelFolder.open(tmp_path / "run")
+    assert folder.about["stopped"] == "no training image is wrong"
+    message = refused("train", "--resume", tmp_path / "run", "--layers", 30)
+    assert "because no training image is wrong" in message and "also say --no-stop-at-zero-error" in message
+    more = len(folder.records) + 1
+    words = ["--layers", more, "--no-stop-at-zero-error"]
+    assert rescnet("train", "--resume", tmp_path / "run", *words).exit_code == 0
+    assert len(ModelFolder.open(tmp_path / "run").records) == more
+
+
+def test_a_model_saved_from_python_is_not_resumed(whole, refused, tmp_path):
+    model = load_model(whole)
+    model.about.clear()
+    save_model(tmp_path / "mine", model)
+    for words in ([], ["digits"]):
+        message = refused("train", *words, "--resume", tmp_path / "mine", "--layers", 40)
+        assert "was saved from Python and does not say which images it learnt from: go on in Python" in message
 
 
 @pytest.mark.parametrize("gone", ["model.json", "history.jsonl"])

@@ -291,6 +291,10 @@ def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
     assert "(1, unfinished)" in (tmp_path / "out" / "table2.md").read_text()
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0 and "2 layers in" in result.output and "layer    1 " not in result.output
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "add_layer", interrupted)
+        result = CliRunner().invoke(app, [*words, "--seed", "1"])
+    assert "cut short after 1 layer:" in result.output  # not the two of the other seed
 
 
 def test_a_readout_is_run_told_and_fitted_anew_for_other_layers(config, dataset, tmp_path):
@@ -303,13 +307,50 @@ def test_a_readout_is_run_told_and_fitted_anew_for_other_layers(config, dataset,
     assert entry["summary"]["readout"]["test"] == entry["readout"]["test_accuracy"] > 0.5
     assert entry["seconds"] >= round(entry["readout"]["seconds"], 2)
     assert results.finished(ran.key, 2) and not results.finished(ran.key, 1)
-    results.put(entry | {"readout": None})
-    assert not results.finished(ran.key, 2)
+    cut = Results(tmp_path / "cut" / "table2.json")
+    cut.put(entry | {"readout": None})
+    assert not cut.finished(ran.key, 2)
     plan = replace(load_plan("table2"), experiments=(EXPERIMENT,))
     shown = f"{100 * entry['readout']['test_accuracy']:.2f}"
     assert titles([entry])[2] == "with the kernel readout (layers)" and shown in table_rows(plan, [entry])[0][2]
     assert "and the readout" in table_rows(plan, [entry])[0][-1] and f"readout {shown}" in curves(plan, [entry])
     assert len(table_rows(plan, [])[0]) == len(titles([]))
+
+
+def test_patience_goes_on_after_the_last_layer_and_reads_out_the_best_depth(config, dataset, tmp_path):
+    """What is kept has all layers, though it is used at fewer."""
+    config = replace(config, patience=2, layers=30, readout="kernel")
+    entry = run(config, dataset, tmp_path)[0].go()
+    assert "has not risen for 2 layers" in entry["stopped"]
+    assert entry["summary"]["readout"]["layer"] == entry["summary"]["chosen"]["layer"] == entry["layers"] - 2
+    heard = []
+    ran, _ = run(config, dataset, tmp_path)
+    ran.heard = heard.append
+    assert ran.go()["layers"] == entry["layers"] and not heard
+
+
+def test_a_run_cut_before_its_readout_replaces_none_that_has_one(config, dataset, tmp_path, monkeypatch):
+    """Whatever cuts it short; once it has come to its readout it takes the place."""
+    config = replace(config, readout="kernel", layers=2)
+    ran, results = run(config, dataset, tmp_path)
+    ran.go()
+    before = results.entries()
+    assert before[0]["readout"]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    again, _ = run(config, dataset, tmp_path)
+    again.forget()
+    with monkeypatch.context() as patch:
+        patch.setattr("rescnet.reproduce.running.add_readout", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            again.go()
+    assert results.entries() == before and again.layers == 2
+    run(replace(config, layers=3), dataset, tmp_path)[0].go()
+    assert [(entry["layers"], bool(entry["readout"])) for entry in results.entries()] == [(3, True)]
+    run(replace(config, readout="heads"), dataset, tmp_path)[0].go()  # which is to have none
+    assert [(entry["layers"], entry["readout"]) for entry in results.entries()] == [(2, None)]
 
 
 def test_a_readout_that_fails_leaves_the_layers(config, dataset, tmp_path, monkeypatch):

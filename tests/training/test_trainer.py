@@ -198,12 +198,16 @@ def test_it_stops_at_zero_training_error(halves):
 
 def test_it_stops_when_validation_no_longer_rises(halves):
     (images, labels), test = halves
-    _, history = train(
+    network, history = train(
         images, labels, small(layers=40, patience=2, stop_at_zero_error=False, ridge=1e-4), validation=test
     )
     assert "has not risen for 2 layers" in history.stopped
     assert history.layers_since_best() == 2
     assert len(history) < 40
+    assert network.used_layers == history.best_layer() == len(network.layers) - 2
+    predicted = network.predict(test[0]).numpy()
+    np.testing.assert_array_equal(predicted, network.first_layers(history.best_layer()).predict(test[0]).numpy())
+    assert np.mean(predicted == np.asarray(test[1])) == pytest.approx(history[-3].validation_accuracy)
 
 
 def test_it_stops_at_l_layers(halves):

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .average import Average
+from .layers import Layers
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -38,7 +39,7 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    layers: Annotated[int | None, typer.Option(help="Use the first so many layers only.", show_default=False)] = None,
+    layers: Layers = None,
     average: Average = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
     resize: Annotated[bool, typer.Option("--resize", help="Resize a folder's images to the model's size.")] = False,

@@ -11,14 +11,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from .average import Average
+from .layers import Layers
 
 
 def export(
     model: Annotated[Path, typer.Argument(help="The model's folder.")],
     out: Annotated[Path, typer.Argument(help="The file to write: .onnx, or .pt2 for torch.export.load.")],
-    layers: Annotated[
-        int | None, typer.Option(help="Export the first so many layers only.", show_default=False)
-    ] = None,
+    layers: Layers = None,
     average: Average = None,
     tolerance: Annotated[
         float, typer.Option(help="Greatest difference from the model's outputs the file may show.")

@@ -27,6 +27,7 @@ def info(
         "model": str(model),
         "finished": folder.sealed,
         "layers": len(folder.records),
+        "used_layers": folder.depth,
         "image_shape": list(folder.image_shape),
         "class_names": list(folder.class_names),
         "architecture": _architecture(folder),
@@ -105,8 +106,9 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
 
     about, classes = facts["about"], len(facts["class_names"])
     layers = count(facts["layers"], "layer", "layers")
+    used = "" if facts["used_layers"] == facts["layers"] else f", of which the first {facts['used_layers']} are used"
     state = "" if facts["finished"] else ", of a run that goes on or was killed"
-    _say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{state}")
+    _say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{used}{state}")
     size = f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk"
     _say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}\n")
     console.print(_architecture_table(facts["architecture"]))

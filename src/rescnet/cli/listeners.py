@@ -65,8 +65,9 @@ class LayerSaver:
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Write the readout the network has got."""
-        assert self._network is not None and self._network.readout is not None and self._writer is not None
-        self._writer.add_readout(self._network.readout, record)
+        network = self._network
+        assert network is not None and network.readout is not None and self._writer is not None
+        self._writer.add_readout(network.readout, record, network.used_layers)
 
     def finish(self, stopped: str, **facts: object) -> int:
         """Seal the model and return how many layers it has."""

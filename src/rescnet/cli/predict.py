@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .average import Average
+from .layers import Layers
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +26,7 @@ TOP = 3
 def predict(
     model: Annotated[Path, typer.Argument(help="The model's folder.")],
     paths: Annotated[list[Path], typer.Argument(help="Picture files, or folders of them.")],
-    layers: Annotated[int | None, typer.Option(help="Use the first so many layers only.", show_default=False)] = None,
+    layers: Layers = None,
     average: Average = None,
     resize: Annotated[bool, typer.Option("--resize", help="Resize pictures to the model's size.")] = False,
     out: Annotated[

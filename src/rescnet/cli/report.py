@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from .layers import Layers
+
 
 def report(
     model: Annotated[Path, typer.Argument(help="The model's folder.")],
@@ -25,7 +27,7 @@ def report(
     without_images: Annotated[
         bool, typer.Option("--without-images", help="Leave out everything that needs images.")
     ] = False,
-    layers: Annotated[int | None, typer.Option(help="Report on the first so many layers.", show_default=False)] = None,
+    layers: Layers = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
     resize: Annotated[bool, typer.Option("--resize", help="Resize a folder's images to the model's size.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over the page if it is there.")] = False,
@@ -46,6 +48,11 @@ def report(
     if page.exists() and not overwrite:
         raise ValueError(f"{page} is there already: say --overwrite, or choose another place with --out.")
     dataset = None
+    if not (without_images or source or folder.about.get("source")):
+        raise ValueError(
+            f"{model} does not say which images it was trained on: name a set, a folder or an .npz file that has test "
+            "images with --source, or say --without-images."
+        )
     if not without_images:
         dataset, own = dataset_of(folder, source, root, resize)
         if own and dataset.test is None:

@@ -90,9 +90,6 @@ def reproduce(
                 continue
             try:
                 _run(console, experiment, configs[experiment.name], results, options, root, again)
-            except KeyboardInterrupt:
-                _say_cut_short(console, experiment, results, options)
-                raise
             finally:
                 _write_table(plan, results)
     _print_table(console, plan, results)
@@ -133,7 +130,12 @@ def _run(
         console,
         f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, up to {config.layers} layers, {run.images}",
     )
-    entry = run.go()
+    try:
+        entry = run.go()
+    except KeyboardInterrupt:
+        kept = "nothing is kept" if options.state is None else "the same command goes on from there"
+        _say(console, f"  cut short after {count(run.layers, 'layer', 'layers')}: {kept}")
+        raise
     if entry is None:
         _say(console, "  no layer was learnt: the time is over")
         return
@@ -150,14 +152,6 @@ def _run(
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _say_cut_short(console: Console, experiment: Experiment, results: Any, options: RunOptions) -> None:
-    from ..progress import count
-
-    kept = "nothing is kept" if options.state is None else "the same command goes on from there"
-    left = next((entry["layers"] for entry in results.entries() if entry["name"] == experiment.name), 0)
-    _say(console, f"  cut short after {count(left, 'layer', 'layers')}: {kept}")
 
 
 def _layer_printer(console: Console, layers: int) -> Any:

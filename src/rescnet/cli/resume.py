@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..compute_options import ComputeOptions
-from ..readout_options import readout_defaults
+from ..readout_options import check_readout_asked, readout_defaults
 
 if TYPE_CHECKING:
+    from ..config import NetworkConfig
     from ..data import Dataset
     from ..model_files import InterruptedRun
     from ..tensorboard import TensorBoardLog
@@ -57,14 +58,22 @@ def take_up(
     sent = workers.bytes_from_first(run_to_bytes(run) if run and workers.count > 1 else b"")
     run = run or run_from_bytes(sent)
     about = run.folder.about
+    if "fingerprints" not in about:
+        raise ValueError(
+            f"{place} was saved from Python and does not say which images it learnt from: go on in Python (start of "
+            "rescnet.train, warm_start of the classifier), or start a new run."
+        )
     if about.get("half_heads"):
         raise ValueError(f"{place} has heads rounded to half precision, from which no run goes on: train anew.")
     config = _agreed(run.folder.config, options, MAY_CHANGE, place)
+    check_readout_asked(config.readout, options)
     if config.layers < len(run.layers):
         raise ValueError(
             f"{place} has {len(run.layers)} layers already, more than {config.layers}: ask for more of them, or use "
             f"the first ones with --layers {config.layers} of evaluate, predict, export or report."
         )
+    if config.layers > len(run.layers) and "layers" in options:
+        _check_goes_on(config, run)
     compute = _agreed(ComputeOptions(**about.get("compute", {})), compute_options, MACHINE_MAY_CHANGE, place)
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if (choose_precision(compute, device) != "exact") != run.folder.half:
@@ -116,6 +125,26 @@ def _agreed(begun: Any, wanted: dict[str, Any], free: set[str], place: Path) -> 
                 f"{place} began with {name} {before}, which cannot become {now}: leave it out, or start a new run."
             )
     return checked
+
+
+def _check_goes_on(config: NetworkConfig, run: InterruptedRun) -> None:
+    """Refuse to leave more layers unlearnt in silence, where the run's own rules have ended it."""
+    from ..progress import count
+    from ..training.stopping import reason_to_stop
+
+    history = run.folder.history()
+    reason = reason_to_stop(config, history)
+    if not reason:
+        return
+    remedies = []
+    if reason_to_stop(replace(config, patience=0), history):
+        remedies.append("--no-stop-at-zero-error")
+    if reason_to_stop(replace(config, stop_at_zero_error=False), history):
+        remedies.append(f"--patience 0, or more than {history.layers_since_best()}")
+    raise ValueError(
+        f"{run.folder.path} ended after {count(len(history), 'layer', 'layers')} because {reason}, so that none would "
+        f"be added: also say {' and '.join(remedies)}."
+    )
 
 
 def _check_images(dataset: Dataset, run: InterruptedRun) -> None:

@@ -24,6 +24,7 @@ from ..progress import TrainingTable, count, show_points
 from ..readout import ReadoutRecord
 from ..tensorboard import TensorBoardLog
 from ..training.history import History, LayerRecord
+from ..training.stopping import depth_to_use
 from ..training.train import Listener, train
 from ..training.workers import Workers
 from .answers import AnsweredInterrupt
@@ -104,8 +105,9 @@ class TrainingRun:
         facts = self._halving(network, history, console) if self.half_heads else {}
         if facts:
             saver.finish(history.stopped, halving=facts)
-        size = show_bytes(ModelFolder.open(self.place).size_on_disk())
-        console.print(f"model: [bold]{escape(str(self.place))}[/bold] ({size})", highlight=False, soft_wrap=True)
+        folder = ModelFolder.open(self.place)
+        size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
+        console.print(f"model: [bold]{place}[/bold] ({size}), {_say_used(folder)}", highlight=False, soft_wrap=True)
         if as_json:
             self._print_json(history.records, history.stopped, history.readout, **facts)
 
@@ -163,7 +165,8 @@ class TrainingRun:
         name = "validation" if self.dataset.validation else "training"
         images, labels = _pair(self.dataset.validation or self.dataset.train)
         saved = replace(load_model(self.place, device=self.device).network, readout=None)
-        full = history[-1].validation_accuracy if self.dataset.validation else history[-1].train_accuracy
+        record = history[len(saved.layers) - 1]
+        full = record.validation_accuracy if self.dataset.validation else record.train_accuracy
         half = float((saved.predict(images).cpu().numpy() == labels).mean())
         assert full is not None
         console.print(
@@ -192,6 +195,7 @@ class TrainingRun:
         summary: dict[str, Any] = {"model": str(self.place) if records else None, "layers": len(records)}
         summary |= {"stopped": stopped}
         if records:
+            summary["used_layers"] = depth_to_use(self.config, history) or len(records)
             summary["best_layer"] = history.best_layer()
             for place, record in (("best", history[history.best_layer() - 1]), ("last", history[-1])):
                 for split in ("train", "validation", "test"):
@@ -201,6 +205,14 @@ class TrainingRun:
         if facts:
             summary["half_heads"] = facts
         typer.echo(json.dumps(summary))
+
+
+def _say_used(folder: ModelFolder) -> str:
+    """Say at which depth the model is used from now on."""
+    layers, used = len(folder.records), folder.depth
+    which = f"the first {used} of" if used < layers else "all" if layers > 1 else "its"
+    chosen = ", the best on validation images" if folder.config.patience else ""
+    return f"used with {which} {count(layers, 'layer', 'layers')}{chosen}"
 
 
 def _pair(images: ImageSet) -> tuple[Any, Any]:

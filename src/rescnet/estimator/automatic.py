@@ -8,6 +8,8 @@ from typing import Any
 
 from ..config import NetworkConfig
 from ..making_config import SMALL_SIDE, check_keys, load_preset, suited_settings
+from ..options import declared_types
+from ..readout_options import check_readout_asked
 from ..shared_options import check_shared
 from .layouts import ImageLayout
 
@@ -78,10 +80,16 @@ def configure(
             raise ValueError(f"options has {key!r}, which is a parameter: set {PARAMETER_OF[key]} instead.")
     settings = automatic_settings(layout) if preset is None else load_preset(str(preset))
     named = {key: parameters.get(name) for key, name in PARAMETER_OF.items() if parameters.get(name) is not None}
+    types = declared_types(NetworkConfig)
+    for key, value in named.items():  # the command line writes numbers as text, Python does not
+        if types[key] in (int, float) and isinstance(value, str):
+            wanted = "a whole number" if types[key] is int else "a number"
+            raise ValueError(f"{PARAMETER_OF[key]} is {value!r}: give {wanted}.")
     try:
         config = NetworkConfig(**(settings | others | named | {"seed": seed}))
         if named.get("patience") is not None and config.patience < 1:
             raise ValueError("patience is 0: choose at least 1, or None to add every layer asked for.")
+        check_readout_asked(config.readout, others)
     except ValueError as error:
         raise ValueError(_in_estimators_words(str(error))) from None
     return config

@@ -86,8 +86,8 @@ class ResCNetClassifier(ImageClassifier):
     validation_fraction : float, default=0.1
         Share of the training images held out, of each class in proportion, if ``n_iter_no_change`` is set.
     n_iter_no_change : int, default=None
-        Stop after so many layers without a better accuracy on the images held out, and predict with the best depth.
-        None holds nothing out.
+        Stop after so many layers without a better accuracy on the images held out, and predict with the best depth,
+        which a readout is fitted to. None holds nothing out.
     warm_start : bool, default=False
         Let a second ``fit`` with a greater ``n_layers`` add layers to the fitted network: on the same data the result
         is that of one long run.
@@ -228,8 +228,7 @@ class ResCNetClassifier(ImageClassifier):
         )
         self._images_seen(layout, classes)
         self.network_, self.history_, self._held = network, history, held
-        best = held is not None and network.readout is None  # a readout goes with all layers
-        self.n_layers_ = history.best_layer() if best else len(network.layers)
+        self.n_layers_ = network.used_layers
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:

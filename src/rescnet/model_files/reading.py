@@ -15,6 +15,7 @@ from ..model import Model
 from ..network import Layer, Network
 from ..readout import KernelReadout, ReadoutRecord
 from ..training.history import History, LayerRecord
+from ..training.stopping import depth_to_use
 from .errors import ModelFileError
 from .layer_file import layer_from_bytes
 from .layout import CHECKSUM, COPY_AGAIN, FORMAT, HISTORY, MODEL, READOUT, VERSION, is_signed, layer_name, parse_object
@@ -45,8 +46,9 @@ def load_model(
     path : str or Path
         The model's folder.
     layers : int, optional
-        Load the first so many layers only; no file of another layer is opened, and the history is as long. A kernel
-        readout goes with all layers.
+        Load the first so many layers only; no file of another layer is opened, and the history is as long. By default
+        all; of a model trained with ``patience`` those that were best on validation images, which a kernel readout
+        goes with.
     device : device or str, default "cpu"
     dtype : torch.dtype, optional
         The floating type to compute in; by default the one it was trained in. A network that was trained with maps in
@@ -58,7 +60,7 @@ def load_model(
         If there is no model, or a file of it is cut short, altered, foreign, or of a later version.
     """
     folder = ModelFolder.open(path)
-    wanted = len(folder.records) if layers is None else layers
+    wanted = folder.depth if layers is None else layers
     if not 1 <= wanted <= len(folder.records):
         raise ValueError(
             f"{wanted} layers were asked of a model that has {len(folder.records)}: choose 1 to {len(folder.records)}."
@@ -69,7 +71,7 @@ def load_model(
         layer = folder.read_layer(number)
         network.layers.append(layer.to(torch.device(device), dtype or layer.weights.dtype))
     about = folder.about
-    if wanted == len(folder.records):
+    if wanted == folder.depth:
         network.readout = folder.read_readout()
     else:
         about = {key: value for key, value in about.items() if key != "readout"}
@@ -135,11 +137,18 @@ class ModelFolder:
         )
 
     def history(self, layers: int | None = None) -> History:
-        """Return the history of the first so many layers."""
-        record = (self.about.get("readout") or {}).get("record") if layers in (None, len(self.records)) else None
+        """Return the history of the first so many layers, all if not said."""
+        record = (self.about.get("readout") or {}).get("record") if layers in (None, self.depth) else None
         known = {entry.name for entry in fields(ReadoutRecord)}
         readout = ReadoutRecord(**{key: record[key] for key in record.keys() & known}) if record else None
         return History(list(self.records[:layers]), str(self.about.get("stopped", "")), readout)
+
+    @property
+    def depth(self) -> int:
+        """Layers used where nobody says how many: those of the readout, if any; else as patience was asked for."""
+        if readout := self.about.get("readout"):
+            return int(readout.get("layers", len(self.records)))
+        return depth_to_use(self.config, History(list(self.records))) or len(self.records)
 
     def read_layer(self, number: int) -> Layer:
         """Read and verify one layer, counted from 1."""

@@ -59,7 +59,7 @@ def save_model(path: str | Path, model: Model, half_heads: bool = False, overwri
         for layer, record in zip(network.layers, model.history, strict=True):
             writer.add_layer(layer, record)
         if network.readout is not None:
-            writer.add_readout(network.readout, model.history.readout)
+            writer.add_readout(network.readout, model.history.readout, network.used_layers)
         writer.finish(model.history.stopped)
 
 
@@ -129,7 +129,8 @@ class ModelWriter:
         """Take up a run: no longer sealed, and without what is to be redone."""
         self._lock = run.lock
         before, now = run.content["config"], self._content["config"]
-        same = all(before.get(key, default) == now[key] for key, default in readout_defaults().items())
+        decide = readout_defaults() | {"patience": 0}  # what is read, and of how many layers
+        same = all(before.get(key, default) == now[key] for key, default in decide.items())
         told = _without(run.content["about"], _OF_THE_END - {"readout"} if same else _OF_THE_END)
         self._content["about"] = told | self._content["about"]
         self._write_model_json(self.path)
@@ -168,14 +169,15 @@ class ModelWriter:
             self._content["about"].pop("readout", None)
             (folder / READOUT).unlink(missing_ok=True)
 
-    def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None) -> None:
-        """Write the readout of the layers written; it counts once the model is sealed."""
+    def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None, layers: int) -> None:
+        """Write the readout of the first so many of the layers written; it counts once the model is sealed."""
         assert self._folder is not None
         data = readout_to_bytes(readout)
         _write_whole(self._folder / READOUT, data)
         self._content["about"]["readout"] = {
             "bytes": len(data),
             "sha256": hashlib.sha256(data).hexdigest(),
+            "layers": layers,
             "record": None if record is None else asdict(record),
         }
 

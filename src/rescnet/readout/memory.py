@@ -58,6 +58,6 @@ def rows_at_a_time(network: Network, images: int, mirrored: bool) -> int:
         raise ValueError(
             f"the kernel readout lets its {images:,} training images through the layers, which takes "
             f"{show_bytes(images * one)}, and {show_bytes(budget)} may be used: predict where there is more memory, or "
-            f"with fewer layers than all {len(network.layers)}, which have no readout."
+            f"with fewer layers than its {network.used_layers}, which have no readout."
         )
     return max(1, room // (one + (1 + mirrored) * first.dtype.itemsize * images))

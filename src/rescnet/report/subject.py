@@ -32,6 +32,25 @@ class TrainedModel(Protocol):
 
 
 @dataclass(frozen=True)
+class UsedLayers:
+    """A model cut to the layers its predictions go through; its history may be longer."""
+
+    network: Network
+    history: History
+    class_names: Sequence[str]
+    about: Mapping[str, Any]
+
+
+def as_used(model: TrainedModel) -> TrainedModel:
+    """Return the model as it predicts: without the layers after its depth."""
+    network = model.network
+    if network.used_layers == len(network.layers):
+        return model
+    used = network.first_layers(network.used_layers)
+    return UsedLayers(used, model.history, model.class_names, model.about)
+
+
+@dataclass(frozen=True)
 class Shown:
     """The images a network is shown on.
 
@@ -52,8 +71,8 @@ def images_to_show(model: TrainedModel, dataset: Dataset | None) -> Shown | None
     found = dataset.test or dataset.validation
     if found is None:
         raise ValueError(
-            f"{dataset.name} has neither test nor validation images: hold some out (rescnet.holdout.hold_out), or "
-            "leave the dataset out for a report without images."
+            f"{dataset.name} has neither test nor validation images: give a set that has some, or ask for a report "
+            "without images (--without-images; in Python no dataset)."
         )
     if found.shape != model.network.image_shape:
         raise ValueError(

@@ -16,7 +16,7 @@ from .run_record import run_record
 from .selection import select
 from .settings import settings
 from .stories import tell_stories
-from .subject import TrainedModel, check_model, images_to_show
+from .subject import TrainedModel, as_used, check_model, images_to_show
 from .walkthrough import layer_numbers, walk_through
 
 
@@ -65,6 +65,7 @@ def write_report(
     """
     target = _checked_path(Path(path), overwrite)
     check_model(model)
+    model = as_used(model)
     shown = images_to_show(model, dataset)
     if images_shown < 1:
         raise ValueError(f"images_shown is {images_shown}: choose 1 or more, or leave the dataset out.")

@@ -41,7 +41,7 @@ def summarise(history: Iterable[LayerRecord], readout: ReadoutRecord | None = No
         found["paper_rule"] = at(max(records, key=lambda r: (r.test_accuracy or 0, -r.layer)))
     if readout is not None:
         held_out, test = readout.validation_accuracy, readout.test_accuracy
-        found["readout"] = {"layer": records[-1].layer, "held_out": held_out, "test": test}
+        found["readout"] = {"layer": readout.layers or records[-1].layer, "held_out": held_out, "test": test}
     return found
 
 
@@ -70,7 +70,14 @@ class Results:
         return _read(self.file)
 
     def put(self, entry: dict[str, Any]) -> None:
-        """Add an experiment, in place of an earlier one of its name, seed and number of training images."""
+        """Add an experiment, in place of an earlier one of its name, seed and number of training images.
+
+        One that is to have a readout and has not come to it takes the place of none that has.
+        """
+        before = [other for other in self.entries() if _place(other) == _place(entry)]
+        lacks_readout = entry["config"].get("readout") == "kernel" and not entry.get("readout")
+        if lacks_readout and any(other.get("readout") for other in before):
+            return
         kept = [other for other in self.entries() if _place(other) != _place(entry)]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         beside = self.file.with_name(self.file.name + ".part")

@@ -14,7 +14,7 @@ from ..config import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..holdout import hold_out
 from ..model import Model
-from ..model_files import ModelFileError, load_model, save_model
+from ..model_files import ModelFileError, ModelFolder, load_model, save_model
 from ..provenance import origin
 from ..training.devices import choose_device, choose_precision
 from ..training.history import LayerRecord
@@ -63,6 +63,11 @@ class ExperimentRun:
     options : RunOptions
     heard : callable, optional
         Hears of every layer added.
+
+    Attributes
+    ----------
+    layers : int
+        Learnt so far, those of an earlier run that was gone on with included.
     """
 
     def __init__(
@@ -81,6 +86,7 @@ class ExperimentRun:
         self.images = {name: len(images) for name, images in self.splits.items()}
         self.key = experiment_key(experiment, config, options)
         self._saved = self._written = time.monotonic()
+        self.layers = 0
         self._kept = 0  # layers in the state's folder
 
     def go(self) -> dict[str, Any] | None:
@@ -93,6 +99,7 @@ class ExperimentRun:
             *pairs["train"], self.config, pairs.get("validation"), pairs.get("test"), self.options.compute
         )
         self._go_on(trainer)
+        self.layers = len(trainer.history)
         stopped, entry = "of an error", None
         try:
             stopped = self._add_layers(trainer)
@@ -104,7 +111,7 @@ class ExperimentRun:
             if not trainer.history.records:
                 raise
         finally:
-            trainer.history.stopped = stopped
+            trainer.history.stopped, self.layers = stopped, len(trainer.history)
             if trainer.history.records:
                 entry = self._write(trainer)
                 self._keep(trainer)
@@ -174,7 +181,8 @@ class ExperimentRun:
         if self._place is None or not self._place.exists():
             return
         try:
-            model = load_model(self._place, device=trainer.device)
+            layers = len(ModelFolder.open(self._place).records)  # all: a run goes on from its last layer
+            model = load_model(self._place, layers, device=trainer.device)
         except ModelFileError:  # cut short while it was written: begin anew
             return
         self._kept = len(model.network.layers)

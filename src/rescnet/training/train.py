@@ -53,7 +53,8 @@ def train(
         Classes, counted from 0.
     config : NetworkConfig
     validation : (images, labels), optional
-        Held-out training images: accuracy is followed, and patience counts, on them.
+        Held-out training images: accuracy is followed, and patience counts, on them. With ``config.patience`` the
+        network predicts with the layers that were best on them (``Network.depth``), and a readout is fitted to those.
     test : (images, labels), optional
         Accuracy is recorded, and decides nothing.
     compute : ComputeOptions, optional

@@ -36,6 +36,7 @@ from .memory import plan_memory
 from .patch_source import LayerPatches
 from .prepared import PreparedImages, learn_preparation
 from .split import Split
+from .stopping import depth_to_use, reason_to_stop
 from .streaming import file_of, make_store, store_images
 from .targets import Targets
 from .with_readout import check_readout
@@ -134,16 +135,8 @@ class Trainer:
 
     def finished(self) -> bool:
         """Return whether no layer is to be added, and note why."""
-        config, history = self.config, self.history
-        if len(history) and config.stop_at_zero_error and history[-1].train_accuracy == 1:
-            history.stopped = "no training image is wrong"
-        elif len(history) >= config.layers:
-            history.stopped = (
-                "1 layer was asked for" if config.layers == 1 else f"{config.layers} layers were asked for"
-            )
-        elif config.patience and "validation" in self.others and history.layers_since_best() >= config.patience:
-            history.stopped = f"validation accuracy has not risen for {config.patience} layers"
-        return bool(history.stopped)
+        self.history.stopped = self.history.stopped or reason_to_stop(self.config, self.history)
+        return bool(self.history.stopped)
 
     @torch.inference_mode()
     def go_on_from(self, network: Network, history: History) -> None:
@@ -165,6 +158,7 @@ class Trainer:
             self._update_outputs(layer, watch)
             self.network.layers.append(layer)
         self.history.records.extend(history.records)
+        self.network.depth = depth_to_use(self.config, self.history)
 
     @torch.inference_mode()
     def add_layer(self) -> LayerRecord:
@@ -209,6 +203,7 @@ class Trainer:
             memory=watch.memory,
         )
         self.history.append(record)
+        self.network.depth = depth_to_use(self.config, self.history)
         return record
 
     def let_go(self) -> None:

@@ -55,7 +55,7 @@ def check_readout(
 def add_readout(
     network: Network, images: Array, labels: Array, others: Mapping[str, LabelledImages | None]
 ) -> ReadoutRecord:
-    """Fit the readout of a network that has all its layers, and tell how often it is right on other images.
+    """Fit the readout of a network's layers up to its depth, and tell how often it is right on other images.
 
     Parameters
     ----------
@@ -72,8 +72,9 @@ def add_readout(
     pictures = [as_images(other, network.image_shape).cpu() for other, _ in given.values()]
     mirrored = Augmentation.parse(network.config.augment).flip
     several = len(views_of(network.config, mirrored)) > 1  # views, which are predicted afterwards
+    used = network.first_layers(network.used_layers)
     network.readout, outputs = fit_readout(
-        network,
+        used,
         *_with_copies(network.config, checked, as_labels(labels, checked, network.classes)),
         torch.cat(pictures) if pictures and not several else checked[:0],
     )
@@ -85,7 +86,8 @@ def add_readout(
         for (name, (_, wanted)), answer in zip(given.items(), answers, strict=True)
     }
     seconds = perf_counter() - start
-    return ReadoutRecord(right.get("validation"), right.get("test"), network.readout.ridge, seconds)
+    layers = len(used.layers)
+    return ReadoutRecord(right.get("validation"), right.get("test"), network.readout.ridge, seconds, layers)
 
 
 def _with_copies(config: NetworkConfig, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
