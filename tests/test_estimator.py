@@ -18,6 +18,7 @@ from one_cpu import one_thread_only
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
@@ -168,6 +169,18 @@ def test_methods_agree(digits, fitted):
     np.testing.assert_array_equal(fitted.classes_[chances.argmax(1)], fitted.predict(test))
     np.testing.assert_array_equal(outputs, fitted.network_.outputs(test[:, None]).numpy())
     assert fitted.score(test, truth) == np.mean(fitted.predict(test) == truth) > 0.9
+
+
+def test_an_image_that_no_class_claims_has_probabilities_that_agree_with_its_prediction(digits):
+    """With so few training images all outputs of many an image are next to zero, and one of them is the largest."""
+    (images, labels), (test, truth) = digits
+    classifier = ResCNetClassifier(1, dtype="float32", random_state=0).fit(images[:60], labels[:60])
+    outputs, chances = classifier.decision_function(test), classifier.predict_proba(test)
+    unclaimed = outputs.max(1) < 1e-6
+    assert 0.05 < unclaimed.mean() < 0.5 and outputs.max(1).min() > 0
+    np.testing.assert_array_equal(classifier.classes_[chances.argmax(1)], classifier.predict(test))
+    loss = log_loss(truth[unclaimed], chances[unclaimed], labels=classifier.classes_)
+    assert loss < 0.9 * np.log(10)
 
 
 def test_stages_end_with_the_prediction_and_follow_the_layers(digits, fitted):

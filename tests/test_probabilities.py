@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
 from rescnet.probabilities import probabilities
@@ -12,6 +13,30 @@ def test_rows_sum_to_one_and_rank_classes_as_outputs_do(generator):
         torch.testing.assert_close(shares.sum(1), torch.ones(300, dtype=torch.float64))
         assert torch.equal(shares.argmax(1), outputs.argmax(1))
         assert bool((shares >= 0).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_outputs_next_to_zero_are_told_apart(dtype):
+    """Sigmoids of log-odds of minus thousands are: the largest leads, no more than one of 0.1 λ does."""
+    rows = [1e-30, 1e-9, 1e-20, 0.0], [3e-36, 1e-36, 2e-36, 0.0], [-4e-9, -1e-9, -2e-9, -3e-9]
+    shares = probabilities(torch.tensor(rows, dtype=dtype), 0.8).to(dtype)
+    assert shares.argmax(1).tolist() == [1, 0, 1]
+    expected = probabilities(torch.tensor([[0.0, 0.08, 0, 0], [0.08, 0.08 / 3, 0.16 / 3, 0]]), 0.8).to(dtype)
+    torch.testing.assert_close(shares[:2], expected)
+
+
+def test_an_image_that_is_claimed_has_the_softmax_at_one_temperature(generator):
+    """From an output of 0.1 λ on, be it of two classes that are nearly equal."""
+    outputs = 0.3 * torch.randn(300, 7, generator=generator, dtype=torch.float64)
+    outputs[:, 0] = 0.0801
+    outputs[:100] = 0.2 + 1e-3 * outputs[:100]
+    torch.testing.assert_close(probabilities(outputs, 0.8), torch.softmax(outputs / 0.04, 1))
+
+
+def test_equal_outputs_are_equally_likely():
+    for value in (0.0, 1e-30, -1e-3, 0.4):
+        shares = probabilities(torch.full((1, 5), value), 0.8)
+        torch.testing.assert_close(shares, torch.full((1, 5), 0.2, dtype=torch.float64))
 
 
 def test_neighbouring_numbers_are_told_apart_and_nothing_overflows():

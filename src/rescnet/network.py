@@ -209,7 +209,8 @@ class Network:
         """Return Ỹ after some layers, shape (n, classes); after those used, if not said, with the readout, if any.
 
         Images stream through in chunks, so memory does not grow with their number; ``chunk`` sets the images at a time.
-        A readout lets its training images through too, at every call, and sets the images at a time itself.
+        A readout lets its training images through too, at the first call, or at every one where their features are too
+        many to be kept, and sets the images at a time itself.
         """
         wanted = self._layers_asked(layers)
         checked = as_images(images, self.image_shape)

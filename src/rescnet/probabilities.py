@@ -2,9 +2,15 @@
 
 Ỹ is not a probability: a layer may push a class below zero or above λ, and rows sum to anything. Probabilities are its
 softmax at one fixed temperature, a twentieth of λ: a class that leads another by 0.1 λ is e² = 7.4 times as likely. The
-temperature was chosen by log loss on held-out digits and a few small CIFAR-10 runs that were not kept. Nothing is
-calibrated on the images at hand: under the ``softmax`` posterior, whose outputs differ little, probabilities are too
-even.
+temperature was chosen by log loss on held-out digits and a few small CIFAR-10 runs that were not kept.
+
+Where no output is as far as 0.1 λ from zero, that temperature is lowered with the largest of them, so that a class that
+has it is e² times as likely as one at zero. A network of few training images may claim an image for no class: log-odds
+are minus hundreds or thousands, their sigmoids all next to nothing, as 1e-9 and 1e-30. The largest is right for about
+half of such digits, and not for a tenth, as a softmax would have it that cannot tell them from zero.
+
+They are scores: nothing is calibrated on the images at hand. With few training images they are too sure, and too even
+under the ``softmax`` posterior, whose outputs differ little.
 """
 
 from __future__ import annotations
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
     from .network import Network
 
 TEMPERATURE = 0.05  # of λ
+LARGEST = 2.0  # output of an image, in temperatures, at least
+SMALLEST = 1e-300  # temperature, where all outputs are zero
 
 
 def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
@@ -39,7 +47,10 @@ def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
     >>> probabilities(torch.tensor([[0.58, 0.5, -0.3]]), 0.8).round(decimals=3)
     tensor([[0.8810, 0.1190, 0.0000]], dtype=torch.float64)
     """
-    return torch.softmax(outputs.double() / (TEMPERATURE * max(ceiling, 1e-9)), dim=1)
+    outputs = outputs.double()
+    largest = outputs.abs().amax(1, keepdim=True)
+    temperature = (largest / LARGEST).clamp(SMALLEST, TEMPERATURE * max(ceiling, 1e-9))
+    return torch.softmax(outputs / temperature, dim=1)
 
 
 def aim_of(network: Network) -> float:

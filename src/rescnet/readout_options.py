@@ -18,7 +18,8 @@ class ReadoutOptions:
     readout: Readout = option(
         "heads",
         "the layers' heads alone; or kernel: what they leave is regressed on all layers' features, by a Gaussian "
-        "kernel over the training images, which the model then keeps",
+        "kernel over the training images, which the model then keeps: the first prediction computes their features, "
+        "and where these fit in memory those that follow need not",
     )
     kernel_width: float = option(
         0.8, "kernel readout: w of exp(-w·d²), in units where the median d² of training images is 1", 1e-6

@@ -162,13 +162,35 @@ def test_filters_can_be_learnt_from_some_of_the_images(some):
     torch.testing.assert_close(few.stages[0].weights, expected)
 
 
-def test_what_does_not_fit_is_refused_before_it_is_tried(some):
-    images, labels = some
-    config = FamilyConfig(
-        filters=(6, 6), filter_sizes=(3,), output="second-order", classifier="lda", block_size=4, block_stride=1
-    )
-    with pytest.raises(ValueError, match=r"features take .* but 10 MB may be used: allow more memory"):
-        fit_member(images, labels, 6, config, CPU, 10**7)
+SECOND_ORDER = {
+    "filters": (6, 6), "filter_sizes": (3,), "output": "second-order", "classifier": "lda", "block_size": 4,
+    "block_stride": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("few", [1.0, 0.0], ids=["by rows", "by their scatter"])
+def test_what_does_not_fit_is_refused_before_it_is_tried(some, few, monkeypatch):
+    monkeypatch.setattr("rescnet.family.fitting.FEW", few)
+    what = "features of 48 images" if few else "the scatter of .* features"
+    with pytest.raises(ValueError, match=rf"{what} take .* but 1 MB may be used: allow more memory"):
+        fit_member(*some, 6, FamilyConfig(**SECOND_ORDER), CPU, 10**6)
+
+
+@pytest.mark.parametrize("reads", ["last", "all"])
+def test_an_lda_of_few_images_takes_no_scatter_and_is_the_same(some, reads, monkeypatch):
+    """Where images are few their features are held: the scatter of so many features does not fit 10 MB."""
+    config = FamilyConfig(**SECOND_ORDER, pyramid=(1,), reads=reads)
+    features = config.features(some[0].shape[1:], 2)
+    assert 4 * 8 * features**2 > 10**7
+    rows = fit_member(*some, 6, config, CPU, 10**7)
+    monkeypatch.setattr("rescnet.family.fitting.FEW", 0.99 * len(some[0]) / features)  # now they are many
+    with pytest.raises(ValueError, match="the scatter of"):
+        fit_member(*some, 6, config, CPU, 10**7)
+    scatter = fit_member(*some, 6, config, CPU, 10**8)
+    assert set(rows.heads) == set(scatter.heads) == ({1, 2} if reads == "all" else {2})
+    for number, head in rows.heads.items():
+        torch.testing.assert_close(head.weights, scatter.heads[number].weights, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(head.bias, scatter.heads[number].bias, rtol=1e-6, atol=1e-6)
 
 
 def test_pca_filters_may_answer_nothing_to_the_mean_patch(some):

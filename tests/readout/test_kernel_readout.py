@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from dataclasses import replace
 from functools import cache
@@ -17,6 +18,8 @@ from sklearn.kernel_ridge import KernelRidge
 from rescnet import ComputeOptions, make_config, train
 from rescnet.readout import fit_readout, readout_bytes, rows_at_a_time
 from rescnet.readout.kernel import _factor
+from rescnet.readout.memory import image_bytes, kept_bytes
+from rescnet.readout.walk import Walk
 from rescnet.stages.augment import Augmentation, change_images, view_images
 from rescnet.training.with_readout import check_readout
 from rescnet.training.workers import Workers
@@ -206,6 +209,84 @@ def test_predictions_do_not_depend_on_how_many_are_made_at_once(room, options, m
     assert 2 <= network.chunk < 40
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
     torch.testing.assert_close(network.outputs(new[:1]), wanted[:1], rtol=0, atol=1e-9)
+
+
+@pytest.fixture
+def walked(monkeypatch):
+    """Return a list of how many images each walk through the layers takes along."""
+    counts = []
+
+    class Counted(Walk):
+        def __init__(self, network, images, mirrored):
+            counts.append(len(images))
+            super().__init__(network, images, mirrored)
+
+    for module in ("kernel", "known"):
+        monkeypatch.setattr(f"rescnet.readout.{module}.Walk", Counted)
+    return counts
+
+
+@pytest.mark.parametrize("options", [{}, {"augment": "flip"}], ids=["plain", "mirrored"])
+def test_training_images_go_through_the_layers_once_if_their_features_fit(options, walked, monkeypatch):
+    """Predictions are the same to the last bit, however they are come by."""
+    network = unused(**options)
+    new = IMAGES[TEST][:5]
+    first = network.outputs(new)
+    assert sorted(walked) == [5, 300]
+    assert torch.equal(network.outputs(new), first) and sorted(walked) == [5, 5, 300]
+    needed = kept_bytes(network, 300, network.readout.mirrored)
+    assert needed == sum(known.features.nbytes for known in network.readout._kept.layers)
+    for limit, walks in ((needed, [5, 5, 300]), (needed - 1, [5, 5, 300, 300])):
+        network = unused(**options)
+        walked.clear()
+        monkeypatch.setattr("rescnet.readout.memory.KEPT", {"cpu": limit})
+        assert torch.equal(network.outputs(new), first) and torch.equal(network.outputs(new), first)
+        assert sorted(walked) == walks
+
+
+def test_features_that_were_kept_serve_the_layers_they_are_of_only(walked):
+    """Views to be averaged use the same ones; other layers, or the same in another type, have others."""
+    network = unused()
+    new = IMAGES[TEST][:5]
+    before = network.outputs(new)
+    assert torch.equal(network.averaged_over("shift 1").averaged_over("").outputs(new), before)
+    assert walked.count(300) == 1
+    single = replace(network, layers=[layer.to(torch.device("cpu"), torch.float32) for layer in network.layers])
+    torch.testing.assert_close(single.outputs(new).double(), before, rtol=0, atol=1e-3)
+    assert single.outputs(new).dtype == torch.float32 and walked.count(300) == 2
+    last = network.layers[-1]
+    other = replace(network, layers=[*network.layers[:-1], replace(last, weights=last.weights.flip(0))])
+    found = other.outputs(new)
+    assert torch.equal(found, replace(other, readout=replace(other.readout)).outputs(new))
+    assert not torch.allclose(found, before, atol=1e-3)
+
+
+def test_features_that_were_kept_are_no_part_of_the_model():
+    network = unused()
+    before = pickle.dumps(network.readout)
+    outputs = network.outputs(IMAGES[TEST][:5])
+    assert network.readout._kept is not None
+    again = pickle.loads(pickle.dumps(network.readout))
+    assert len(pickle.dumps(network.readout)) == len(before) and again._kept is None
+    assert torch.equal(replace(network, readout=again).outputs(IMAGES[TEST][:5]), outputs)
+
+
+def unused(**options):
+    """Return a trained network that has predicted nothing yet."""
+    network, _ = trained(**options)
+    return replace(network, readout=replace(network.readout))
+
+
+def test_what_is_kept_leaves_room_for_new_images(monkeypatch):
+    """Half of what is left beside the training images on their way: what could be predicted before still can be."""
+    network, _ = trained()
+    needed = kept_bytes(network, 300, False)
+    walking = 300 * image_bytes(network.config, network.image_shape, 8, False)
+    for budget, kept in ((walking + 2 * needed, needed), (walking + 2 * needed - 2, 0), (walking + 1, 0)):
+        monkeypatch.setattr("rescnet.readout.memory.memory_budget", lambda *_, given=budget: given)
+        assert kept_bytes(network, 300, False) == kept
+        assert rows_at_a_time(network, 300, False) >= 1
+    assert len(unused().outputs(IMAGES[TEST][:2])) == 2
 
 
 def test_prediction_is_refused_where_the_training_images_do_not_fit(monkeypatch):

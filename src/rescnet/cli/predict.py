@@ -40,7 +40,8 @@ def predict(
 
     Pictures become grey or colour, as the model's training images were.
 
-    Probabilities are a softmax of the network's outputs at a fixed temperature, and not calibrated.
+    Probabilities are a softmax of the network's outputs at a fixed temperature: scores, not calibrated, and too sure
+    where training images were few.
     """
     from ..model_files import ModelFolder, load_model
     from ..probabilities import aim_of, probabilities

@@ -234,7 +234,8 @@ class ResCNetClassifier(ImageClassifier):
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return a probability for each class, shape (n, C): a softmax of the outputs (:mod:`rescnet.probabilities`).
 
-        They are not calibrated; :class:`sklearn.calibration.CalibratedClassifierCV` can do that.
+        They rank the classes as the outputs do, and are scores: not calibrated, and too sure where training images are
+        few; :class:`sklearn.calibration.CalibratedClassifierCV` calibrates them.
         """
         return self._probabilities(self._outputs(X), aim_of(self.network_)).numpy()
 

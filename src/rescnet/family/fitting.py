@@ -13,6 +13,7 @@ from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
 from ..stages.moments import Moments
 from ..stages.patches import remove_patch_means
+from ..stages.row_moments import FEW, RowMoments
 from .config import FamilyConfig
 from .network import FamilyNetwork, Stage, stage_input
 from .patches import StagePatches
@@ -141,16 +142,20 @@ class Fitting:
         self._kept = number, maps
 
     def _fit_lda(self, number: int) -> LinearHead:
-        """Solve a one-vs-rest LDA on a stage's features, which stream."""
-        features = self.config.features(self.network.image_shape, number)
-        dtype = self.network.input_range.low.dtype
-        self._refuse_more_than_memory(4 * features**2 * dtype.itemsize, f"the scatter of {features:,} features")
+        """Solve a one-vs-rest LDA on a stage's features, which stream; those of few images are held."""
+        features, images = self.config.features(self.network.image_shape, number), len(self.images)
+        by_rows = images <= FEW * features
+        # Features, and as they are centred, their products and those factorised; or a scatter, its factor and copies.
+        numbers = 2 * images * (features + images) if by_rows else 4 * features**2
+        what = f"{features:,} features of {images:,} images" if by_rows else f"the scatter of {features:,} features"
+        self._refuse_more_than_memory(numbers * self.network.input_range.low.dtype.itemsize, what)
+        kind = RowMoments if by_rows else Moments
         moments: Moments | None = None
-        for index in torch.split(torch.arange(len(self.images)), self.chunk):
+        for index in torch.split(torch.arange(images), self.chunk):
             part = self.network.features(self._maps(number, index))
             targets = torch.nn.functional.one_hot(self.labels[index], self.classes).to(part)
             if moments is None:
-                moments = Moments.zeros(part.mean(0), self.classes)
+                moments = kind.zeros(part.mean(0), self.classes)
             moments.add(part, targets)
         assert moments is not None
         head, _ = fit_head(moments, one_vs_rest_lda, self.config.ridge)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,7 +13,8 @@ from ..stages.augment import Augmentation, mean_of_views, view_images
 from ..stages.gaussian_kernel import PairDistances, Standard
 from ..stages.residual import one_hot
 from ..stages.solving import NotPositiveDefiniteError, cholesky_factor
-from .memory import rows_at_a_time
+from .known import KnownImages, KnownLayer, walk_known
+from .memory import kept_bytes, rows_at_a_time
 from .second_look import SecondLook, fit_second_look, leave_one_out
 from .walk import Walk
 
@@ -48,13 +50,15 @@ class KernelReadout:
     mirrored: bool
     ridge: float
     second_look: SecondLook | None = None
+    _kept: KnownImages | None = field(default=None, init=False, repr=False, compare=False)  # since the last prediction
 
     @torch.inference_mode()
     def outputs(self, network: Network, images: Tensor) -> Tensor:
         """Return Ỹ + k(x, ·)·coefficients of images (n, channels, height, width), looked at again, shape (n, classes).
 
-        All training images go through the layers again, whatever n is: predict many images at once. Of views asked for
-        the mean is returned.
+        All training images go through the layers too, whatever n is. Their features are kept for the next prediction
+        where they are few enough (:func:`~rescnet.readout.memory.kept_bytes`); else predict many images at once. Of
+        views asked for the mean is returned.
         """
         views = views_of(network.config, self.mirrored)
         size = max(1, rows_at_a_time(network, len(self.images), self.mirrored) // len(views))
@@ -70,14 +74,28 @@ class KernelReadout:
         return [self.coefficients, *([] if look is None else [look.centres, look.coefficients])]
 
     def _outputs(self, network: Network, images: Tensor) -> Tensor:
-        known, new = Walk(network, self.images, self.mirrored), Walk(network, images, self.mirrored)
+        new = Walk(network, images, self.mirrored)
         distances = PairDistances(len(images), len(self.images), len(new.views), new.output)
-        for layer in network.layers:
-            columns, rows = known.through(layer), new.through(layer)
-            standard = Standard.of(columns)
-            distances.add(standard.apply_(rows), standard.apply_(columns))
+        for layer, known in zip(network.layers, self._known(network), strict=True):
+            distances.add(known.standard.apply_(new.through(layer)), known.features)
         outputs = new.output + distances.kernel_(self.scale) @ self.coefficients.to(new.output)
         return outputs if self.second_look is None else self.second_look(outputs)
+
+    def _known(self, network: Network) -> Iterable[KnownLayer]:
+        """Return the training images' features of each layer: those kept, or new ones, kept if they fit."""
+        kept = self._kept
+        if kept is not None and kept.are_of(network):
+            return kept.layers
+        object.__setattr__(self, "_kept", None)  # those of another network make room first
+        if not kept_bytes(network, len(self.images), self.mirrored):
+            return walk_known(network, self.images, self.mirrored)
+        kept = KnownImages.of(network, self.images, self.mirrored)
+        object.__setattr__(self, "_kept", kept)
+        return kept.layers
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled: what was learnt, and not what can be computed from it."""
+        return {name: value for name, value in vars(self).items() if name != "_kept"}
 
 
 def views_of(config: NetworkConfig, mirrored: bool) -> list[tuple[bool, int, int]]:

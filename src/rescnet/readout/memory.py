@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..network import Network
 
 PREDICTION = {"cpu": 2 * 2**30, "cuda": 16 * 2**30}  # bytes new images may take, beside the training images
+KEPT = {"cpu": 2 * 2**30, "cuda": 4 * 2**30}  # bytes the training images' features may take between predictions
 
 
 def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, mirrored: bool) -> int:
@@ -45,15 +46,29 @@ def readout_bytes(
     return itemsize * pairs + (images + others) * one + workspace
 
 
+def kept_bytes(network: Network, images: int, mirrored: bool) -> int:
+    """Return what features of all layers of so many training images take between predictions; 0: too much to be kept.
+
+    At least half of what is left beside training images on their way stays free for new ones.
+    """
+    first, (_, height, width) = network.layers[0].weights, network.image_shape
+    itemsize = 2 if network.half else first.dtype.itemsize
+    walking = images * image_bytes(network.config, network.image_shape, itemsize, mirrored)
+    left = memory_budget("auto", first.device) - walking
+    needed = len(network.layers) * images * (1 + mirrored) * itemsize * network.config.features((height, width))
+    return needed if needed <= min(KEPT[first.device.type], left // 2) else 0
+
+
 def rows_at_a_time(network: Network, images: int, mirrored: bool) -> int:
     """Return how many new images are compared with so many training images at a time; refuse if there is no room.
 
-    The training images go through the layers beside them, and what the device has left is for the new ones.
+    The training images go through the layers beside them, or are kept, and what the device has left is for new ones.
     """
     first = network.layers[0].weights
     one = image_bytes(network.config, network.image_shape, 2 if network.half else first.dtype.itemsize, mirrored)
     budget = memory_budget("auto", first.device)
-    room = min(PREDICTION[first.device.type], budget - images * one)
+    left = budget - images * one - kept_bytes(network, images, mirrored)
+    room = min(PREDICTION[first.device.type], left)
     if room <= 0:
         raise ValueError(
             f"the kernel readout lets its {images:,} training images through the layers, which takes "
