@@ -139,9 +139,10 @@ def test_labels_of_any_type(names, kind, digits, fitted):
     np.testing.assert_array_equal(predicted, names[fitted.predict(test)])
 
 
-def test_a_fitted_classifier_becomes_a_model_folder(digits, fitted, tmp_path):
+@pytest.mark.parametrize("hand_over", [lambda classifier: classifier, ResCNetClassifier.to_model])
+def test_a_fitted_classifier_becomes_a_model_folder(digits, fitted, tmp_path, hand_over):
     _, (test, _) = digits
-    rescnet.save(tmp_path / "model", fitted.to_model())
+    rescnet.save(tmp_path / "model", hand_over(fitted))
     model = rescnet.load(tmp_path / "model")
     assert model.class_names == tuple(map(str, fitted.classes_))
     outputs = model.network.outputs(test.reshape(-1, 1, 8, 8)).numpy()
