@@ -190,3 +190,12 @@ def test_ctrl_c_leaves_a_usable_model_and_says_so(small, pictures, tmp_path):
     assert len(model.network.layers) == layers and model.history.stopped == "it was interrupted"
     lines = [json.loads(line) for line in out.splitlines()]
     assert lines[-1]["layers"] == layers and lines[-1]["model"] == str(tmp_path / "m")
+
+
+def test_the_help_of_a_truth_value_says_what_its_flag_does(rescnet, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    lines = rescnet("train", "--help").stdout.splitlines()
+    on = next(line for line in lines if "--no-stop-at-zero-error" in line)
+    assert "switch off what is on by default: stop when no training image is wrong" in on
+    off = next(line for line in lines if "--means" in line)
+    assert "pool blocks' means" in off and "(off by default)" in off
