@@ -363,6 +363,11 @@ def test_bad_images_and_labels(digits, fitted):
         fitted.predict(broken)
     with pytest.raises(ValueError, match=r"images of shape \(8, 7\) but ResCNetClassifier was fitted on \(8, 8\)"):
         fitted.predict(test[:, :, 1:])
+    with pytest.raises(ValueError, match=r"X is a single image, of shape \(8, 8\): give a batch of one, as X\[None\]"):
+        fitted.predict(test[0])
+    wide = small(n_layers=1).fit(images[:, :, :, None].repeat(3, 3), labels)
+    with pytest.raises(ValueError, match=r"\(3, 8, 8\) but .* fitted on \(8, 8, 3\): .* \(0, 2, 3, 1\)\)\.$"):
+        wide.predict(test[:, None].repeat(3, 1))
     with pytest.raises(ValueError, match="X has 63 features, but ResCNetClassifier is expecting 64 features as input"):
         fitted.predict(test.reshape(len(test), -1)[:, 1:])
     with pytest.raises(ValueError, match="Reshape your data"):
