@@ -145,6 +145,7 @@ def test_a_fitted_classifier_becomes_a_model_folder(digits, fitted, tmp_path, ha
     rescnet.save(tmp_path / "model", hand_over(fitted))
     model = rescnet.load(tmp_path / "model")
     assert model.class_names == tuple(map(str, fitted.classes_))
+    assert model.about["preprocessing"] | {"pixels": "float64", "low": 0.0, "height": 8} == model.about["preprocessing"]
     outputs = model.network.outputs(test.reshape(-1, 1, 8, 8)).numpy()
     np.testing.assert_allclose(outputs, fitted.decision_function(test), atol=1e-5)
 

@@ -66,7 +66,7 @@ def test_what_is_no_model_is_refused_with_what_to_hand_over(model, tmp_path):
     ):
         with pytest.raises(ValueError) as error:
             save_model(tmp_path / "m", given)
-        one_sentence(error, words, "hand over", "rescnet.Model(network, history, class_names)")
+        one_sentence(error, words, "hand over", "rescnet.model.Model(network, history, class_names)")
     with pytest.raises(ValueError) as error:
         save_model(model, tmp_path / "m")
     one_sentence(error, "the path is of type Model: give the folder first")

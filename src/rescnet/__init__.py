@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from .compute_options import ComputeOptions
     from .config import NetworkConfig
     from .estimator import ResCNetClassifier
-    from .export import export_onnx, export_program
     from .making_config import make_config, preset_names
-    from .model import Model
     from .model_files import load_model as load
     from .model_files import save_model as save
     from .network import Network
@@ -35,12 +33,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ComputeOptions",
     "History",
-    "Model",
     "Network",
     "NetworkConfig",
     "ResCNetClassifier",
-    "export_onnx",
-    "export_program",
     "load",
     "make_config",
     "preset_names",
@@ -52,12 +47,9 @@ __version__ = "0.1.0"
 _HOME = {
     "ComputeOptions": "compute_options.ComputeOptions",
     "History": "training.history.History",
-    "Model": "model.Model",
     "Network": "network.Network",
     "NetworkConfig": "config.NetworkConfig",
     "ResCNetClassifier": "estimator.ResCNetClassifier",
-    "export_onnx": "export.export_onnx",
-    "export_program": "export.export_program",
     "load": "model_files.load_model",
     "make_config": "making_config.make_config",
     "preset_names": "making_config.preset_names",

@@ -57,7 +57,7 @@ def model_of(given: Any) -> Model:
     if hasattr(given, "to_model") and not isinstance(given, type):
         made: Model = given.to_model()
         return made
-    make = "rescnet.Model(network, history, class_names)"
+    make = "rescnet.model.Model(network, history, class_names)"
     if isinstance(given, Network) or (isinstance(given, tuple) and given and isinstance(given[0], Network)):
         raise ValueError(f"a network alone does not say what its classes are called: hand over {make}.")
     article = "the class" if isinstance(given, type) else "something of type"
