@@ -175,7 +175,7 @@ def test_halves_and_doubles_are_exported_in_float32(trained, blobs, tmp_path):
 
 
 def test_a_file_that_differs_is_not_left(trained, tmp_path, monkeypatch):
-    seen = torch.zeros(8, 3, 12, 12)
+    seen = torch.full((8, 3, 12, 12), 128.0)
     monkeypatch.setattr(exporting, "differences", lambda *_: (seen, torch.tensor([float("nan")] + 7 * [0.0])))
     with pytest.raises(ValueError, match=r"nan"):
         export_program(trained(), tmp_path / "a.pt2", layers=1)
