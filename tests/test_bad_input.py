@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
 
 from rescnet import ComputeOptions, Network, NetworkConfig, ResCNetClassifier, train
+from rescnet.doubts import DoubtfulInput
 
 GOOD = np.random.default_rng(0).integers(0, 256, (20, 3, 12, 12)).astype(np.uint8)
 LABELS = np.arange(20) % 4
@@ -34,6 +37,12 @@ CASES = {
     "infinite label": (GOOD, np.where(LABELS == 3, np.inf, LABELS), {}, "labels are not whole numbers"),
     "label far off": (GOOD, LABELS * 10**9, {}, r"labels go up to 3000000000 for 20 images: number the classes from 0"),
     "flat": (GOOD.reshape(20, -1), LABELS, {}, r"images have shape \(20, 432\): give \(n, channels, height, width\)"),
+    "channels last": (
+        GOOD.transpose(0, 2, 3, 1),
+        LABELS,
+        {},
+        r"images have shape \(20, 12, 12, 3\), with channels last: give \(n, channels, .* as by np.transpose",
+    ),
     "no channel axis": (GOOD[:, 0], LABELS, {}, r"images have shape \(20, 12, 12\): give .* one channel for grey"),
     "text": (GOOD.astype(str), LABELS, {}, r"images are of type <U\d+"),
     "objects": (GOOD.astype(object), LABELS, {}, r"images are of type object"),
@@ -73,6 +82,16 @@ def test_a_network_refuses_images_of_another_shape():
     network, _ = train(GOOD, LABELS, NetworkConfig(**SMALL))
     with pytest.raises(ValueError, match=r"images are of shape \(1, 12, 12\) but the network takes \(3, 12, 12\)"):
         network.predict(GOOD[:, :1])
+    with pytest.raises(ValueError, match=r"\(1, 12, 12\) but .*: convert them to as many channels\.$"):
+        network.predict(GOOD[:, :1])
+    with pytest.raises(ValueError, match=r"images are a single one, of shape \(3, 12, 12\): give a batch of one"):
+        network.predict(GOOD[0])
+    with pytest.raises(
+        ValueError, match=r"\(12, 12, 3\) but .* in.* order, as by np.transpose\(images, \(0, 3, 1, 2\)\)"
+    ):
+        network.predict(GOOD.transpose(0, 2, 3, 1))
+    with pytest.raises(ValueError, match=r"\(3, 11, 12\) but .*: resize them\.$"):
+        network.predict(GOOD[:, :, 1:])
     with pytest.raises(ValueError, match="NaN or infinite"):
         network.predict(broken(np.nan))
     with pytest.raises(ValueError, match="9 layers were asked of a network of"):
@@ -136,3 +155,36 @@ def test_images_of_unequal_shape_are_refused_and_the_first_odd_one_named(kind):
     ):
         with pytest.raises(ValueError, match=wanted):
             refuse()
+
+
+def test_labels_with_gaps_are_doubted_and_trained_with():
+    said = (
+        r"labels go up to 6 but leave out 3 of these classes \(1, 3, 5\), .*: number the classes from 0, without gaps"
+    )
+    with pytest.warns(DoubtfulInput, match=said):
+        network, _ = train(GOOD, 2 * LABELS, NetworkConfig(**SMALL))
+    assert network.classes == 7
+    assert ResCNetClassifier(n_layers=1, n_filters=4).fit(GOOD, 2 * LABELS).classes_.tolist() == [0, 2, 4, 6]
+
+
+UNITS = {
+    "divided by 255": (255, GOOD / 255, "images reach 1 and those .* trained on 255: .* not divided by 255"),
+    "times 255": (1, GOOD, "images reach 255 and those the network was trained on 1: give them in the same units"),
+    "floats times 255": (1, GOOD * 1.0, "images reach 255"),
+    "floats": (255, GOOD * 1.0, None),
+    "dark": (255, GOOD / 100, None),
+    "black": (255, GOOD * 0.0, None),
+    "bytes, all dark": (255, GOOD // 255, None),
+    "half as bright again": (1, GOOD / 170, None),
+}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_images_in_other_units_are_doubted(name):
+    high, images, said = UNITS[name]
+    learnt = GOOD if high == 255 else GOOD / 255
+    network, _ = train(learnt, LABELS, NetworkConfig(**SMALL))
+    classifier = ResCNetClassifier(n_layers=1, n_filters=4).fit(learnt, LABELS)
+    for predict in (network.predict, classifier.predict, lambda images: list(classifier.staged_predict(images))):
+        with pytest.warns(DoubtfulInput, match=said) if said else nullcontext():
+            predict(images)

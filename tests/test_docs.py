@@ -11,6 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_digits
+
+import rescnet
+from rescnet import ResCNetClassifier
 
 ROOT = Path(__file__).parent.parent
 
@@ -28,6 +32,19 @@ def test_the_readmes_example_runs(tmp_path, capsys):
     runpy.run_path(str(file))
     accuracy = float(capsys.readouterr().out.splitlines()[0])
     assert accuracy > 0.98
+
+
+def test_the_readmes_lines_on_saving_and_exporting_run(tmp_path, monkeypatch):
+    """With a smaller classifier than the one above them, since ONNX takes seconds a layer."""
+    for name in ("onnx", "onnxruntime", "onnxscript"):
+        pytest.importorskip(name, reason="export to ONNX needs rescnet[export]")
+    monkeypatch.chdir(tmp_path)
+    X, y = load_digits(return_X_y=True)
+    known = {"X": X[:200], "y": y[:200], "classifier": ResCNetClassifier(n_layers=1, n_filters=4).fit(X[:200], y[:200])}
+    (tmp_path / "lines.py").write_text(re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1])
+    runpy.run_path("lines.py", known)
+    assert (tmp_path / "digits.onnx").exists()
+    assert rescnet.load("runs/mine").class_names == tuple("0123456789")
 
 
 def equation_names():

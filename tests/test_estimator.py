@@ -140,11 +140,13 @@ def test_labels_of_any_type(names, kind, digits, fitted):
     np.testing.assert_array_equal(predicted, names[fitted.predict(test)])
 
 
-def test_a_fitted_classifier_becomes_a_model_folder(digits, fitted, tmp_path):
+@pytest.mark.parametrize("hand_over", [lambda classifier: classifier, ResCNetClassifier.to_model])
+def test_a_fitted_classifier_becomes_a_model_folder(digits, fitted, tmp_path, hand_over):
     _, (test, _) = digits
-    rescnet.save(tmp_path / "model", fitted.to_model())
+    rescnet.save(tmp_path / "model", hand_over(fitted))
     model = rescnet.load(tmp_path / "model")
     assert model.class_names == tuple(map(str, fitted.classes_))
+    assert model.about["preprocessing"] | {"pixels": "float64", "low": 0.0, "height": 8} == model.about["preprocessing"]
     outputs = model.network.outputs(test.reshape(-1, 1, 8, 8)).numpy()
     np.testing.assert_allclose(outputs, fitted.decision_function(test), atol=1e-5)
 
@@ -382,6 +384,11 @@ def test_bad_images_and_labels(digits, fitted):
         fitted.predict(broken)
     with pytest.raises(ValueError, match=r"images of shape \(8, 7\) but ResCNetClassifier was fitted on \(8, 8\)"):
         fitted.predict(test[:, :, 1:])
+    with pytest.raises(ValueError, match=r"X is a single image, of shape \(8, 8\): give a batch of one, as X\[None\]"):
+        fitted.predict(test[0])
+    wide = small(n_layers=1).fit(images[:, :, :, None].repeat(3, 3), labels)
+    with pytest.raises(ValueError, match=r"\(3, 8, 8\) but .* fitted on \(8, 8, 3\): .* \(0, 2, 3, 1\)\)\.$"):
+        wide.predict(test[:, None].repeat(3, 1))
     with pytest.raises(ValueError, match="X has 63 features, but ResCNetClassifier is expecting 64 features as input"):
         fitted.predict(test.reshape(len(test), -1)[:, 1:])
     with pytest.raises(ValueError, match="Reshape your data"):

@@ -12,7 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from rescnet import ComputeOptions, NetworkConfig, __version__
+from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, __version__
 from rescnet import export as exporting
 from rescnet.cli import app
 from rescnet.export import ExportedNetwork, export_onnx, export_program
@@ -135,18 +135,35 @@ def test_onnxruntime_computes_what_the_network_does(need_onnx, trained, blobs, t
     for n in (1, 7):
         wanted = model.network.outputs(blobs[0][:n], layers)
         np.testing.assert_allclose(run_onnx(file, blobs[0][:n]), wanted, rtol=0, atol=1e-4)
-    facts = {entry.key: entry.value for entry in onnx.load(file).metadata_props}
+    made = onnx.load(file)
+    facts = {entry.key: entry.value for entry in made.metadata_props}
     assert json.loads(facts["class_names"]) == list(model.class_names)
     assert json.loads(facts["preprocessing"])["high"] == 255
     assert (facts["rescnet_version"], facts["layers"]) == (__version__, str(layers or len(model.history)))
     assert facts["images"] == "float32 (n, 3, 12, 12), values as in training: 0 to 255"
+    assert facts["images"] in made.doc_string and "float32 (n, 6), one a class" in made.doc_string
+    assert made.graph.input[0].doc_string == facts["images"]
 
 
 def test_first_layers_of_a_program_by_a_bare_network(trained, blobs, tmp_path):
-    network, file = trained().network, tmp_path / "first.pt2"
-    export_program(network, file, layers=1)
+    network, file, steps = trained().network, tmp_path / "first.pt2", []
+    export_program(network, file, layers=1, progress=steps.append)
+    assert steps == ["tracing", "writing .pt2", "comparing"]
     found = torch.export.load(file).module()(floats(blobs[0][:5]))
     torch.testing.assert_close(found, network.outputs(blobs[0][:5], 1), rtol=0, atol=1e-5)
+
+
+def test_a_fitted_classifier_is_exported(tmp_path):
+    images = np.random.default_rng(0).integers(0, 17, (30, 8, 8))
+    classifier, extra = ResCNetClassifier(n_layers=1, n_filters=4).fit(images, np.arange(30) % 3), {"rescnet.json": ""}
+    export_program(classifier, tmp_path / "a.pt2")
+    program = torch.export.load(tmp_path / "a.pt2", extra_files=extra).module()
+    found = program(floats(images[:, None])).numpy()
+    np.testing.assert_allclose(found, classifier.decision_function(images), rtol=0, atol=1e-4)
+    facts = json.loads(extra["rescnet.json"])
+    assert facts["class_names"] == '["0", "1", "2"]' and facts["images"].endswith("0 to 16")
+    with pytest.raises(ValueError, match="something of type dict is no model"):
+        export_program({}, tmp_path / "b.pt2")
 
 
 def test_halves_and_doubles_are_exported_in_float32(trained, blobs, tmp_path):
@@ -158,7 +175,7 @@ def test_halves_and_doubles_are_exported_in_float32(trained, blobs, tmp_path):
 
 
 def test_a_file_that_differs_is_not_left(trained, tmp_path, monkeypatch):
-    seen = torch.zeros(8, 3, 12, 12)
+    seen = torch.full((8, 3, 12, 12), 128.0)
     monkeypatch.setattr(exporting, "differences", lambda *_: (seen, torch.tensor([float("nan")] + 7 * [0.0])))
     with pytest.raises(ValueError, match=r"nan"):
         export_program(trained(), tmp_path / "a.pt2", layers=1)
@@ -231,6 +248,7 @@ def test_the_command(rescnet, trained, tmp_path):
     out = tmp_path / "model.pt2"
     done = rescnet("export", tmp_path / "model", out, "--layers", 1)
     assert done.exit_code == 0, done.output
+    assert "takes float32 (n, 3, 12, 12), values as in training: 0 to 255\n" in done.stdout
     assert f"{out}: 1 layer, " in done.stdout and "largest difference" in done.stdout and done.stderr == ""
     for words, sentence in (([out], "--overwrite"), ([tmp_path / "a.pth"], "neither .onnx nor .pt2")):
         refused = rescnet("export", tmp_path / "model", *words)

@@ -14,7 +14,8 @@ import pytest
 import torch
 from one_cpu import one_cpu_only
 
-from rescnet import NetworkConfig, train
+from rescnet import NetworkConfig, ResCNetClassifier, train
+from rescnet.family import FamilyClassifier
 from rescnet.model import Model, describe_images, describe_run
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, check_place, layout, load_model, save_model
 
@@ -52,6 +53,26 @@ def one_sentence(error, *words):
     assert "\n" not in text and text.rstrip(".").count(". ") == 0, text
     for word in words:
         assert word in text, text
+
+
+def test_what_is_no_model_is_refused_with_what_to_hand_over(model, tmp_path):
+    train_result = (model.network, model.history)
+    for given, words in (
+        (model.network, "a network alone does not say what its classes are called"),
+        (train_result, "a network alone does not say what its classes are called"),
+        ({"a": 1}, "something of type dict is no model: hand over a fitted ResCNetClassifier"),
+        (ResCNetClassifier, "the class ResCNetClassifier is no model"),
+        (FamilyClassifier(), "something of type FamilyClassifier is no model"),
+    ):
+        with pytest.raises(ValueError) as error:
+            save_model(tmp_path / "m", given)
+        one_sentence(error, words, "hand over", "rescnet.model.Model(network, history, class_names)")
+    with pytest.raises(ValueError) as error:
+        save_model(model, tmp_path / "m")
+    one_sentence(error, "the path is of type Model: give the folder first")
+    with pytest.raises(ValueError, match="not fitted yet"):
+        save_model(tmp_path / "m", ResCNetClassifier())
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_is_loaded_is_what_was_saved(model, saved, images):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from rich.console import Console
 from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.network import Network
 from rescnet.progress import TrainingTable
+from rescnet.training.history import LayerRecord
 from rescnet.training.memory import plan_memory
 from rescnet.training.trainer import Trainer
 
@@ -45,3 +47,24 @@ def test_few_images_that_are_learnt_at_once_are_told_of_more_layers(layers, stop
         assert trainer.history[-1].train_accuracy == 1
         table.finished(trainer.history)
     assert ("--no-stop-at-zero-error" in said.getvalue()) == helps
+
+
+def test_the_time_left_goes_by_layers_like_those_to_come():
+    """The first layer sees three channels, the others more: nothing is told by it. A run taken up tells at once."""
+    record = LayerRecord(1, 0.5, None, None, 1.0, 0.4, 0.1, {"filters": 1.0}, 0)
+    slow = [replace(record, layer=number, seconds={"filters": 3.0}) for number in (2, 3, 4)]
+
+    def lines(*records):
+        config, said = NetworkConfig(layers=4), io.StringIO()
+        plan = plan_memory(config, (3, 32, 32), 10, 1000, 0, 4, False, 8 * 10**9, torch.device("cpu"), "auto")
+        with TrainingTable(Console(file=said, width=200), "digits", "cpu") as table:
+            table.planned(Network(config, (3, 32, 32), 10), plan)
+            said.truncate(said.seek(0))
+            for each in records:
+                table.layer_added(each)
+        return said.getvalue().splitlines()
+
+    first, told, second, third, last = lines(record, *slow)
+    assert first.rstrip().endswith("1.00") and "told after layer 2" in told
+    assert second.endswith(" 6.0 s") and third.endswith(" 3.0 s") and last.endswith("–")
+    assert lines(slow[1])[0].endswith(" 3.0 s")

@@ -82,7 +82,9 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
     rate_drop: float = option(0.0, "share of α taken off at every drop", 0, 1)
     rate_drop_every: int = option(10, "layers from one drop of α to the next", 1)
     rate_floor: float = option(0.0, "α below which no drop goes", 0)
-    rate_on_first_layer: bool = option(True, "multiply the first layer by α (Algorithm 1), or not (text)")
+    rate_on_first_layer: bool = option(
+        True, "multiply the first layer by α too, as Algorithm 1 does; the text does not"
+    )
 
     augment: str = option("", "changes of copies of training images, as 'flip + shift 2 + rotate 10 + jitter 0.1'")
     copies: int = option(1, "copies of each training image, where there are changes", 1)

@@ -18,20 +18,23 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from .byte_budget import show_bytes
 from .export_check import Run, differences, is_explained
-from .model import Model
+from .model import Model, model_of
 from .network import Layer, Network
 from .stages.augment import mean_of_views, view_images
 from .stages.discriminant import LinearHead
 from .stages.images import ValueRange
 from .stages.preparation import PARTS, Preparation
 from .stages.residual import compensate
+
+if TYPE_CHECKING:
+    from .estimator import ResCNetClassifier
 
 ONNX_LIMIT = 2_000_000_000  # bytes of weights; protobuf holds 2 GiB in one file
 _NOISY = ("torch.onnx", "onnxscript", "onnx_ir")
@@ -120,11 +123,13 @@ class ExportedNetwork(nn.Module):
 
 
 def export_program(
-    model: Model | Network,
+    model: Model | Network | ResCNetClassifier,
     path: str | Path,
     layers: int | None = None,
     tolerance: float = 1e-4,
     overwrite: bool = False,
+    without_readout: bool = False,
+    progress: Callable[[str], None] | None = None,
 ) -> float:
     """Write the first layers as a ``.pt2`` file, which ``torch.export.load`` reads back.
 
@@ -132,7 +137,7 @@ def export_program(
 
     Parameters
     ----------
-    model : Model or Network
+    model : Model, Network or fitted ResCNetClassifier
     path : str or Path
         Ends in ``.pt2``; is not there yet, unless `overwrite`.
     layers : int, optional
@@ -142,6 +147,10 @@ def export_program(
         itself moves as far when the last digits of its pixels change (:mod:`rescnet.export_check` tells why).
     overwrite : bool
         Replace a file that is there.
+    without_readout : bool
+        Export the layers of a network with a kernel readout, which itself is not exported: other outputs than its own.
+    progress : callable, optional
+        Told what is done next, in a few words: tracing, writing, comparing.
 
     Returns
     -------
@@ -153,29 +162,32 @@ def export_program(
     ValueError
         If the options do not go together, or the file does not compute what the network does. Nothing is written then.
     """
-    target, network = _checked(model, path, ".pt2", layers, overwrite)
+    model, target, network = _checked(model, path, ".pt2", layers, overwrite, without_readout)
 
     def write(program: torch.export.ExportedProgram, partial: Path) -> Run:
         torch.export.save(program, partial, extra_files={"rescnet.json": json.dumps(_metadata(model, network))})
         loaded: Run = torch.export.load(partial).module()
         return loaded
 
-    return _export(network, target, write, tolerance, overwrite)
+    return _export(network, target, write, tolerance, overwrite, progress or _say_nothing)
 
 
 def export_onnx(
-    model: Model | Network,
+    model: Model | Network | ResCNetClassifier,
     path: str | Path,
     layers: int | None = None,
     tolerance: float = 1e-4,
     overwrite: bool = False,
+    without_readout: bool = False,
+    progress: Callable[[str], None] | None = None,
 ) -> float:
     """Write the first layers as an ``.onnx`` file and run it once in onnxruntime; needs ``rescnet[export]``.
 
-    The input is called ``images``, the output ``outputs``; class names, version and the like are its metadata.
+    The input is called ``images``, the output ``outputs``; class names, version and the like are its metadata, and what
+    goes in and comes out its doc string.
     Parameters, result and errors are those of :func:`export_program`.
     """
-    target, network = _checked(model, path, ".onnx", layers, overwrite)
+    model, target, network = _checked(model, path, ".onnx", layers, overwrite, without_readout)
     try:
         runtime, *_ = (import_module(name) for name in ("onnxruntime", "onnx", "onnxscript"))
     except ImportError as error:
@@ -197,27 +209,31 @@ def export_onnx(
             dynamic_shapes=_free_batch(),
         )
         assert onnx_program is not None
-        onnx_program.model.metadata_props.update(_metadata(model, network))
+        facts, made = _metadata(model, network), onnx_program.model
+        made.metadata_props.update(facts)
+        made.doc_string = f"images: {facts['images']}; outputs: {facts['outputs']}"
+        made.graph.inputs[0].doc_string, made.graph.outputs[0].doc_string = facts["images"], facts["outputs"]
         onnx_program.save(partial, external_data=False)
         options = runtime.SessionOptions()
         options.log_severity_level = 3
         session = runtime.InferenceSession(str(partial), options, providers=["CPUExecutionProvider"])
         return lambda images: torch.as_tensor(session.run(["outputs"], {"images": images.numpy()})[0])
 
-    return _export(network, target, write, tolerance, overwrite)
+    return _export(network, target, write, tolerance, overwrite, progress or _say_nothing)
 
 
 def _checked(
-    model: Model | Network, path: str | Path, suffix: str, layers: int | None, overwrite: bool
-) -> tuple[Path, Network]:
-    """Return the target and the network of so many layers, on the CPU and without halves, or refuse."""
-    network, target = model.network if isinstance(model, Model) else model, Path(path)
+    model: Any, path: str | Path, suffix: str, layers: int | None, overwrite: bool, without_readout: bool
+) -> tuple[Model | Network, Path, Network]:
+    """Return the model, the target and the network of so many layers, on the CPU and without halves, or refuse."""
+    given: Model | Network = model if isinstance(model, Network) else model_of(model)
+    network, target = given.network if isinstance(given, Model) else given, Path(path)
     most = len(network.layers)
     wanted = network.used_layers if layers is None else layers
-    if network.readout is not None and wanted == network.used_layers:
+    if network.readout is not None and wanted == network.used_layers and not without_readout:
         raise ValueError(
-            "a kernel readout compares with all training images and is not exported: export fewer layers than its "
-            f"{wanted}, or train with readout heads."
+            "the model has a kernel readout, which compares with all training images and is not exported: say "
+            f"without_readout (--without-readout) to export its {wanted} layers alone, or train with readout heads."
         )
     if not 1 <= wanted <= most:
         raise ValueError(f"{wanted} layers were asked of a network of {most}: choose 1 to that.")
@@ -225,7 +241,7 @@ def _checked(
         raise ValueError(f"{target} does not end in {suffix}: name it so.")
     _check_place(target, overwrite)
     on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
-    return target, replace(network, layers=on_cpu, half=False, readout=None, depth=None)
+    return given, target, replace(network, layers=on_cpu, half=False, readout=None, depth=None)
 
 
 def _check_place(target: Path, overwrite: bool) -> None:
@@ -243,13 +259,18 @@ def _export(
     write: Callable[[torch.export.ExportedProgram, Path], Run],
     tolerance: float,
     overwrite: bool,
+    progress: Callable[[str], None],
 ) -> float:
     """Trace, write beside the target, compare, and only then move the file to its place."""
     with _quiet(), torch.no_grad(), TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        progress("tracing")
         example = torch.zeros(2, *network.image_shape)
         program = torch.export.export(ExportedNetwork(network), (example,), dynamic_shapes=_free_batch())
         partial = Path(folder) / target.name
-        images, found = differences(network, write(program, partial))
+        progress(f"writing {target.suffix.lower()}")
+        run = write(program, partial)
+        progress("comparing")
+        images, found = differences(network, run)
         difference = float(found.max())
         if not is_explained(network, images, found, tolerance):
             raise ValueError(
@@ -261,19 +282,29 @@ def _export(
     return difference
 
 
+def _say_nothing(step: str) -> None:
+    """Take what nobody wants to hear."""
+
+
 def _free_batch() -> tuple[dict[int, Any]]:
     return ({0: torch.export.Dim("n")},)
+
+
+def images_wanted(network: Network) -> str:
+    """Return what the exported file takes: type, shape, and the range of the training images."""
+    low, high = float(network.image_range.low.min()), float(network.image_range.high.max())
+    shape = ", ".join(str(side) for side in network.image_shape)
+    return f"float32 (n, {shape}), values as in training: {low:g} to {high:g}"
 
 
 def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
     from . import __version__
 
-    low, high = float(network.image_range.low.min()), float(network.image_range.high.max())
-    shape = ", ".join(str(side) for side in network.image_shape)
     facts = {
         "rescnet_version": __version__,
         "layers": str(len(network.layers)),
-        "images": f"float32 (n, {shape}), values as in training: {low:g} to {high:g}",
+        "images": images_wanted(network),
+        "outputs": f"float32 (n, {network.classes}), one a class, the greatest is the answer; no probabilities",
     }
     if isinstance(model, Model):
         facts["class_names"] = json.dumps(model.class_names)

@@ -58,7 +58,8 @@ def _flags(owner: type, entry: dataclasses.Field[Any]) -> list[inspect.Parameter
     panel = "Beyond the paper" if entry.name in BEYOND else panel
     flag = "--" + entry.name.replace("_", "-")
     if declared is bool:
-        shown = f"{'do not ' if default else ''}{meaning} (default {'yes' if default else 'no'})"
+        # Only the flag that changes something is shown: the text says what that flag does, and what is done without it.
+        shown = f"switch off what is on by default: {meaning}" if default else f"{meaning} (off by default)"
         words = {"help": shown, "rich_help_panel": panel, "show_default": False}
         return [
             _parameter(entry.name, bool, flag, **words, hidden=default),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .doubts import DoubtfulInput
+
+USUAL_CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 LARGEST_PIXEL = 1e15
 AT_A_TIME = 4096  # images that are looked at together
 
@@ -25,6 +29,8 @@ def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str 
         What the network was trained on.
     """
     tensor = _as_tensor(images, name)
+    if shape is not None and tuple(tensor.shape) == shape:
+        raise ValueError(f"{name} are a single one, of shape {shape}: give a batch of one, as images[None].")
     if tensor.dim() != 4:
         raise ValueError(
             f"{name} have shape {tuple(tensor.shape)}: give (n, channels, height, width), one channel for grey images."
@@ -34,7 +40,12 @@ def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str 
     if shape is not None and tuple(tensor.shape[1:]) != shape:
         raise ValueError(
             f"{name} are of shape {tuple(tensor.shape[1:])} but the network takes {shape} "
-            f"(channels, height, width): convert or resize them."
+            f"(channels, height, width): {how_to_fit(tuple(tensor.shape[1:]), shape)}."
+        )
+    if shape is None and tensor.shape[3] in USUAL_CHANNELS and tensor.shape[1] not in USUAL_CHANNELS:
+        raise ValueError(
+            f"{name} have shape {tuple(tensor.shape)}, with channels last: give (n, channels, height, width), as by "
+            f"np.transpose(images, (0, 3, 1, 2))."
         )
     if tensor.is_floating_point():
         parts = torch.split(tensor, AT_A_TIME)
@@ -69,7 +80,52 @@ def as_labels(labels: Any, images: Tensor, classes: int | None = None, name: str
         )
     if classes is None and int(tensor.min()) == int(tensor.max()):
         raise ValueError(f"{name} hold one class only ({int(tensor[0])}): a classifier needs at least two.")
+    if classes is None and (absent := (torch.bincount(tensor) == 0).nonzero().flatten().tolist()):
+        first = ", ".join(map(str, absent[:3])) + (", …" if len(absent) > 3 else "")
+        warnings.warn(
+            f"{name} go up to {int(tensor.max())} but leave out {len(absent)} of these classes ({first}), which will "
+            f"hardly ever be the answer: number the classes from 0, without gaps.",
+            DoubtfulInput,
+            stacklevel=3,
+        )
     return tensor
+
+
+def how_to_fit(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """Return what to do with images of one shape where another is wanted.
+
+    Examples
+    --------
+    >>> how_to_fit((32, 32, 3), (3, 32, 32)), how_to_fit((28, 28), (32, 32))
+    ('bring the axes into that order, as by np.transpose(images, (0, 3, 1, 2))', 'resize them')
+    """
+    if len(given) != len(wanted):
+        return "give them so"
+    for order in permutations(range(len(given))):
+        if tuple(given[axis] for axis in order) == wanted:
+            return f"bring the axes into that order, as by np.transpose(images, {(0, *(axis + 1 for axis in order))})"
+    sides_differ = sum(one != other for one, other in zip(sorted(given), sorted(wanted), strict=True))
+    grey_or_colour = {min(given), min(wanted)} <= set(USUAL_CHANNELS) and min(given) != min(wanted)
+    return "convert them to as many channels" if sides_differ == 1 and grey_or_colour else "resize them"
+
+
+def warn_of_other_units(images: Tensor, low: float, high: float) -> None:
+    """Warn of images whose values are not in the units of the training images, which were from low to high.
+
+    So are floating images divided by 255, all but black to a network that was not given such; and pixels of 0 to 255
+    for one that was. Black images, and bright ones among the dark, are left alone.
+    """
+    if not images.is_floating_point() and 10 * high >= 255:
+        return
+    largest = float(images.max())
+    divided = low >= 0 and high >= 100 and 0 < largest <= 1
+    if divided or 0 < 10 * max(high, -low) < largest:
+        warnings.warn(
+            f"images reach {largest:.3g} and those the network was trained on {high:.3g}: give them in the same units"
+            f"{', not divided by 255' if divided else ''}.",
+            DoubtfulInput,
+            stacklevel=3,
+        )
 
 
 def refuse_unequal_shapes(values: Any, name: str = "images") -> None:

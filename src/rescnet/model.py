@@ -45,6 +45,26 @@ class Model:
             )
 
 
+def model_of(given: Any) -> Model:
+    """Return a model as it is, and that of a fitted classifier; refuse anything else, in one sentence.
+
+    Parameters
+    ----------
+    given : Model, or an estimator with ``to_model``
+    """
+    if isinstance(given, Model):
+        return given
+    if hasattr(given, "to_model") and not isinstance(given, type):
+        made: Model = given.to_model()
+        return made
+    make = "rescnet.model.Model(network, history, class_names)"
+    if isinstance(given, Network) or (isinstance(given, tuple) and given and isinstance(given[0], Network)):
+        raise ValueError(f"a network alone does not say what its classes are called: hand over {make}.")
+    article = "the class" if isinstance(given, type) else "something of type"
+    name = given.__name__ if isinstance(given, type) else type(given).__name__
+    raise ValueError(f"{article} {name} is no model: hand over a fitted ResCNetClassifier, or {make}.")
+
+
 def describe_images(images: Any) -> dict[str, Any]:
     """Return what a new image must be like to mean the same to the network.
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .config import NetworkConfig
-from .images_in import as_images
+from .images_in import as_images, warn_of_other_units
 from .kernels.half_layer import FoldedScale, convolve_scaled
 from .layer_features import layer_features
 from .readout import KernelReadout, rows_at_a_time
@@ -136,6 +136,10 @@ class Network:
         first = self.layers[0]
         return first.input_range if first.preparation is None else first.preparation.image_range
 
+    def warn_of_other_units(self, images: Tensor) -> None:
+        """Warn of images that are not in the units of the training images, as those divided by 255."""
+        warn_of_other_units(images, float(self.image_range.low.min()), float(self.image_range.high.max()))
+
     def prepared(self, images: Tensor) -> Tensor:
         """Return images as the layers take them: as they are, unless contrast or whitening was asked for."""
         preparation = self.layers[0].preparation
@@ -214,6 +218,7 @@ class Network:
         """
         wanted = self._layers_asked(layers)
         checked = as_images(images, self.image_shape)
+        self.warn_of_other_units(checked)
         shortened = self.first_layers(wanted)
         if shortened.readout is not None:
             return shortened.readout.outputs(shortened, checked)

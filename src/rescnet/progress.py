@@ -91,23 +91,19 @@ class TrainingTable:
 
     def layer_added(self, record: LayerRecord) -> None:
         """Print a layer's line."""
-        self._seconds.append(record.total_seconds)
         left = self._layers - record.layer
+        if record.layer > 1:  # the first sees the image alone and warms the machine up: it tells nothing of the others
+            self._seconds.append(record.total_seconds)
         recent = self._seconds[-RECENT:]
-        time_left = left * sum(recent) / len(recent)
-        shown_left = show_seconds(time_left) if left else "–"
+        shown_left = "–" if not left else show_seconds(left * sum(recent) / len(recent)) if recent else ""
         self.console.print(
             f"{record.layer:>6}  {100 * record.train_accuracy:>10.2f}  {_percent(record.validation_accuracy):>12}  "
             f"{100 * record.positive_share:>10.1f}  {record.total_seconds:>7.2f}  {shown_left:>9}",
             highlight=False,
         )
-        if record.layer == 1 and left:
-            self.console.print(
-                f"        one layer took {show_seconds(record.total_seconds)}: all {self._layers} will take about "
-                f"{show_seconds(time_left)} more",
-                style="dim",
-                highlight=False,
-            )
+        if record.layer == 1 and left > 1:
+            said = "        the time left is told after layer 2: this one saw the image alone, the others see maps too"
+            self.console.print(said, style="dim", highlight=False, soft_wrap=True)
         description = f"layer {min(record.layer + 1, self._layers)} of {self._layers}"
         if self._has_readout and not left:
             self.console.print("        fitting the kernel readout", style="dim", highlight=False)

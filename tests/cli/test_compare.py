@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from rescnet.cli.compare import _table
 from rescnet.league import Row, draw_league, model_names, parse_models
 from rescnet.league.published import PUBLISHED
 
@@ -34,8 +37,24 @@ def test_a_line_a_model_best_first(table):
         assert "0.2 of the training images held out" in row["protocol"]
     assert rows[0]["config"]["filters"] == [2, 2]
     best = max(rows, key=lambda row: row["accuracy"])["model"]
-    lines = [line for line in result.stdout.splitlines() if "│" in line]
-    assert best[:6] in lines[0] and "%" in lines[0]
+    lines = result.stdout.splitlines()
+    table = lines[next(number for number, line in enumerate(lines) if "train s" in line) :]
+    assert best[:6] in table[2] and "%" in table[2]
+
+
+@pytest.mark.parametrize("row", [{"deviation": 0.0123}, {"published": 0.8172}])
+def test_the_table_is_whole_within_80_columns(row):
+    numbers = {"seconds": 12345.6, "cpu_seconds": 45678.9, "predict_seconds": 123.4, "peak_memory": 123 * 10**9}
+    rows = [
+        Row("multilayer-pcanet", accuracy=0.9812, model_bytes=123 * 10**6, **numbers, **row),
+        Row("pcanet:filter_sizes=9", error="they do not fit"),
+    ]
+    said = io.StringIO()
+    Console(file=said, width=80).print(_table(rows, "digits: test images"))
+    lines = [line.strip() for line in said.getvalue().splitlines()]
+    assert any(line.startswith("multilayer-pcanet ") and line.endswith("123 GB  123 MB") for line in lines)
+    assert "…" not in said.getvalue() and any(line.endswith("memory    size") for line in lines)
+    assert ("paper" in said.getvalue()) == ("published" in row)
 
 
 def test_the_picture_has_a_dot_a_model(table):
@@ -70,9 +89,13 @@ def test_splits_give_a_mean_and_a_deviation(rescnet):
 
 
 def test_test_images_are_used_where_there_are_some(rescnet, pictures):
-    row = json.loads(rescnet("compare", "--dataset", pictures, "--models", "pcanet:filters=2/2", "--json").stdout)[0]
-    assert row["protocol"] == "test images"
-    assert row["train_images"] == 200
+    rows = [
+        json.loads(rescnet("compare", *words, "--models", "pcanet:filters=2/2", "--json").stdout)[0]
+        for words in ([pictures], ["--dataset", pictures])
+    ]
+    for row in rows:
+        assert row["protocol"] == "test images"
+        assert row["train_images"] == 200
 
 
 def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
@@ -96,6 +119,8 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
         (["--held-out", "2"], "is 2: choose a share between 0 and 1"),
         (["--out", "nowhere/rows.json"], "there is no folder 'nowhere' for rows.json: make it first"),
         (["--dataset", "digitz"], "did you mean digits"),
+        (["digitz"], "did you mean digits"),
+        (["digits", "--dataset", "mnist"], "both digits and --dataset mnist were given: name the images once"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(refused, words, message):

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rescnet import data
+from rescnet.cli.pictures import check_pictures
 from rescnet.model_files import load_model
 
 
@@ -56,6 +57,12 @@ def test_pictures_become_grey_and_are_resized_when_asked(rescnet, refused, model
     message = refused("predict", model, grey, large)
     assert f"{large} is 16×16 but the model takes 8×8 (height×width): say --resize" in message
     assert rescnet("predict", model, large, "--resize").exit_code == 0
+
+
+def test_a_picture_that_lies_on_its_side_is_to_be_turned(tmp_path, save_png):
+    tall = save_png(tmp_path / "tall.png", np.zeros((9, 7)))
+    with pytest.raises(ValueError, match=r"is 9×7 but the model takes 7×9 \(height×width\): turn it, or resize it"):
+        check_pictures([tall], (1, 7, 9), resize=False)
 
 
 def test_bad_input_is_named_and_nothing_is_overwritten(refused, model, pictures, tmp_path):

@@ -113,6 +113,11 @@ def damage_one_image(folder, save_png):
     save_png(folder / "ten" / "only.png", np.zeros((8, 8)))
 
 
+def damage_all_but_one_class(folder, save_png):
+    for other in [where for where in folder.iterdir() if where.name != "two"]:
+        shutil.rmtree(other)
+
+
 def damage_text(folder, save_png):
     (folder / "two" / "readme.txt").write_text("my digits")
 
@@ -122,6 +127,7 @@ DAMAGES = {
     damage_empty_file: "empty.png",
     damage_empty_class: "ten holds no image",
     damage_one_image: "the class 'ten' has one training image only: give each class two or more",
+    damage_all_but_one_class: "folder has one class only, 'two': give images of at least two",
     damage_text: "readme.txt",
     damage_nothing: "the image size is 'big': give height and width in pixels, as 32,32",
 }
@@ -190,3 +196,27 @@ def test_ctrl_c_leaves_a_usable_model_and_says_so(small, pictures, tmp_path):
     assert len(model.network.layers) == layers and model.history.stopped == "it was interrupted"
     lines = [json.loads(line) for line in out.splitlines()]
     assert lines[-1]["layers"] == layers and lines[-1]["model"] == str(tmp_path / "m")
+
+
+def test_the_help_of_a_truth_value_says_what_its_flag_does(rescnet, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    lines = rescnet("train", "--help").stdout.splitlines()
+    on = next(line for line in lines if "--no-stop-at-zero-error" in line)
+    assert "switch off what is on by default: stop when no training image is wrong" in on
+    off = next(line for line in lines if "--means" in line)
+    assert "pool blocks' means" in off and "(off by default)" in off
+
+
+@pytest.mark.filterwarnings("default::rescnet.doubts.DoubtfulInput")
+def test_what_looks_like_a_mistake_is_told_in_one_line(small, rescnet, tmp_path):
+    """A class without an image, and images divided by 255: both are computed, with a line on stderr."""
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8)).astype(np.uint8)
+    labels = 2 * (np.arange(40) % 2)
+    np.savez(tmp_path / "gap.npz", x=images, y=labels, class_names=["ant", "bee", "cat"])
+    result = rescnet("train", tmp_path / "gap.npz", *small, "--out", tmp_path / "m")
+    assert result.exit_code == 0 and result.stderr.count("\n") == 1
+    assert result.stderr.startswith("warning: labels go up to 2 but leave out 1 of these classes (1), which")
+    np.savez(tmp_path / "divided.npz", x=images / 255, y=labels, class_names=["ant", "bee", "cat"])
+    result = rescnet("evaluate", tmp_path / "m", tmp_path / "divided.npz")
+    assert result.exit_code == 0 and result.stderr.count("\n") == 1
+    assert result.stderr.startswith("warning: images reach 1 and those the network was trained on 255: give them in")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import typer
 from rich.console import Console
 from rich.markup import escape
+
+from ..doubts import DoubtfulInput
 
 BAD_INPUT = 2
 FIRST_ENDS = 3.0  # seconds the first worker has to say what all have to say
@@ -56,6 +59,22 @@ def say_interrupted(interrupt: KeyboardInterrupt) -> None:
         leave_for_torchrun(text)
         if not worker:
             say_as_first(text)
+
+
+@contextmanager
+def doubts_in_one_line() -> Iterator[None]:
+    """Print the library's own warnings as errors are printed, without the line of code; the first worker alone does."""
+    with warnings.catch_warnings():
+        show_others: Any = warnings.showwarning
+
+        def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+            if not issubclass(category, DoubtfulInput):
+                show_others(message, category, *where, **more)
+            elif not _worker():
+                _print(f"[yellow]warning:[/yellow] {escape(str(message))}")
+
+        warnings.showwarning = show
+        yield
 
 
 @contextmanager

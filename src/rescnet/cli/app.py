@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from .answers import say_error, say_interrupted, told_by_first
+from .answers import doubts_in_one_line, say_error, say_interrupted, told_by_first
 from .bench import bench
 from .compare import compare
 from .datasets import datasets
@@ -37,7 +37,7 @@ class Answering(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command asked for."""
         try:
-            with told_by_first():
+            with told_by_first(), doubts_in_one_line():
                 return super().invoke(ctx)
         except (ValueError, FloatingPointError, *_WRONG_PATH) as error:
             say_error(str(error))

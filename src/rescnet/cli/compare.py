@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -24,9 +25,16 @@ HELD_OUT = 0.2  # of a set without test images
 
 @with_flags(ComputeOptions)
 def compare(
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help="A public set (mnist, cifar10, …), an image folder or an .npz file; by default digits.",
+            show_default=False,
+        ),
+    ] = None,
     dataset: Annotated[
-        str, typer.Option(help="A public set (digits, mnist, cifar10, …), an image folder or an .npz file.")
-    ] = "digits",
+        str | None, typer.Option(metavar="SOURCE", help="Another way to name the images.", show_default=False)
+    ] = None,
     models: Annotated[
         str, typer.Option(help="Models parted by commas, with options after colons, as rescnet:layers=5; or all.")
     ] = "all",
@@ -55,7 +63,7 @@ def compare(
 ) -> None:
     """Train several models on the same images and print accuracy, time, memory and size.
 
-    Without options: ResCNet and all of PCANet's family on the digits inside scikit-learn.
+    Without arguments: ResCNet and all of PCANet's family on the digits inside scikit-learn.
 
     Of the machine's options dtype and precision are for ResCNet alone.
     """
@@ -64,6 +72,8 @@ def compare(
     from .sources import load_source
     from .splits import check_classes, hold_out_images
 
+    if source is not None and dataset is not None:
+        raise ValueError(f"both {source} and --dataset {dataset} were given: name the images once.")
     contestants = parse_models(models)
     compute = ComputeOptions(**given(options, ComputeOptions))
     device = choose_device(compute.device)
@@ -73,7 +83,7 @@ def compare(
     for file in (out, plot):
         if file is not None and not file.parent.is_dir():
             raise ValueError(f"there is no folder {str(file.parent)!r} for {file.name}: make it first.")
-    data = hold_out_images(load_source(dataset, root), 0, limit, seed)
+    data = hold_out_images(load_source(source or dataset or "digits", root), 0, limit, seed)
     check_classes(data)
     share = held_out if held_out is not None else 0.0 if data.test is not None else HELD_OUT
     if share == 0 and (data.test is None or splits > 1):
@@ -128,25 +138,24 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
 
 
 def _table(rows: list[Row], title: str) -> Table:
-    """Return the table, best first; what failed comes last, with the reason."""
+    """Return the table, best first and within 80 columns; what failed comes last, its reason is printed above."""
     from ..byte_budget import show_bytes
 
-    table = Table(title=title, title_justify="left")
-    table.add_column("model")
-    for column in ("accuracy", "published", "seconds", "CPU s", "predict s", "memory", "model size"):
-        table.add_column(column, justify="right")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("model", overflow="fold")
+    published = any(row.published is not None for row in rows)  # a column of nothing would cost the width of others
+    for column in ("accuracy", *(["paper"] if published else []), "train s", "CPU s", "test s", "memory", "size"):
+        table.add_column(column, justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda row: -(row.accuracy or 0)):
         if row.accuracy is None:
-            table.add_row(row.model, escape(row.error))
+            table.add_row(row.model, "failed")
             continue
         spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
         table.add_row(
             row.model,
             f"{100 * row.accuracy:.2f} %{spread}",
-            "" if row.published is None else f"{100 * row.published:.2f} %",
-            f"{row.seconds:.1f}",
-            f"{row.cpu_seconds:.1f}",
-            f"{row.predict_seconds:.1f}",
+            *([] if not published else ["" if row.published is None else f"{100 * row.published:.2f} %"]),
+            *(f"{took:.{1 if took < 1000 else 0}f}" for took in (row.seconds, row.cpu_seconds, row.predict_seconds)),
             show_bytes(row.peak_memory),
             show_bytes(row.model_bytes),
         )

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from .average import Average
 from .layers import Layers
@@ -22,13 +23,23 @@ def export(
     tolerance: Annotated[
         float, typer.Option(help="Greatest difference from the model's outputs the file may show.")
     ] = 1e-4,
+    without_readout: Annotated[
+        bool,
+        typer.Option("--without-readout", help="Export the layers alone of a model with a kernel readout."),
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Write a model as ONNX or as a torch.export program, and compare it with the model."""
+    """Write a model as ONNX or as a torch.export program, and compare it with the model.
+
+    The file takes images as float32 (n, channels, height, width), in the units of the training images: 0 to 255 for
+    pictures, not divided by 255. It returns an output for each class; the greatest is the answer.
+
+    ONNX takes some seconds a layer.
+    """
     from ..byte_budget import show_bytes
-    from ..export import export_onnx, export_program
+    from ..export import export_onnx, export_program, images_wanted
     from ..model_files import load_model
-    from ..progress import count
+    from ..progress import Bar, count
 
     write = {".onnx": export_onnx, ".pt2": export_program}.get(out.suffix.lower())
     if write is None:
@@ -37,8 +48,19 @@ def export(
         raise ValueError(f"{out} is there already: choose another name, or say --overwrite.")
     loaded = load_model(model, layers)
     loaded = replace(loaded, network=loaded.network.averaged_over(average))
-    difference = write(loaded, out, tolerance=tolerance, overwrite=overwrite)
+    columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
+    with Bar(Console(stderr=True), *columns) as bar:
+        task = bar.add_task("", total=None)
+        difference = write(
+            loaded,
+            out,
+            tolerance=tolerance,
+            overwrite=overwrite,
+            without_readout=without_readout,
+            progress=lambda step: bar.update(task, description=step),
+        )
     depth, size = count(len(loaded.network.layers), "layer", "layers"), show_bytes(out.stat().st_size)
     console = Console()
     console.print(f"{escape(str(out))}: {depth}, {size}", highlight=False, soft_wrap=True)
+    console.print(f"takes {images_wanted(loaded.network)}", highlight=False, soft_wrap=True)
     console.print(f"largest difference from the model's outputs: {difference:.2g}", highlight=False)

@@ -44,9 +44,10 @@ def check_pictures(files: Sequence[Path], image_shape: tuple[int, int, int], res
         raise ValueError(f"the model takes images of {channels} channels, and picture files have 1 or 3: use Python.")
     for file, header in zip(files, read_headers(files), strict=True):
         if (header.height, header.width) != (height, width) and not resize:
+            turned = "turn it" if (header.width, header.height) == (height, width) else "say --resize"
             raise ValueError(
                 f"{file} is {header.height}×{header.width} but the model takes {height}×{width} (height×width): "
-                "say --resize, or resize it yourself."
+                f"{turned}, or resize it yourself."
             )
 
 

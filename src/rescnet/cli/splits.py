@@ -35,7 +35,12 @@ def hold_out_images(dataset: Dataset, fraction: float, limit: int | None, seed: 
 
 
 def check_classes(dataset: Dataset) -> None:
-    """Refuse a set in which a class has a single training image."""
+    """Refuse a set of a single class, and one in which a class has a single training image."""
+    if len(dataset.class_names) < 2:
+        raise ValueError(
+            f"{dataset.name} has one class only, {dataset.class_names[0]!r}: give images of at least two, in a folder "
+            "a sub-folder for each."
+        )
     counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
     if single := np.flatnonzero(counts == 1).tolist():
         others = f" and {len(single) - 1} more" if len(single) > 1 else ""

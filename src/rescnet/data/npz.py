@@ -63,6 +63,9 @@ def read_npz(path: Path) -> Dataset:
 def _load_arrays(path: Path) -> Arrays:
     try:
         with path.open("rb") as file:  # ours to close, where numpy refuses what is in it
+            if not file.read(6).startswith((b"PK", np.lib.format.MAGIC_PREFIX)):  # numpy would take it for a pickle
+                raise DataError(f"{path} is no .npz file, whatever its name says: write one with numpy.savez.")
+            file.seek(0)
             stored = np.load(file, allow_pickle=False)
             if not isinstance(stored, np.lib.npyio.NpzFile):
                 raise DataError(f"{path} holds a single array: store images and labels with numpy.savez.")

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..config import NetworkConfig
+from ..images_in import how_to_fit
 from .automatic import check_goes_on
 from .layouts import ImageLayout
 
@@ -65,12 +66,15 @@ def check_same_images(X: NDArray[Any], layout: ImageLayout, name: str) -> None:
         raise ValueError(f"X has shape {X.shape}: Reshape your data, a single image into a batch of one.")
     if X.shape[1:] in (layout.shape, (layout.numbers,)):
         return
+    if X.shape == layout.shape:
+        raise ValueError(f"X is a single image, of shape {X.shape}: give a batch of one, as X[None].")
     if X.ndim == 2:
         raise ValueError(
             f"X has {X.shape[1]} features, but {name} is expecting {layout.numbers} features as input: "
             f"give images of {layout.shape}."
         )
-    raise ValueError(f"X holds images of shape {X.shape[1:]} but {name} was fitted on {layout.shape}: resize them.")
+    remedy = how_to_fit(X.shape[1:], layout.shape)
+    raise ValueError(f"X holds images of shape {X.shape[1:]} but {name} was fitted on {layout.shape}: {remedy}.")
 
 
 def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config: NetworkConfig, held: Any) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor
 from ..compute_options import ComputeOptions
 from ..config import NetworkConfig
 from ..holdout import hold_out
-from ..model import Model, describe_run
+from ..model import Model, describe_images, describe_run
 from ..network import Network
 from ..probabilities import aim_of, probabilities
 from ..training.devices import choose_device
@@ -136,6 +136,7 @@ class ResCNetClassifier(ImageClassifier):
     network_: Network
     history_: History
     n_layers_: int
+    _preprocessing: dict[str, Any]  # what new images must be like: told to whoever reads the model's folder
     _held: NDArray[np.intp] | None  # images held out, to be the same ones when layers are added
 
     def __init__(
@@ -228,6 +229,7 @@ class ResCNetClassifier(ImageClassifier):
         )
         self._images_seen(layout, classes)
         self.network_, self.history_, self._held = network, history, held
+        self._preprocessing = describe_images(images)
         self.n_layers_ = network.used_layers
         return self
 
@@ -264,7 +266,8 @@ class ResCNetClassifier(ImageClassifier):
         check_is_fitted(self)
         network = self._averaged().first_layers(self.n_layers_)
         history = History(self.history_.records[: self.n_layers_], self.history_.stopped, self.history_.readout)
-        return Model(network, history, tuple(map(str, self.classes_)), describe_run(network.layers[0].weights.device))
+        about = describe_run(network.layers[0].weights.device) | {"preprocessing": self._preprocessing}
+        return Model(network, history, tuple(map(str, self.classes_)), about)
 
     def _compute_options(self, layout: ImageLayout) -> ComputeOptions:
         dtype: Any = automatic_dtype(layout) if self.dtype == "auto" else self.dtype

@@ -10,10 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..images_in import USUAL_CHANNELS
+
 Channels = Literal["none", "first", "last"]
 ChannelRule = Literal["auto", "first", "last"]
 
-USUAL_CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 LEAST_SIDE = 8  # pixels: the side of the digits, the smallest images the presets are made for
 LONGEST_LINE = 64  # columns: a row that is no square and longer than this has to be explained
 

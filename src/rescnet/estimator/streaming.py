@@ -48,6 +48,7 @@ def stream_stages(
     device = network.layers[0].weights.device
     stages = torch.empty(0)
     for start, part in image_chunks(network, X, layout, network.chunk):
+        network.warn_of_other_units(part)
         for layer, output in enumerate(islice(network.staged_outputs(part.to(device)), layers)):
             kept = keep(output)
             if not len(stages):

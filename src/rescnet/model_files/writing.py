@@ -12,10 +12,10 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..config import NetworkConfig
-from ..model import Model
+from ..model import Model, model_of
 from ..network import Layer
 from ..readout import KernelReadout, ReadoutRecord
 from ..readout_options import readout_defaults
@@ -29,22 +29,30 @@ from .reading import whole_lines
 from .readout_file import readout_to_bytes
 from .resuming import InterruptedRun
 
+if TYPE_CHECKING:
+    from ..estimator import ResCNetClassifier
+
 _OF_THE_END = {"stopped", "halving", "readout"}  # facts about a run that no longer hold when it goes on
 
 
-def save_model(path: str | Path, model: Model, half_heads: bool = False, overwrite: bool = False) -> None:
+def save_model(
+    path: str | Path, model: Model | ResCNetClassifier, half_heads: bool = False, overwrite: bool = False
+) -> None:
     """Save a model.
 
     Parameters
     ----------
     path : str or Path
         A folder that does not exist yet, unless `overwrite`.
-    model : Model
+    model : Model or fitted ResCNetClassifier
     half_heads : bool, default False
         Store the heads' weights as float16: files of nearly half the size, and slightly other outputs.
     overwrite : bool, default False
         Replace a model that is there; it is left whole until the new one is.
     """
+    if not isinstance(path, str | Path):
+        raise ValueError(f"the path is of type {type(path).__name__}: give the folder first, then the model.")
+    model = model_of(model)
     network = model.network
     with ModelWriter(
         path,
