@@ -233,3 +233,17 @@ def test_posteriors_match_the_formulas():
     powers = np.exp(0.1 * np.array([-32.0, 0, 16]))
     np.testing.assert_allclose(softmax_posterior(scores, here, 0.1)[0], powers / powers.sum())
     assert bool((softmax_posterior(scores, ~here, 0.1) == 0).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_sigmoid_is_never_rounded_to_zero_and_the_same_where_it_would_not_be(dtype):
+    """Of classes that are all far from an image the nearest still has the largest posterior."""
+    scores = torch.linspace(-30_000, 100, 3001, dtype=dtype)[None]
+    here = torch.ones(3001, dtype=torch.bool)
+    found = sigmoid_posterior(scores, here)
+    assert bool((found > 0).all())
+    assert bool((found[:, :2900].diff() > 0).all())
+    plain = torch.sigmoid(scores / 16)
+    near = scores >= -80 * 16
+    assert torch.equal(found[near], plain[near])
+    assert float((found - plain).abs().max()) < 2e-35

@@ -25,6 +25,8 @@ from .solving import NotPositiveDefiniteError, Solver, cholesky_solver
 Prior = Literal["empirical", "equal"]
 Shrinkage = Literal["ridge", "convex"]
 
+TAIL = -80.0  # a sigmoid's argument: float32 has numbers for a little less
+
 logger = logging.getLogger(__name__)
 
 
@@ -236,8 +238,13 @@ def ridge_regression(factor: ScatterFactor, moments: Moments) -> LinearHead:
 
 
 def sigmoid_posterior(scores: Tensor, present: Tensor, scale: float = 16.0) -> Tensor:
-    """Return 1/(1 + exp(-x/σ)) of log-odds (n, K) (equation 4), zero for absent groups; σ is the ``scale``."""
-    return torch.sigmoid(scores / scale) * present
+    """Return 1/(1 + exp(-x/σ)) of log-odds (n, K) (equation 4), zero for absent groups; σ is the ``scale``.
+
+    Below x/σ = -80 it falls as σ/x only, from 2e-35, which no sum with a larger one notices. So it is never rounded to
+    zero: of classes that are all far from an image, as they may be with few training images, the nearest has the most.
+    """
+    scaled = scores / scale
+    return torch.sigmoid(scaled.clamp_min(TAIL)) * (TAIL / scaled.clamp_max(TAIL)) * present
 
 
 def softmax_posterior(scores: Tensor, present: Tensor, scale: float = 0.001) -> Tensor:
