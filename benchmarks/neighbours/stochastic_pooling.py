@@ -20,16 +20,25 @@ class StochasticPool(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return one value a window; an empty window gives zero."""
-        size, before = self.size, self.size // 2
-        padded = F.pad(x, (before, before, before, before))
-        windows = padded.unfold(2, size, self.stride).unfold(3, size, self.stride).flatten(-2)  # (n, c, rows, cols, 9)
-        total = windows.sum(-1, keepdim=True)
+        pixels = self._pixels(x)
+        total = torch.stack(pixels).sum(0, dtype=torch.float32)
         if not self.training:
-            return (windows.square().sum(-1, keepdim=True) / total.clamp_min(1e-6))[..., 0]
-        # The pixel drawn is the first whose cumulated share exceeds a uniform number.
-        level = torch.rand_like(total) * total
-        chosen = (windows.cumsum(-1) < level).sum(-1, keepdim=True).clamp_max(size * size - 1)
-        return windows.gather(-1, chosen)[..., 0]
+            return (torch.stack(pixels).square().sum(0) / total.clamp_min(1e-6)).to(x.dtype)
+        # The pixel drawn is the one in whose share of the total a uniform number falls.
+        level, before = torch.rand_like(total) * total.detach(), torch.zeros_like(total)
+        drawn = torch.zeros_like(pixels[0])
+        for pixel in pixels:
+            after = before + pixel.detach()
+            drawn = drawn + pixel * ((before <= level) & (level < after))
+            before = after
+        return drawn
+
+    def _pixels(self, x: Tensor) -> list[Tensor]:
+        """Return the first pixels of all windows, then the second, …: views (n, c, rows, columns), the border zero."""
+        size, border, (height, width) = self.size, self.size // 2, x.shape[2:]
+        padded = F.pad(x, (border, border, border, border))
+        starts = [(down, right) for down in range(size) for right in range(size)]
+        return [padded[:, :, i : i + height : self.stride, j : j + width : self.stride] for i, j in starts]
 
 
 class StochasticPoolingNetwork(nn.Module):

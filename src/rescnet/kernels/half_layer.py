@@ -114,7 +114,9 @@ def convolve_scaled(
     filters = torch.zeros(-(-d // CHANNELS_OUT) * CHANNELS_OUT, k, k, channels, dtype=torch.float16, device=x.device)
     filters[:d, :, :, :used] = scaled.permute(0, 2, 3, 1)
     filters[:d, middle, middle, used], filters[:d, middle, middle, used + 1] = split(shifted)
-    return F.conv2d(x.permute(0, 3, 1, 2), filters.permute(0, 3, 1, 2), dilation=dilation)[:, :d]
+    dtype = torch.float16 if x.is_cuda else torch.float32  # some processors would sum in half precision
+    inputs, kernels = (part.permute(0, 3, 1, 2).to(dtype) for part in (x, filters))
+    return F.conv2d(inputs, kernels, dilation=dilation).half()[:, :d]
 
 
 def add_dilated(sums: RawPatchSums, x: Tensor, size: int, dilation: int) -> None:

@@ -32,6 +32,7 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
             entry, config = group[0], group[0]["config"]
             changes = [config["augment"]] if config.get("augment") else []
             changes += [f"mean of views: {config['average']}"] if config.get("average") else []
+            changes += [f"copies in the readout: {config['kernel_copies']}"] if config.get("kernel_copies") else []
             layers = round(mean(seed["layers"] for seed in group))
             unfinished = "" if all(seed["finished"] for seed in group) else ", unfinished"
             rows.append(
