@@ -17,7 +17,7 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,11 @@ import torch
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 from league_lanes import Task, run_lanes  # noqa: E402
+from tables.league import picture  # noqa: E402
 
 from rescnet.byte_budget import parse_bytes  # noqa: E402
 from rescnet.family import member_names  # noqa: E402
-from rescnet.league import Row, draw_league  # noqa: E402
+from rescnet.league import Row  # noqa: E402
 from rescnet.provenance import commit, origin, shown_command  # noqa: E402
 
 RESCNET = {
@@ -121,11 +122,7 @@ def join(rows: list[dict[str, Any]], out: Path, name: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / f"league-{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
     if measured:
-        names = {field.name for field in fields(Row)}
-        drawn = [Row(**{key: value for key, value in row.items() if key in names}) for row in rows]
-        devices = {row["device"] for row in rows if row["accuracy"] is not None}
-        title = f"{measured['dataset']}, {devices.pop() if len(devices) == 1 else 'on several devices'}"
-        (out / f"league-{name}.svg").write_text(draw_league(drawn, title))
+        (out / f"league-{name}.svg").write_text(picture(rows))
 
 
 def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:

@@ -102,6 +102,7 @@ def main() -> int:
         | reproduction.pictures()
         | ladder.pictures()
         | equal_training.pictures()
+        | league.pictures()
     ).items():
         stale += not file.exists() or file.read_text() != text
         if "--check" not in sys.argv:

@@ -20,6 +20,7 @@ RUNS = (  # what it is called here, the file, the run's name there
     ("γ = 0.1, own images, σ = 64", "explore-cifar10-steps", "60 sigma 64"),
     ("γ = 0.1, own images, α = 0.2 after layer 1", "explore-cifar10-steps", "60 alpha .2, first 1"),
     ("γ = 1, stride 1", "table3", "rate-0.4"),
+    ("γ = 1, stride 1, means of adaptive cells", "table2", "cifar10-means"),
     ("γ = 0.3, softmax", "explore-cifar10-cells", "softmax .1, gamma .3"),
     ("γ = 0.3, softmax, means of adaptive cells", "explore-cifar10-cells", "mean over adaptive cells"),
     ("γ = 1, means of adaptive cells", "explore-cifar10-more", "gamma 1, mean over adaptive cells"),
@@ -27,10 +28,11 @@ RUNS = (  # what it is called here, the file, the run's name there
     ("γ = 1, flips", "table4", "cifar10-flips"),
 )
 OWN = "own images"
-AT = (93.0, 95.0, 96.0, 97.0, 98.0, 99.0)
+AT = (93.0, 95.0, 96.0, 97.0, 98.0, 99.0, 99.75)
 NEAR = 0.25  # a layer counts at a training accuracy it is no further from
 FROM = 90.0  # the picture's first training accuracy
-HELD_OUT = 73.0, 87.0  # of the picture, with room for the legend below the lines
+LEFT_OUT = "γ = 1, means of adaptive cells"  # of the picture, which has ten colours: at stride 1 they go further
+HELD_OUT = 68.0, 88.0  # of the picture, with room for the legend below the lines
 TITLE = "CIFAR-10: held-out accuracy where as many training images are right"
 
 
@@ -77,7 +79,7 @@ def pictures() -> dict[Path, str]:
     steps = [FROM + 2 * NEAR * number for number in range(int((100 - FROM) / (2 * NEAR)) + 1)]
     lines = []
     for name, points in curves():
-        if OWN in name or "α" in name:
+        if OWN in name or "α" in name or name == LEFT_OUT:
             continue
         found = [(step, at(points, step)) for step in steps]
         lines.append(Line(name, [(step, held) for step, held in found if held is not None]))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
+
+from rescnet.league import Row, draw_league
 
 from .results_files import RESULTS, not_run_yet, percent, read
 
@@ -25,6 +29,20 @@ def tables() -> list[str]:
             "",
         ]
     return found or not_run_yet("rescnet compare --out results/league-digits.json")
+
+
+def pictures() -> dict[Path, str]:
+    """Return the plots of the leagues that learnt from all training images, beside them."""
+    found = {file: read(file) for file in sorted(RESULTS.glob("league-*.json"))}
+    return {file.with_suffix(".svg"): picture(rows) for file, rows in found.items() if not _is_partial(rows[0])}
+
+
+def picture(rows: list[dict[str, Any]]) -> str:
+    """Return the plot of a league, from the rows of its file."""
+    names = {field.name for field in fields(Row)}
+    drawn = [Row(**{key: value for key, value in row.items() if key in names}) for row in rows]
+    devices = {row["device"] for row in rows if row["accuracy"] is not None}
+    return draw_league(drawn, f"{rows[0]['dataset']}, {devices.pop() if len(devices) == 1 else 'on several devices'}")
 
 
 def _row(row: dict[str, Any]) -> str:

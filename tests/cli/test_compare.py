@@ -70,6 +70,14 @@ def test_published_figures_stand_beside_the_measured_ones():
     assert set(PUBLISHED) <= set(model_names())
 
 
+def test_a_model_is_drawn_with_what_was_changed_in_it_below():
+    rows = [Row("pcanet:filters=4/4:block_size=" + 40 * "1", accuracy=0.9), Row("pcanet", accuracy=0.8)]
+    texts = ElementTree.fromstring(draw_league(rows, "")).findall(".//{http://www.w3.org/2000/svg}text")
+    assert [text.text for text in texts].count("pcanet") == 2
+    (changed,) = (text.text for text in texts if text.text and text.text.startswith("filters="))
+    assert changed.startswith("filters=4/4, block_size=1") and changed.endswith("…") and len(changed) == 34
+
+
 def test_rows_are_added_to_those_of_other_models(table, rescnet, tmp_path):
     file = tmp_path / "rows.json"
     file.write_text((table[1] / "rows.json").read_text())

@@ -9,7 +9,7 @@ from ..byte_budget import show_bytes
 from .contest import Row
 
 LINE, TOP, LEFT, WIDTH, RIGHT = 26, 54, 190, 420, 230  # pixels
-LETTERS = 23  # of a name that fit left of the lines
+NAME, OPTIONS = 23, 34  # letters that fit left of the lines, of a name and, smaller, of what was changed
 
 
 def draw_league(rows: Sequence[Row], title: str) -> str:
@@ -41,7 +41,12 @@ def draw_league(rows: Sequence[Row], title: str) -> str:
     for number, row in enumerate(done):
         assert row.accuracy is not None
         y = TOP + LINE * (number + 0.6)
-        parts.append(f'<text x="{LEFT - 12}" y="{y + 4:.1f}" text-anchor="end">{escape(_short(row.model))}</text>')
+        name, _, options = row.model.partition(":")
+        place = f'<text x="{LEFT - 12}" text-anchor="end"'
+        parts.append(f'{place} y="{y + (1 if options else 4):.1f}">{escape(_short(name, NAME))}</text>')
+        if options:
+            words = escape(_short(options.replace(":", ", "), OPTIONS))
+            parts.append(f'{place} y="{y + 11:.1f}" font-size="9" fill="#666">{words}</text>')
         parts.append(f'<path d="M{LEFT} {y:.1f}H{x(row.accuracy):.1f}" stroke="#9db8d9" stroke-width="2"/>')
         parts.append(f'<circle cx="{x(row.accuracy):.1f}" cy="{y:.1f}" r="5" fill="#2563a8"/>')
         if row.published is not None:
@@ -52,6 +57,6 @@ def draw_league(rows: Sequence[Row], title: str) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _short(name: str) -> str:
-    """Return what of a model's name fits beside its line."""
-    return name if len(name) <= LETTERS else f"{name[: LETTERS - 1]}…"
+def _short(words: str, letters: int) -> str:
+    """Return what of some words fits beside a line."""
+    return words if len(words) <= letters else f"{words[: letters - 1]}…"
