@@ -172,9 +172,12 @@ UNITS = {
     "times 255": (1, GOOD, "images reach 255 and those the network was trained on 1: give them in the same units"),
     "floats times 255": (1, GOOD * 1.0, "images reach 255"),
     "floats": (255, GOOD * 1.0, None),
-    "dark": (255, GOOD / 100, None),
+    "dark": (255, GOOD / 20, "images reach 12.8 and those the network was trained on 255"),
+    "a few dark ones": (255, GOOD[:10] / 20, None),
+    "a bright one": (1, np.concatenate([GOOD / 255, GOOD[:1] * 1.0]), None),
     "black": (255, GOOD * 0.0, None),
     "bytes, all dark": (255, GOOD // 255, None),
+    "a few floats, nearly black": (255, GOOD[:10] // 255 * 1.0, None),
     "half as bright again": (1, GOOD / 170, None),
 }
 
@@ -188,3 +191,12 @@ def test_images_in_other_units_are_doubted(name):
     for predict in (network.predict, classifier.predict, lambda images: list(classifier.staged_predict(images))):
         with pytest.warns(DoubtfulInput, match=said) if said else nullcontext():
             predict(images)
+
+
+def test_few_wide_channels_are_not_taken_for_channels_last():
+    images = np.random.default_rng(0).integers(0, 256, (20, 5, 9, 3)).astype(np.uint8)
+    assert train(images, LABELS, NetworkConfig(**SMALL | {"block_size": 3, "pyramid": (1,)}))[0].image_shape == (
+        5,
+        9,
+        3,
+    )

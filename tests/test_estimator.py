@@ -26,6 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rescnet
 from rescnet import NetworkConfig, ResCNetClassifier, make_config
+from rescnet.doubts import DoubtfulInput
 from rescnet.estimator.automatic import PARAMETER_OF
 from rescnet.holdout import hold_out
 from rescnet.shared_options import SHARED_BY_LAYERS
@@ -282,6 +283,31 @@ def test_early_stopping_predicts_with_the_best_depth(digits):
     assert small(n_layers=1).fit(images, labels).history_[0].validation_accuracy is None
 
 
+def test_probabilities_rank_as_predictions_do_with_few_images(digits):
+    (images, labels), (test, _) = digits
+    classifier = small(n_layers=3, options={"stop_at_zero_error": False}).fit(images[:40], labels[:40])
+    chosen = classifier.classes_[classifier.predict_proba(test).argmax(1)]
+    np.testing.assert_array_equal(chosen, classifier.predict(test))
+
+
+def test_a_warm_start_that_adds_nothing_says_why(digits):
+    (images, labels), _ = digits
+    stopping = {"n_iter_no_change": 1, "validation_fraction": 0.25, "warm_start": True}
+    classifier = small(n_layers=30, **stopping).fit(images, labels)
+    classifier.n_layers = 40
+    said = "none of 40 layers .* since validation accuracy has not risen for 1 layer: choose a greater n_iter_no_change"
+    with pytest.warns(DoubtfulInput, match=said):
+        classifier.fit(images, labels)
+
+
+def test_a_classifier_of_an_earlier_version_can_be_saved(digits, fitted, tmp_path):
+    """It has not noted what its images were like."""
+    classifier = pickle.loads(pickle.dumps(fitted))
+    del classifier._preprocessing
+    rescnet.save(tmp_path / "saved", classifier)
+    assert "preprocessing" not in rescnet.load(tmp_path / "saved").about
+
+
 def test_random_state(digits):
     (images, labels), (test, _) = digits
 
@@ -309,7 +335,7 @@ def test_every_parameter_reaches_the_configuration(digits):
         assert getattr(config, key) == given[name], name
     assert config.pooling == "mean"
     assert classifier.network_.layers[0].weights.dtype == torch.float32
-    assert classifier.predict_proba(images).dtype == np.float32
+    assert classifier.decision_function(images).dtype == np.float32
 
 
 def test_presets_and_sizes():

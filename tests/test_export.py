@@ -10,6 +10,7 @@ from inspect import signature
 import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, __version__
@@ -189,9 +190,9 @@ def test_a_file_that_differs_is_not_left(trained, tmp_path, monkeypatch):
 
 def test_the_comparison_sees_a_difference(trained):
     network = trained().network
-    images, found = differences(network, network.outputs)
+    images, found = differences(network, network.outputs, 1e-4)
     assert images.shape == (8, 3, 12, 12) and float(found.max()) <= 1e-6
-    _, found = differences(network, lambda images: network.outputs(images) + 0.25)
+    _, found = differences(network, lambda images: network.outputs(images) + 0.25, 1e-4)
     torch.testing.assert_close(found, torch.full((8,), 0.25), rtol=0, atol=1e-5)
     assert not is_explained(network, images, found, 1e-4)
 
@@ -264,3 +265,30 @@ def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
     assert done.exit_code == 0, done.output
     assert "1 layer, " in done.stdout and done.stderr == ""
     np.testing.assert_allclose(run_onnx(file, blobs[0][:7]), model.network.outputs(blobs[0][:7]), rtol=0, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def of_few():
+    """A classifier of so few digits that most images are far from all classes, and such images."""
+    images, labels = load_digits(return_X_y=True)
+    return ResCNetClassifier(n_layers=1, random_state=0, dtype="float32").fit(images[:60], labels[:60]), images[60:160]
+
+
+def test_images_that_no_class_claims_have_the_same_answer_in_onnxruntime(need_onnx, of_few, tmp_path):
+    classifier, images = of_few
+    export_onnx(classifier, tmp_path / "few.onnx")
+    outputs = run_onnx(tmp_path / "few.onnx", images.reshape(-1, 1, 8, 8).astype(np.float32))
+    wanted = classifier.decision_function(images)
+    assert (wanted.max(1) < 1e-9).sum() > 10
+    np.testing.assert_array_equal(outputs.argmax(1), wanted.argmax(1))
+
+
+def test_another_answer_is_a_difference_however_small_the_outputs(of_few):
+    network = of_few[0].network_
+
+    def rounded(images):
+        return network.outputs(images).where(network.outputs(images) > 1e-8, 0)
+
+    images, found = differences(network, network.outputs, 1e-4)
+    assert bool((network.outputs(images).amax(1) < 1e-8).any()) and float(found.max()) < 1e-6
+    assert bool(differences(network, rounded, 1e-4)[1].isinf().any())

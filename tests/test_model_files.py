@@ -375,3 +375,14 @@ def test_a_model_must_fit_together(model):
         Model(model.network, model.history, ("a", "b"))
     with pytest.raises(ValueError, match="1 records for 3 layers"):
         Model(model.network, replace_history(model, 1), NAMES)
+
+
+def test_a_model_predicts_names(model, images):
+    outputs = model.network.outputs(images)
+    named = model.predict(images)
+    assert named.shape == (30,) and set(named) <= set(NAMES)
+    assert [NAMES.index(name) for name in named] == outputs.argmax(1).tolist()
+    shares = model.predict_proba(images)
+    np.testing.assert_allclose(shares.sum(1), 1)
+    assert shares.argmax(1).tolist() == outputs.argmax(1).tolist()
+    assert repr(model) == f"Model({model.network!r}, classes ant, bee, Käfer)"

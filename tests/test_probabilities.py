@@ -49,3 +49,9 @@ def test_only_the_lead_in_units_of_the_ceiling_counts():
     outputs = torch.tensor([[0.1, 0.3, -0.2]], dtype=torch.float64)
     torch.testing.assert_close(probabilities(outputs + 5, 0.8), probabilities(outputs, 0.8))
     torch.testing.assert_close(probabilities(outputs / 2, 0.4), probabilities(outputs, 0.8))
+
+
+def test_outputs_beside_a_much_larger_one_are_ranked_too():
+    """As from the second layer on, where some class has been pushed below zero; equals keep their order."""
+    outputs = torch.tensor([[1e-30, 1e-20, -0.2, 1e-9, 1e-20]], dtype=torch.float64)
+    assert probabilities(outputs, 0.8).argsort(descending=True).tolist() == [[3, 1, 4, 0, 2]]

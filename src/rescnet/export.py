@@ -270,7 +270,7 @@ def _export(
         progress(f"writing {target.suffix.lower()}")
         run = write(program, partial)
         progress("comparing")
-        images, found = differences(network, run)
+        images, found = differences(network, run, tolerance)
         difference = float(found.max())
         if not is_explained(network, images, found, tolerance):
             raise ValueError(

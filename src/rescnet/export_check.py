@@ -24,16 +24,22 @@ DRAWS = 32  # changes of the last digits that are tried on an image whose output
 LAST_DIGITS = 8 * torch.finfo(torch.float32).eps  # of the range of the images
 
 
-def differences(network: Network, run: Run) -> tuple[Tensor, Tensor]:
+def differences(network: Network, run: Run, tolerance: float) -> tuple[Tensor, Tensor]:
     """Return random images in the training range, and how far the file is from the network on each, shape (n,).
 
-    The first image goes through the file alone, the others together.
+    The first image goes through the file alone, the others together. Where all outputs are within the tolerance of
+    zero, and one of them clearly leads, another answer of the file is as far off as can be.
     """
     low, high = _range(network)
     generator = torch.Generator().manual_seed(0)
     images = low + (high - low) * torch.rand(IMAGES, *network.image_shape, generator=generator)
     outputs = torch.cat([run(images[:1]), run(images[1:])])
-    return images, (outputs - network.outputs(images)).abs().amax(1)
+    expected = network.outputs(images)
+    first, second = expected.topk(2, dim=1).values.unbind(1)
+    largest = expected.abs().amax(1)
+    clear = (largest <= tolerance) & (first - second > largest / 2)
+    otherwise = clear & (outputs.argmax(1) != expected.argmax(1))
+    return images, (outputs - expected).abs().amax(1).masked_fill(otherwise, torch.inf)
 
 
 def unsteadiness(network: Network, images: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .doubts import DoubtfulInput
 
+SEVERAL = 16  # images that are not all dark by chance
 USUAL_CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
 LARGEST_PIXEL = 1e15
 AT_A_TIME = 4096  # images that are looked at together
@@ -42,7 +43,7 @@ def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str 
             f"{name} are of shape {tuple(tensor.shape[1:])} but the network takes {shape} "
             f"(channels, height, width): {how_to_fit(tuple(tensor.shape[1:]), shape)}."
         )
-    if shape is None and tensor.shape[3] in USUAL_CHANNELS and tensor.shape[1] not in USUAL_CHANNELS:
+    if shape is None and tensor.shape[3] in USUAL_CHANNELS and tensor.shape[1] >= max(5, 2 * tensor.shape[3]):
         raise ValueError(
             f"{name} have shape {tuple(tensor.shape)}, with channels last: give (n, channels, height, width), as by "
             f"np.transpose(images, (0, 3, 1, 2))."
@@ -112,14 +113,16 @@ def how_to_fit(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
 def warn_of_other_units(images: Tensor, low: float, high: float) -> None:
     """Warn of images whose values are not in the units of the training images, which were from low to high.
 
-    So are floating images divided by 255, all but black to a network that was not given such; and pixels of 0 to 255
-    for one that was. Black images, and bright ones among the dark, are left alone.
+    So are floating images divided by 255, all but black to a network that was not given such; pixels of 0 to 255 for
+    one that was; and any of which half are brighter than ten times what it knows, or, of several, darker than an
+    eighth. Black images, a few dark ones, and a bright one among the dark are left alone.
     """
     if not images.is_floating_point() and 10 * high >= 255:
         return
-    largest = float(images.max())
-    divided = low >= 0 and high >= 100 and 0 < largest <= 1
-    if divided or 0 < 10 * max(high, -low) < largest:
+    largest = float(images.flatten(1).amax(1).median())
+    dark = images.is_floating_point() and low >= 0 and 0 < 8 * largest <= high and len(images) >= SEVERAL
+    divided = low >= 0 and high >= 100 and 0 < largest <= 1 and bool((images.frac() != 0).any())
+    if divided or dark or 0 < 10 * max(high, -low) < largest:
         warnings.warn(
             f"images reach {largest:.3g} and those the network was trained on {high:.3g}: give them in the same units"
             f"{', not divided by 255' if divided else ''}.",

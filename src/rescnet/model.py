@@ -5,15 +5,21 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from .network import Network
+from .probabilities import aim_of, probabilities
 from .training.history import History
 
+if TYPE_CHECKING:
+    from .network import Images
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Model:
     """A network with its history, its class names, and facts about where it comes from.
 
@@ -43,6 +49,22 @@ class Model:
             raise ValueError(
                 f"the history has {len(self.history)} records for {len(self.network.layers)} layers: give one a layer."
             )
+
+    def predict(self, images: Images) -> NDArray[np.str_]:
+        """Return the class name of each image (n, channels, height, width), shape (n,)."""
+        return np.take(np.array(self.class_names), self.network.predict(images).cpu().numpy())
+
+    def predict_proba(self, images: Images) -> NDArray[np.float64]:
+        """Return a probability for each class, in the order of ``class_names``, shape (n, C).
+
+        They are scores, not calibrated (:mod:`rescnet.probabilities`).
+        """
+        return probabilities(self.network.outputs(images).cpu(), aim_of(self.network)).numpy()
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.network!r}, classes {', '.join(self.class_names[:3])}{', …' * (len(self.class_names) > 3)})"
+        )
 
 
 def model_of(given: Any) -> Model:

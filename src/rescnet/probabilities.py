@@ -9,6 +9,9 @@ has it is e² times as likely as one at zero. A network of few training images m
 are minus hundreds or thousands, their sigmoids all next to nothing, as 1e-9 and 1e-30. The largest is right for about
 half of such digits, and not for a tenth, as a softmax would have it that cannot tell them from zero.
 
+Outputs that differ too little to be told apart by this, as 1e-20 and 1e-30 beside -0.2, are still ranked: each class is
+less likely than the one before it by a billionth at least.
+
 They are scores: nothing is calibrated on the images at hand. With few training images they are too sure, and too even
 under the ``softmax`` posterior, whose outputs differ little.
 """
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 TEMPERATURE = 0.05  # of λ
 LARGEST = 2.0  # output of an image, in temperatures, at least
 SMALLEST = 1e-300  # temperature, where all outputs are zero
+APART = 1e-9  # logarithm of how much likelier a class is than the next, at least
 
 
 def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
@@ -50,7 +54,8 @@ def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
     outputs = outputs.double()
     largest = outputs.abs().amax(1, keepdim=True)
     temperature = (largest / LARGEST).clamp(SMALLEST, TEMPERATURE * max(ceiling, 1e-9))
-    return torch.softmax(outputs / temperature, dim=1)
+    places = outputs.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
+    return torch.softmax(outputs / temperature - APART * places, dim=1)
 
 
 def aim_of(network: Network) -> float:

@@ -36,8 +36,8 @@ class Bar(Progress):
 class TrainingTable:
     """Prints a run to a console as it goes; listens to the trainer."""
 
-    def __init__(self, console: Console, title: str, device: str) -> None:
-        self.console, self.title, self.device = console, title, device
+    def __init__(self, console: Console, title: str, device: str, images: str = "") -> None:
+        self.console, self.title, self.device, self.images = console, title, device, images
         self._progress = Bar(console, TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
         self._layers, self._has_readout, self._stops_at_zero_error = 0, False, False
         self._seconds: list[float] = []
@@ -60,6 +60,8 @@ class TrainingTable:
         say = self.console.print
         size = f"{height}×{width}×{channels}"
         say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
+        if self.images:
+            say(f"  {escape(self.images)}", highlight=False)
         first, rest = config.size_of_filter(1), config.size_of_filter(2)
         sizes = f"{first}×{first}" if first == rest else f"{first}×{first}, then {rest}×{rest}"
         if config.turns_grey(config.layers):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import subprocess
 import sys
 
@@ -228,3 +229,12 @@ def test_every_option_is_a_flag_whose_name_the_help_shows_whole(rescnet):
         for entry in dataclasses.fields(owner):
             name = entry.name.replace("_", "-")
             assert f"--no-{name} " in text if entry.default is True else f"--{name} " in text
+
+
+def test_images_that_are_gone_are_told_of_as_those_of_the_training(rescnet, refused, pictures, small, tmp_path):
+    shutil.copytree(pictures, tmp_path / "pictures")
+    rescnet("train", tmp_path / "pictures", *small, "--limit", 60, "--out", tmp_path / "m")
+    (tmp_path / "pictures").rename(tmp_path / "elsewhere")
+    said = f"{tmp_path / 'pictures'}, which {tmp_path / 'm'} was trained on, is gone: say where the images are now"
+    assert said in " ".join(refused("evaluate", tmp_path / "m").split())
+    assert rescnet("evaluate", tmp_path / "m", tmp_path / "elsewhere").exit_code == 0

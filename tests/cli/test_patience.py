@@ -124,6 +124,29 @@ def test_another_patience_reads_out_another_depth(copy, run, rescnet):
     assert network.readout is not None and len(network.layers) == layers
 
 
+def test_a_depth_chosen_by_hand_is_saved(run, tmp_path):
+    place, _, layers, _ = run
+    model = load_model(place, layers)
+    save_model(tmp_path / "all", model)
+    again = load_model(tmp_path / "all")
+    assert len(again.network.layers) == layers
+    assert torch.equal(again.network.outputs(some_images(place)), model.network.outputs(some_images(place)))
+
+
+def test_a_readout_of_a_damaged_layer_is_not_kept(copy, rescnet):
+    """Ctrl-C before the layer is learnt again leaves a model of those before it."""
+    rescnet("train", "--resume", copy, "--readout", "kernel", "--patience", 0, "--no-stop-at-zero-error")
+    run = read_run(copy)
+    last = run.folder.path / run.folder.files[-1]["file"]
+    run.lock.release()
+    last.write_bytes(last.read_bytes()[:-1])
+    run = read_run(copy)
+    about = run.folder.image_shape, run.folder.class_names, {}
+    ModelWriter(copy, run.folder.config, *about, resumed=run).finish("it was interrupted")
+    network = load_model(copy).network
+    assert network.readout is None and len(network.layers) == len(run.layers)
+
+
 def test_a_readout_of_another_depth_is_not_kept(copy, rescnet):
     """Ctrl-C before the new one is fitted leaves none, rather than one that does not fit."""
     rescnet("train", "--resume", copy, "--readout", "kernel")

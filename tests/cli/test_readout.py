@@ -176,3 +176,18 @@ def test_an_interrupt_while_it_is_fitted_leaves_the_layers(rescnet, pictures, op
     assert len(load_model(folder).network.layers) == 3 and load_model(folder).network.readout is None
     assert rescnet("train", "--resume", folder).exit_code == 0
     assert load_model(folder).network.readout is not None
+
+
+def test_how_many_images_it_keeps_is_told_where_they_cost_time(place, rescnet):
+    kept = len(load_model(place).network.readout.images)
+    assert f"a kernel readout with {kept} images, which go through the layers" in rescnet("info", place).stdout
+    assert f"lets the {kept} images it was fitted to through the layers first" in rescnet("evaluate", place).stderr
+    assert "it was fitted to" not in rescnet("evaluate", place, "--layers", 1).stderr
+
+
+def test_copies_are_counted_on_the_disk_and_among_the_parameters(place, rescnet, pictures, options, tmp_path):
+    rescnet("train", pictures, *options, "--kernel-copies", "shift 1", "--out", tmp_path / "twice")
+    once, twice = (json.loads(rescnet("info", model, "--json").stdout) for model in (place, tmp_path / "twice"))
+    assert twice["readout_images"] == 2 * once["readout_images"]
+    classes = len(once["class_names"])
+    assert twice["parameters"] - once["parameters"] == once["readout_images"] * classes

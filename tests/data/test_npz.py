@@ -26,7 +26,7 @@ def store(tmp_path):
     return savez
 
 
-@pytest.mark.parametrize(("x", "y"), [("images", "labels"), ("x", "y"), ("x_train", "y_train")])
+@pytest.mark.parametrize(("x", "y"), [("images", "labels"), ("x", "y"), ("x_train", "y_train"), ("X", "y")])
 def test_names_of_the_arrays(store, x, y):
     dataset = load(store(**{x: IMAGES, y: LABELS}))
     assert dataset.name == "own"
@@ -146,7 +146,8 @@ def test_splits_share_the_training_classes(store):
         ({"x": IMAGES, "y": LABELS, "class_names": ["a", "b"]}, "label -2, which is none of the 2 classes"),
         ({"x": IMAGES, "y": LABELS, "class_names": ["a", "a"]}, "the same name twice"),
         ({"x": IMAGES, "y": LABELS, "z": LABELS}, "has an array 'z'"),
-        ({"x": IMAGES, "y": np.array([{}] * 5)}, "cannot be read as a .npz file"),
+        ({"x": IMAGES, "y": np.array([{}] * 5)}, "y holds Python objects: store numbers or text"),
+        ({"x": IMAGES, "X": IMAGES, "y": LABELS}, "names differ in capitals only"),
     ],
 )
 def test_what_is_refused(store, arrays, complaint):
@@ -160,7 +161,9 @@ def test_pickled_arrays_are_not_loaded(tmp_path):
             return (tmp_path / "trace").mkdir, ()
 
     np.savez(tmp_path / "own.npz", x=IMAGES, y=np.array([Runs()] * 5, object))
-    with pytest.raises(DataError, match=r"own\.npz cannot be read"):
+    with pytest.raises(
+        DataError, match=r"own\.npz: y holds Python objects: store numbers or text, as y\.astype\(str\)"
+    ):
         load(tmp_path / "own.npz")
     assert not (tmp_path / "trace").exists()
 

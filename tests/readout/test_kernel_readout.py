@@ -436,6 +436,8 @@ def test_copies_take_memory_and_no_second_look():
     shape = (1, 8, 8), 5000, 100, 4, False, "cpu"
     twice = (1, 8, 8), 10_000, 100, 4, False, "cpu"
     assert readout_bytes(config_of(kernel_copies="rotate 5"), *shape) == readout_bytes(config_of(), *twice)
+    with pytest.raises(ValueError, match=r"give about .* no kernel_copies, allow more memory"):
+        check_readout(config_of(kernel_copies="rotate 5"), *shape[:5], torch.device("cpu"), 10**8, Workers())
     with pytest.raises(ValueError, match="copies would still be there: choose no kernel_copies"):
         config_of(kernel_copies="rotate 5", second_look=True)
     with pytest.raises(ValueError, match="cannot be read"):

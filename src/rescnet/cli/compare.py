@@ -99,7 +99,8 @@ def compare(
             mine = [{"name": f"league-{data.name}", **asdict(each), **facts} for each in rows]
             others = [old for old in kept if old["model"] not in {each.model for each in rows}]
             out.write_text(json.dumps(others + mine, indent=1) + "\n")
-    console.print(_table(rows, f"{data.name}: {facts['protocol']}"))
+    measured = len(data.train) - facts["train_images"] if share else len(data.test or ())
+    console.print(_table(rows, f"{data.name}: {facts['protocol']}, {measured:,} images"))
     if plot is not None:
         plot.write_text(draw_league(rows, f"{data.name}, {facts['device']}"))
     if as_json:

@@ -21,6 +21,7 @@ def info(
 ) -> None:
     """Show a model's architecture, size, accuracy and origin."""
     from ..model_files import ModelFolder
+    from ..readout import images_compared
 
     folder = ModelFolder.open(model)
     facts: dict[str, Any] = {
@@ -40,7 +41,8 @@ def info(
     facts["parameters"] = sum(row["parameters"] * row["layers"] for row in facts["architecture"])
     facts["misses_readout"] = folder.misses_readout
     if folder.about.get("readout"):
-        facts["parameters"] += folder.about.get("images", {}).get("train", 0) * len(folder.class_names)
+        facts["readout_images"] = images_compared(folder.config, folder.about.get("images", {}).get("train", 0))
+        facts["parameters"] += facts["readout_images"] * len(folder.class_names)
     if as_json:
         typer.echo(json.dumps(facts))
     else:
@@ -110,7 +112,10 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
     state = "" if facts["finished"] else ", of a run that goes on or was killed"
     _say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{used}{state}")
     size = f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk"
-    _say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}\n")
+    _say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}")
+    if kept := facts.get("readout_images"):
+        _say(console, f"a kernel readout with {kept:,} images, which go through the layers at the first prediction")
+    console.print()
     console.print(_architecture_table(facts["architecture"]))
     _say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
     console.print(_accuracy_table(facts["accuracy"], about.get("images", {}), facts["misses_readout"]))

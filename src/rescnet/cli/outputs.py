@@ -36,6 +36,9 @@ def stream_outputs(network: Network, images: NDArray[Any], console: Console) -> 
 
 def outputs_of(network: Network, parts: Iterable[NDArray[Any]], total: int, console: Console) -> Iterator[Tensor]:
     """Yield Ỹ of each batch of images on the CPU, shape (batch, classes); a bar shows how far it is."""
+    if network.readout is not None:
+        known = f"{len(network.readout.images):,} images it was fitted to"
+        console.print(f"the kernel readout lets the {known} through the layers first", style="dim", soft_wrap=True)
     columns = (TextColumn("  images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(console, *columns) as bar:
         task = bar.add_task("images", total=total)

@@ -21,7 +21,7 @@ from ..model import describe_images, describe_run
 from ..model_files import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes, load_model
 from ..network import Network
 from ..progress import TrainingTable, count, show_points
-from ..readout import ReadoutRecord
+from ..readout import ReadoutRecord, images_compared
 from ..tensorboard import TensorBoardLog
 from ..training.history import History, LayerRecord
 from ..training.stopping import depth_to_use
@@ -80,7 +80,7 @@ class TrainingRun:
             say_taken_up(self.resumed, self.compute, console)
         saver = LayerSaver(self._writer, self.resumed.folder.records if self.resumed else ())
         where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
-        with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where) as table:
+        with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where, self._images()) as table:
             listeners: list[Listener] = [saver, table, *([JsonLines()] if as_json else [])]
             if self.log:
                 listeners.append(self.log)
@@ -111,6 +111,13 @@ class TrainingRun:
         if as_json:
             self._print_json(history.records, history.stopped, history.readout, **facts)
 
+    def _images(self) -> str:
+        """Say how many images there are for what, and whose settings are used, where they are a preset's."""
+        splits = {"training": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
+        counts = ", ".join(f"{len(images):,} {name}" for name, images in splits.items() if images)
+        preset = self.about.get("preset")
+        return f"{counts} images" + (f"; settings of the preset {preset}" if preset else "")
+
     def _train(self, listener: Listener | None) -> tuple[Network, History]:
         return train(
             *_pair(self.dataset.train),
@@ -136,7 +143,9 @@ class TrainingRun:
         one = layer_bytes(self.config, network.image_shape, network.classes, itemsize)
         kept = 0
         if self.config.readout == "kernel":
-            kept = self.dataset.train.images.nbytes + len(self.dataset.train) * network.classes * itemsize
+            images = self.dataset.train.images
+            one_image = images.nbytes // len(images) + network.classes * itemsize
+            kept = images_compared(self.config, len(images)) * one_image
         check_space(self.place, one * (self.config.layers - done) + kept)
         splits = {"train": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
         about = {

@@ -27,7 +27,7 @@ def read_npz(path: Path) -> Dataset:
     ----------
     path : Path
         Holds ``images`` (or ``x``, or ``x_train``) and ``labels`` (or ``y``, or ``y_train``), and where
-        wanted ``x_val`` and ``y_val``, ``x_test`` and ``y_test``, and ``class_names``.
+        wanted ``x_val`` and ``y_val``, ``x_test`` and ``y_test``, and ``class_names``; capitals do as well.
 
         Images have shape (n, h, w), (n, h, w, c) or (n, c, h, w) with c of 1 or 3; where the last two could
         both be meant, channels come last. uint8 and float32 stay; other floats become float32, other
@@ -69,10 +69,12 @@ def _load_arrays(path: Path) -> Arrays:
             stored = np.load(file, allow_pickle=False)
             if not isinstance(stored, np.lib.npyio.NpzFile):
                 raise DataError(f"{path} holds a single array: store images and labels with numpy.savez.")
-            if unknown := sorted(set(stored.files) - set(_KNOWN_KEYS)):
+            if unknown := sorted(key for key in stored.files if key.lower() not in _KNOWN_KEYS):
                 raise DataError(f"{path} has an array {unknown[0]!r}: the names read are {', '.join(_KNOWN_KEYS)}.")
+            if len({key.lower() for key in stored.files}) < len(set(stored.files)):
+                raise DataError(f"{path} has arrays whose names differ in capitals only: give each one name.")
             _refuse_false_headers(path, stored)
-            return {key: np.atleast_1d(stored[key]) for key in stored.files}
+            return {key.lower(): np.atleast_1d(stored[key]) for key in stored.files}
     except DataError:
         raise
     except MemoryError as error:
@@ -88,8 +90,11 @@ def _refuse_false_headers(path: Path, stored: Any) -> None:
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = read(file)
+            if dtype.hasobject:
+                name = member.filename.removesuffix(".npy")
+                raise DataError(f"{path}: {name} holds Python objects: store numbers or text, as {name}.astype(str).")
             wanted, held = prod(shape) * dtype.itemsize, member.file_size - file.tell()
-        if not dtype.hasobject and wanted != held:
+        if wanted != held:
             raise DataError(
                 f"{path}: {member.filename.removesuffix('.npy')} says it has shape {shape}, {wanted:,} bytes, but "
                 f"holds {held:,}: write it again with numpy.savez."

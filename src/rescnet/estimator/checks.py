@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..config import NetworkConfig
+from ..doubts import DoubtfulInput
 from ..images_in import how_to_fit
 from .automatic import check_goes_on
 from .layouts import ImageLayout
@@ -75,6 +77,17 @@ def check_same_images(X: NDArray[Any], layout: ImageLayout, name: str) -> None:
         )
     remedy = how_to_fit(X.shape[1:], layout.shape)
     raise ValueError(f"X holds images of shape {X.shape[1:]} but {name} was fitted on {layout.shape}: {remedy}.")
+
+
+def warn_if_none_was_added(before: int, after: int, wanted: int, stopped: str) -> None:
+    """Warn where more layers were wanted of a network that has stopped by its own rules."""
+    if before == after < wanted:
+        warnings.warn(
+            f"none of {wanted} layers asked for was added to the {before} there are, since {stopped}: choose a greater "
+            f"n_iter_no_change, or {{'stop_at_zero_error': False}} among the options.",
+            DoubtfulInput,
+            stacklevel=3,
+        )
 
 
 def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config: NetworkConfig, held: Any) -> None:

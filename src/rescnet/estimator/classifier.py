@@ -26,7 +26,7 @@ from ..training.devices import choose_device
 from ..training.history import History
 from ..training.train import train
 from .automatic import automatic_dtype, configure
-from .checks import check_grows, check_pixels, draw_seed
+from .checks import check_grows, check_pixels, draw_seed, warn_if_none_was_added
 from .image_classifier import ImageClassifier
 from .layouts import ChannelRule, ImageLayout
 from .streaming import on_device, stream_outputs, stream_stages
@@ -136,8 +136,8 @@ class ResCNetClassifier(ImageClassifier):
     network_: Network
     history_: History
     n_layers_: int
-    _preprocessing: dict[str, Any]  # what new images must be like: told to whoever reads the model's folder
     _held: NDArray[np.intp] | None  # images held out, to be the same ones when layers are added
+    _preprocessing: dict[str, Any] | None = None  # what new images must be like; None where an earlier version fitted
 
     def __init__(
         self,
@@ -227,6 +227,8 @@ class ResCNetClassifier(ImageClassifier):
             compute=compute,
             start=(self.network_, self.history_) if goes_on else None,
         )
+        if goes_on:
+            warn_if_none_was_added(len(self.network_.layers), len(network.layers), config.layers, history.stopped)
         self._images_seen(layout, classes)
         self.network_, self.history_, self._held = network, history, held
         self._preprocessing = describe_images(images)
@@ -266,7 +268,9 @@ class ResCNetClassifier(ImageClassifier):
         check_is_fitted(self)
         network = self._averaged().first_layers(self.n_layers_)
         history = History(self.history_.records[: self.n_layers_], self.history_.stopped, self.history_.readout)
-        about = describe_run(network.layers[0].weights.device) | {"preprocessing": self._preprocessing}
+        about = describe_run(network.layers[0].weights.device)
+        if self._preprocessing is not None:
+            about["preprocessing"] = self._preprocessing
         return Model(network, history, tuple(map(str, self.classes_)), about)
 
     def _compute_options(self, layout: ImageLayout) -> ComputeOptions:
@@ -306,7 +310,7 @@ class ResCNetClassifier(ImageClassifier):
         return stream_outputs(*self._streamed(X))
 
     def _probabilities(self, outputs: Tensor, aim: float | None = None) -> Tensor:
-        return probabilities(outputs, aim or self.network_.config.ceiling).to(outputs.dtype)
+        return probabilities(outputs, aim or self.network_.config.ceiling)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is pickled: the layers on the CPU, so that a machine without a GPU can load them."""

@@ -145,9 +145,11 @@ class ModelFolder:
 
     @property
     def depth(self) -> int:
-        """Layers used where nobody says how many: those of the readout, if any; else as patience was asked for."""
+        """Layers used where nobody says how many: those of the readout, if any, as saved, or as patience has it."""
         if readout := self.about.get("readout"):
             return int(readout.get("layers", len(self.records)))
+        if saved := self.about.get("used_layers"):
+            return int(saved)
         return depth_to_use(self.config, History(list(self.records))) or len(self.records)
 
     def read_layer(self, number: int) -> Layer:

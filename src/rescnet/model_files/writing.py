@@ -32,7 +32,7 @@ from .resuming import InterruptedRun
 if TYPE_CHECKING:
     from ..estimator import ResCNetClassifier
 
-_OF_THE_END = {"stopped", "halving", "readout"}  # facts about a run that no longer hold when it goes on
+_OF_THE_END = {"stopped", "halving", "readout", "used_layers"}  # facts about a run that no longer hold when it goes on
 
 
 def save_model(
@@ -50,7 +50,7 @@ def save_model(
     overwrite : bool, default False
         Replace a model that is there; it is left whole until the new one is.
     """
-    if not isinstance(path, str | Path):
+    if not isinstance(path, str | os.PathLike):
         raise ValueError(f"the path is of type {type(path).__name__}: give the folder first, then the model.")
     model = model_of(model)
     network = model.network
@@ -68,7 +68,7 @@ def save_model(
             writer.add_layer(layer, record)
         if network.readout is not None:
             writer.add_readout(network.readout, model.history.readout, network.used_layers)
-        writer.finish(model.history.stopped)
+        writer.finish(model.history.stopped, used_layers=network.used_layers)
 
 
 class ModelWriter:
@@ -139,7 +139,8 @@ class ModelWriter:
         before, now = run.content["config"], self._content["config"]
         decide = readout_defaults() | {"patience": 0}  # what is read, and of how many layers
         same = all(before.get(key, default) == now[key] for key, default in decide.items())
-        told = _without(run.content["about"], _OF_THE_END - {"readout"} if same else _OF_THE_END)
+        keeps_readout = same and not run.damaged  # a damaged layer is learnt again, and may not be come to
+        told = _without(run.content["about"], _OF_THE_END - {"readout"} if keeps_readout else _OF_THE_END)
         self._content["about"] = told | self._content["about"]
         self._write_model_json(self.path)
         (self.path / LAYERS).mkdir(exist_ok=True)

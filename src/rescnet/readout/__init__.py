@@ -6,8 +6,17 @@ symmetric system of as many equations as there are training images, solved once,
 """
 
 from .kernel import KernelReadout, fit_readout, views_of
-from .memory import readout_bytes, rows_at_a_time
+from .memory import images_compared, readout_bytes, rows_at_a_time
 from .record import ReadoutRecord
 from .second_look import SecondLook
 
-__all__ = ["KernelReadout", "ReadoutRecord", "SecondLook", "fit_readout", "readout_bytes", "rows_at_a_time", "views_of"]
+__all__ = [
+    "KernelReadout",
+    "ReadoutRecord",
+    "SecondLook",
+    "fit_readout",
+    "images_compared",
+    "readout_bytes",
+    "rows_at_a_time",
+    "views_of",
+]

@@ -56,9 +56,9 @@ class KernelReadout:
     def outputs(self, network: Network, images: Tensor) -> Tensor:
         """Return Ỹ + k(x, ·)·coefficients of images (n, channels, height, width), looked at again, shape (n, classes).
 
-        All training images go through the layers too, whatever n is. Their features are kept for the next prediction
-        where they are few enough (:func:`~rescnet.readout.memory.kept_bytes`); else predict many images at once. Of
-        views asked for the mean is returned.
+        All training images go through the layers too. Their features are kept for the next prediction where they are
+        few enough (:func:`~rescnet.readout.memory.kept_bytes`); else they do so every time, whatever n is: predict
+        many images at once. Of views asked for the mean is returned.
         """
         views = views_of(network.config, self.mirrored)
         size = max(1, rows_at_a_time(network, len(self.images), self.mirrored) // len(views))

@@ -8,6 +8,7 @@ from ..byte_budget import memory_budget, show_bytes
 from ..config import NetworkConfig
 from ..stages.augment import Augmentation
 from ..stages.gaussian_kernel import SLICE
+from ..stages.half_products import padded_size
 from ..workspace import LARGEST_WORKSPACE, workspace_per_image
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsi
     """Return what one image takes on its way: its maps and the features of one layer, in all views."""
     _, height, width = image_shape
     return (1 + mirrored) * itemsize * (config.filters * height * width + config.features((height, width)))
+
+
+def images_compared(config: NetworkConfig, images: int) -> int:
+    """Return how many images a readout of so many training images learns from and keeps, copies included."""
+    return images * (1 + bool(config.kernel_copies.strip()))
 
 
 def readout_bytes(
@@ -38,7 +44,7 @@ def readout_bytes(
     and others, and all images on their way.
     """
     mirrored = Augmentation.parse(config.augment).flip
-    images *= 1 + bool(config.kernel_copies.strip())
+    images = images_compared(config, images)
     one = image_bytes(config, image_shape, 2 if half else itemsize, mirrored)
     workspace = images * workspace_per_image(config, image_shape, itemsize, half)
     workspace = min(workspace, LARGEST_WORKSPACE[device_type]) + min(images**2, SLICE) * itemsize
@@ -55,7 +61,9 @@ def kept_bytes(network: Network, images: int, mirrored: bool) -> int:
     itemsize = 2 if network.half else first.dtype.itemsize
     walking = images * image_bytes(network.config, network.image_shape, itemsize, mirrored)
     left = memory_budget("auto", first.device) - walking
-    needed = len(network.layers) * images * (1 + mirrored) * itemsize * network.config.features((height, width))
+    features = network.config.features((height, width))
+    features = padded_size(features) if network.half else features
+    needed = len(network.layers) * images * (1 + mirrored) * itemsize * features
     return needed if needed <= min(KEPT[first.device.type], left // 2) else 0
 
 

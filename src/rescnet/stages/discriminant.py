@@ -242,9 +242,11 @@ def sigmoid_posterior(scores: Tensor, present: Tensor, scale: float = 16.0) -> T
 
     Below x/σ = -80 it falls as σ/x only, from 2e-35, which no sum with a larger one notices. So it is never rounded to
     zero: of classes that are all far from an image, as they may be with few training images, the nearest has the most.
+    It is written with exponentials since runtimes of exported files have sigmoids that are zero from -18 on.
     """
     scaled = scores / scale
-    return torch.sigmoid(scaled.clamp_min(TAIL)) * (TAIL / scaled.clamp_max(TAIL)) * present
+    sigmoid = scaled.clamp(TAIL, 0.0).exp() / (1 + (-scaled.abs()).exp())
+    return sigmoid * (TAIL / scaled.clamp_max(TAIL)) * present
 
 
 def softmax_posterior(scores: Tensor, present: Tensor, scale: float = 0.001) -> Tensor:

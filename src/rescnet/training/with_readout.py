@@ -46,9 +46,10 @@ def check_readout(
         most = min(images - 1, isqrt(budget // (2 * itemsize)))
         while most > 1 and readout_bytes(config, image_shape, most, *how) > budget:
             most = most * 9 // 10
+        copies = "no kernel_copies, " if config.kernel_copies.strip() else ""
         raise ValueError(
             f"a kernel readout of {images:,} images takes {show_bytes(needed)} and {show_bytes(budget)} may be used: "
-            f"give about {most:,} images, allow more memory, or choose readout heads."
+            f"give about {most:,} images, {copies}allow more memory, or choose readout heads."
         )
 
 
