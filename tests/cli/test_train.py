@@ -22,7 +22,7 @@ def test_a_run_is_told_and_saved_layer_by_layer(small, rescnet, pictures, tmp_pa
     assert result.exit_code == 0
     for words in (
         "digits: 10 classes, images 8×8×1, on cpu",
-        "validation images; settings of the preset digits",
+        "  160 training, 40 validation, 100 test images\n",
         "up to 3 layers of 6 pca filters",
         "3 layers in",
         "stopped because 3 layers were asked for.",
