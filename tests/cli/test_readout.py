@@ -113,7 +113,7 @@ def test_it_is_not_exported(place, refused, rescnet, tmp_path):
     said = refused("export", place, tmp_path / "all.pt2")
     assert "is not exported" in said and "--without-readout" in said
     assert "3 layers" in rescnet("export", place, tmp_path / "all.pt2", "--without-readout").stdout
-    assert rescnet("export", place, tmp_path / "two.pt2", "--layers", 2).exit_code == 0
+    assert rescnet("export", place, tmp_path / "one.pt2", "--layers", 1).exit_code == 0
 
 
 def test_the_json_summary_has_it(rescnet, pictures, options, tmp_path):
