@@ -121,6 +121,7 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
     """Return where the rows come from."""
     import sklearn
 
+    from ..holdout import hold_out
     from ..provenance import origin
 
     protocol = "test images" if not share else f"{share:g} of the training images held out at random"
@@ -130,7 +131,7 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
     return {
         "dataset": data.name,
         "protocol": protocol,
-        "train_images": len(data.train) if not share else round(len(data.train) * (1 - share)),
+        "train_images": len(data.train) - (len(hold_out(data.train.labels, share, seed)[1]) if share else 0),
         **run,
         "commit": commit or run["commit"],
         "versions": {**run["versions"], "scikit-learn": sklearn.__version__},
