@@ -117,7 +117,7 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
         if changes.flip and not changes.is_random and self.copies > 1:
             raise ValueError(f"copies is {self.copies} but there is one mirrored copy of an image: choose copies 1.")
         Augmentation.parse(self.kernel_copies)
-        if self.kernel_copies.strip() and self.second_look:
+        if self.has_kernel_copies and self.second_look:
             raise ValueError(
                 "a second look leaves images out, whose copies would still be there: choose no kernel_copies."
             )

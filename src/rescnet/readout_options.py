@@ -33,6 +33,11 @@ class ReadoutOptions:
         "kernel readout: correct outputs by a regression of what the training images' leave-one-out outputs miss",
     )
 
+    @property
+    def has_kernel_copies(self) -> bool:
+        """Whether the readout learns from copies too."""
+        return bool(self.kernel_copies.strip())
+
 
 def check_readout_asked(readout: Readout, asked: Mapping[str, Any]) -> None:
     """Refuse options of a kernel readout that someone asked for, where there is none for them to change.

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from ..compute_options import ComputeOptions
 from ..flags import given, with_flags
+from .source_argument import Source
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -25,13 +26,7 @@ HELD_OUT = 0.2  # of a set without test images
 
 @with_flags(ComputeOptions)
 def compare(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            help="A public set (mnist, cifar10, …), an image folder or an .npz file; by default digits.",
-            show_default=False,
-        ),
-    ] = None,
+    source: Source = None,
     dataset: Annotated[
         str | None, typer.Option(metavar="SOURCE", help="Another way to name the images.", show_default=False)
     ] = None,

@@ -88,7 +88,7 @@ def dataset_of(
     if own and root is None and model.about.get("root"):
         root = Path(model.about["root"])
     size = model.image_shape[1:] if resize else parse_size(model.about.get("image_size")) if own else None
-    if source is None and chosen == full_name(chosen) and Path(chosen).is_absolute() and not Path(chosen).exists():
+    if source is None and Path(chosen).is_absolute() and not Path(chosen).exists():
         raise ValueError(f"{chosen}, which {model.path} was trained on, is gone: say where the images are now.")
     dataset = load_source(chosen, root, size)
     _check_shape(dataset, model, Path(full_name(chosen)).is_dir())

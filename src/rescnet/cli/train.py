@@ -15,6 +15,7 @@ from ..compute_options import ComputeOptions
 from ..config import NetworkConfig
 from ..flags import given, with_flags
 from ..making_config import make_compute, make_config, preset_names
+from .source_argument import Source
 
 if TYPE_CHECKING:
     from ..tensorboard import TensorBoardLog
@@ -26,13 +27,7 @@ HELD_OUT = 0.2  # share of the training images, unless another is asked for
 
 @with_flags(NetworkConfig, ComputeOptions)
 def train(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            help="A public set (mnist, cifar10, …), an image folder or an .npz file; by default digits.",
-            show_default=False,
-        ),
-    ] = None,
+    source: Source = None,
     preset: Annotated[
         str | None,
         typer.Option(

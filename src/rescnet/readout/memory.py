@@ -26,7 +26,7 @@ def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsi
 
 def images_compared(config: NetworkConfig, images: int) -> int:
     """Return how many images a readout of so many training images learns from and keeps, copies included."""
-    return images * (1 + bool(config.kernel_copies.strip()))
+    return images * (1 + config.has_kernel_copies)
 
 
 def readout_bytes(

@@ -46,7 +46,7 @@ def check_readout(
         most = min(images - 1, isqrt(budget // (2 * itemsize)))
         while most > 1 and readout_bytes(config, image_shape, most, *how) > budget:
             most = most * 9 // 10
-        copies = "no kernel_copies, " if config.kernel_copies.strip() else ""
+        copies = "no kernel_copies, " if config.has_kernel_copies else ""
         raise ValueError(
             f"a kernel readout of {images:,} images takes {show_bytes(needed)} and {show_bytes(budget)} may be used: "
             f"give about {most:,} images, {copies}allow more memory, or choose readout heads."
@@ -93,7 +93,7 @@ def add_readout(
 
 def _with_copies(config: NetworkConfig, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return images and labels, followed by a changed copy of each if the readout is to learn from them too."""
-    if not config.kernel_copies.strip():
+    if not config.has_kernel_copies:
         return images, labels
     changes = Augmentation.parse(config.kernel_copies).draw(len(images), 1, images.shape[1], config.seed)[:, 1]
     parts = zip(*(torch.split(whole, COPIED_AT_ONCE) for whole in (images, changes)), strict=True)
