@@ -10,7 +10,8 @@ from pretend_gpu import OnGPU, pretend_gpu
 
 from rescnet.family import make_member, member_names
 from rescnet.family.fitting import fit_member
-from rescnet.family.svm import DenseFeatures, SparseFeatures, newton_svm
+from rescnet.family.svm import newton_svm
+from rescnet.family.svm_features import DenseFeatures, SparseFeatures
 
 HAS_GPU = torch.cuda.is_available()
 MEMORY = 10**9

@@ -8,7 +8,8 @@ import torch
 from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
-from rescnet.family.svm import DenseFeatures, SparseFeatures, fit_svm, newton_svm
+from rescnet.family.svm import fit_svm, newton_svm
+from rescnet.family.svm_features import DenseFeatures, SparseFeatures
 
 
 @pytest.fixture(scope="module")

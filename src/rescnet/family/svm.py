@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import logging
 import warnings
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ..stages.discriminant import LinearHead
-from ..stages.half_products import accurate_product
+from .svm_features import MOST_NUMBERS, DenseFeatures, Features, SparseFeatures
 
-MOST_NUMBERS = 2**31 - 1  # of a sparse matrix liblinear and PyTorch's products take, and of one product on a GPU
-ALIGNED_COLUMNS = 8  # tensor cores take rows of 16 bytes or multiples of them
 LIBLINEAR_BYTES = 28  # a number: a float64 and its column, and liblinear's copy of both
 LIBLINEAR_TOLERANCE = 0.1  # its own default for this dual, with which PCANet was published; scikit-learn's is 1e-4
 LIBLINEAR_SHARE = 0.5  # of the memory: the most liblinear may take
@@ -32,92 +29,6 @@ NEWTON_STEPS, CG_STEPS = 60, 60
 SHRINKS = 20  # halvings of a step before it is given up
 
 logger = logging.getLogger(__name__)
-
-
-class Features(Protocol):
-    """A matrix of features (n, D) as the solver needs it; what it is multiplied with is of its ``dtype``."""
-
-    dtype: torch.dtype
-
-    def times(self, right: Tensor) -> Tensor:
-        """Return X·right, (D, K) → (n, K)."""
-        ...
-
-    def transposed_times(self, right: Tensor) -> Tensor:
-        """Return Xᵀ·right, (n, K) → (D, K)."""
-        ...
-
-
-class DenseFeatures:
-    """Features as a tensor; one in half precision is multiplied with float32 sums."""
-
-    def __init__(self, matrix: Tensor) -> None:
-        self.matrix = matrix
-        self.dtype = torch.float32 if matrix.dtype == torch.float16 else matrix.dtype
-
-    def times(self, right: Tensor) -> Tensor:
-        """Return X·right."""
-        return self._product(self.matrix, right)
-
-    def transposed_times(self, right: Tensor) -> Tensor:
-        """Return Xᵀ·right."""
-        return self._product(self.matrix.T, right)
-
-    @staticmethod
-    def _product(left: Tensor, right: Tensor) -> Tensor:
-        if left.dtype != torch.float16:
-            return left @ right
-        # Half precision knows no numbers below 6e-8, and a gradient has many: columns are scaled to a maximum of one.
-        scale = right.abs().amax(0).clamp_min(torch.finfo(right.dtype).tiny)
-        aligned = F.pad(right / scale, (0, -right.shape[1] % ALIGNED_COLUMNS))
-        return _in_parts(left, aligned)[:, : right.shape[1]] * scale
-
-
-def _in_parts(left: Tensor, right: Tensor) -> Tensor:
-    """Return left·right, half and single precision, from parts of ``left`` whose numbers 32 bits can count."""
-    rows, columns = left.shape
-    if left.is_contiguous():
-        parts = torch.split(left, max(1, MOST_NUMBERS // columns))
-        return torch.cat([accurate_product(part, right) for part in parts])
-    total = right.new_zeros(rows, right.shape[1])
-    step = max(1, MOST_NUMBERS // rows)
-    for part, below in zip(torch.split(left, step, dim=1), torch.split(right, step), strict=True):
-        total += accurate_product(part, below)
-    return total
-
-
-class SparseFeatures:
-    """Features as a SciPy CSR matrix of float32 numbers.
-
-    Parameters
-    ----------
-    matrix : SciPy CSR matrix, shape (n, D)
-    by_columns : bool
-        Hold it a second time, by columns: the transposed product is four times as fast then.
-    """
-
-    def __init__(self, matrix: Any, by_columns: bool) -> None:
-        self.dtype = torch.float32
-        self._matrix, self._rows = matrix, _as_tensor(matrix)
-        self._columns = _as_tensor(matrix.T.tocsr()) if by_columns else None
-
-    def times(self, right: Tensor) -> Tensor:
-        """Return X·right."""
-        return self._rows @ right
-
-    def transposed_times(self, right: Tensor) -> Tensor:
-        """Return Xᵀ·right."""
-        if self._columns is not None:
-            return self._columns @ right
-        return torch.from_numpy(self._matrix.T @ right.numpy())
-
-
-def _as_tensor(matrix: Any) -> Tensor:
-    """Return a SciPy CSR matrix as a tensor on the same memory."""
-    starts, columns, values = (torch.from_numpy(part) for part in (matrix.indptr, matrix.indices, matrix.data))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # PyTorch calls its CSR tensors a beta
-        return torch.sparse_csr_tensor(starts, columns, values, matrix.shape)
 
 
 def fit_svm(
