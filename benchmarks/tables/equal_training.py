@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -10,40 +11,102 @@ from rescnet.charts import Line, line_chart
 
 from .results_files import DOCS, RESULTS, not_run_yet, read
 
-RUNS = (  # what it is called here, the file, the run's name there
-    ("γ = 0.03", "explore-cifar10-steps", "25 gamma .03"),
-    ("γ = 0.1", "explore-cifar10-steps", "60 all samples"),
-    ("γ = 1", "explore-cifar10-deep", "gamma 1"),
-    ("γ = 3", "explore-cifar10-deep", "gamma 3"),
-    ("γ = 1, α = 0.2", "explore-cifar10-more", "gamma 1, alpha .2"),
-    ("γ = 0.1, own images", "explore-cifar10-steps", "60 same"),
-    ("γ = 0.1, own images, σ = 64", "explore-cifar10-steps", "60 sigma 64"),
-    ("γ = 0.1, own images, α = 0.2 after layer 1", "explore-cifar10-steps", "60 alpha .2, first 1"),
-    ("γ = 1, stride 1", "table3", "rate-0.4"),
-    ("γ = 1, stride 1, means of adaptive cells", "table2", "cifar10-means"),
-    ("γ = 0.3, softmax", "explore-cifar10-cells", "softmax .1, gamma .3"),
-    ("γ = 0.3, softmax, means of adaptive cells", "explore-cifar10-cells", "mean over adaptive cells"),
-    ("γ = 1, means of adaptive cells", "explore-cifar10-more", "gamma 1, mean over adaptive cells"),
-    ("the residual regressed (not the paper's)", "explore-cifar10-deep", "ridge head 2 .3"),
-    ("γ = 1, flips", "table4", "cifar10-flips"),
-)
-OWN = "own images"
-AT = (93.0, 95.0, 96.0, 97.0, 98.0, 99.0, 99.75)
 NEAR = 0.25  # a layer counts at a training accuracy it is no further from
-FROM = 90.0  # the picture's first training accuracy
-LEFT_OUT = "γ = 1, means of adaptive cells"  # of the picture, which has ten colours: at stride 1 they go further
-HELD_OUT = 68.0, 88.0  # of the picture, with room for the legend below the lines
-TITLE = "CIFAR-10: held-out accuracy where as many training images are right"
+FROM = 90.0  # the pictures' first training accuracy
+OWN = "own images"
 
 
-def curves() -> list[tuple[str, list[tuple[float, float]]]]:
-    """Return each run that is there: its name, and training and held-out accuracy in %, layer by layer."""
+@dataclass(frozen=True)
+class Comparison:
+    """Readings of one data set's network.
+
+    Attributes
+    ----------
+    dataset, label : str
+        For files, and for people.
+    runs : tuple of (str, str, str)
+        What each is called here, its file, its name there.
+    trainings : tuple of float
+        Training accuracies that are columns, in %.
+    held_out : (float, float)
+        What the picture shows, in %, with room for the legend below the lines.
+    not_drawn : tuple of str
+        Runs whose names hold one of these: a picture has ten colours.
+    """
+
+    dataset: str
+    label: str
+    runs: tuple[tuple[str, str, str], ...]
+    trainings: tuple[float, ...]
+    held_out: tuple[float, float]
+    not_drawn: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What table and picture are about."""
+        return f"{self.label}: held-out accuracy where as many training images are right"
+
+    @property
+    def picture(self) -> Path:
+        """Where the picture lies."""
+        return DOCS / f"equal-training-{self.dataset}.svg"
+
+
+CIFAR10 = Comparison(
+    "cifar10",
+    "CIFAR-10",
+    (
+        ("γ = 0.03", "explore-cifar10-steps", "25 gamma .03"),
+        ("γ = 0.1", "explore-cifar10-steps", "60 all samples"),
+        ("γ = 1", "explore-cifar10-deep", "gamma 1"),
+        ("γ = 3", "explore-cifar10-deep", "gamma 3"),
+        ("γ = 10, α = 1", "explore-cifar10-large-ridge", "gamma 10, alpha 1"),
+        ("γ = 1, α = 0.2", "explore-cifar10-more", "gamma 1, alpha .2"),
+        ("γ = 0.1, own images", "explore-cifar10-steps", "60 same"),
+        ("γ = 0.1, own images, σ = 64", "explore-cifar10-steps", "60 sigma 64"),
+        ("γ = 0.1, own images, α = 0.2 after layer 1", "explore-cifar10-steps", "60 alpha .2, first 1"),
+        ("γ = 1, stride 1", "table3", "rate-0.4"),
+        ("γ = 3, stride 1", "table2", "cifar10-slow"),
+        ("γ = 1, stride 1, means of adaptive cells", "table2", "cifar10-means"),
+        ("γ = 0.3, softmax", "explore-cifar10-cells", "softmax .1, gamma .3"),
+        ("γ = 0.3, softmax, means of adaptive cells", "explore-cifar10-cells", "mean over adaptive cells"),
+        ("γ = 1, means of adaptive cells", "explore-cifar10-more", "gamma 1, mean over adaptive cells"),
+        ("the residual regressed (not the paper's)", "explore-cifar10-deep", "ridge head 2 .3"),
+        ("γ = 1, flips", "table4", "cifar10-flips"),
+    ),
+    (92.0, 93.0, 95.0, 96.0, 97.0, 98.0, 99.0, 99.5, 99.75),
+    (68.0, 88.0),
+    (OWN, "α", "softmax, means", "γ = 1, means"),
+)
+CIFAR100 = Comparison(
+    "cifar100",
+    "CIFAR-100",
+    (
+        ("γ = 1, α = 0.1", "explore-cifar100-readings", "preset, gamma 1"),
+        ("γ = 3, α = 0.3", "table2", "cifar100"),
+        ("γ = 3, α = 0.15", "explore-cifar100-large-ridge", "alpha .15"),
+        ("γ = 3, α = 0.3, multi-class", "explore-cifar100-large-ridge", "multi-class"),
+        ("γ = 3, α = 0.3, means of adaptive cells", "explore-cifar100-means", "means of cells"),
+        ("γ = 10, α = 0.3", "table2", "cifar100-slow"),
+        ("γ = 30, the paper's α", "table2", "cifar100-rates"),
+        ("the residual regressed (not the paper's)", "explore-cifar100-steps", "ridge head .5 .3"),
+        ("γ = 3, α = 0.3, flips", "table4", "cifar100-flips"),
+    ),
+    (93.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.75),
+    (38.0, 68.0),
+)
+
+
+def curves(of: Comparison) -> list[tuple[str, list[tuple[float, float]]]]:
+    """Return each run that is there: its name, and training and held-out accuracy in %, layer by layer.
+
+    Where a network was run again with all images, its run with some held out is meant.
+    """
     found = []
-    for name, file, wanted in RUNS:
+    for name, file, wanted in of.runs:
         path = RESULTS / f"{file}.json"
-        runs = [run for run in read(path) if run["name"] == wanted] if path.exists() else []
-        if runs:
-            found.append((name, _points(runs[0]["history"])))
+        runs = [_points(run["history"]) for run in read(path) if run["name"] == wanted] if path.exists() else []
+        found += [(name, points) for points in runs if points][:1]
     return found
 
 
@@ -53,41 +116,43 @@ def at(points: list[tuple[float, float]], training: float) -> float | None:
     return mean(near) if near else None
 
 
-def table() -> list[str]:
+def table(of: Comparison) -> list[str]:
     """Return held-out accuracies, a row a reading, a column a training accuracy."""
     rows = []
-    for name, points in curves():
-        found = (at(points, training) for training in AT)
+    for name, points in curves(of):
+        found = (at(points, training) for training in of.trainings)
         rows.append(f"| {name} | {' | '.join('–' if held is None else f'{held:.2f}' for held in found)} |")
     if not rows:
         return not_run_yet("python benchmarks/explore.py")
+    own = f" {OWN.capitalize()}: each sign's classifier sees those alone (`sign_samples`)."
     return [
-        f"![{TITLE}](equal-training-cifar10.svg)",
+        f"![{of.title}]({of.picture.name})",
         "",
-        "| reading | " + " | ".join(f"training {training:g} %" for training in AT) + " |",
-        "|---|" + "---|" * len(AT),
+        "| reading | " + " | ".join(f"training {training:g} %" for training in of.trainings) + " |",
+        "|---|" + "---|" * len(of.trainings),
         *rows,
         "",
         f"Held-out accuracy in %, the mean of all layers with a training accuracy within {NEAR:g} of the column's; "
-        f"45,000 images, one seed each, stride 4 but where a row says otherwise. {OWN.capitalize()}: each sign's "
-        "classifier sees those alone (`sign_samples`).",
+        "45,000 images, one seed each, stride 4 but where a row says otherwise."
+        + (own if any(OWN in name for name, *_ in of.runs) else ""),
     ]
 
 
 def pictures() -> dict[Path, str]:
-    """Return most of it drawn: means of neighbouring layers, so that a line can be followed; a colour each."""
+    """Return them drawn: means of neighbouring layers, so that a line can be followed; a colour each."""
     steps = [FROM + 2 * NEAR * number for number in range(int((100 - FROM) / (2 * NEAR)) + 1)]
-    lines = []
-    for name, points in curves():
-        if OWN in name or "α" in name or name == LEFT_OUT:
-            continue
-        found = [(step, at(points, step)) for step in steps]
-        lines.append(Line(name, [(step, held) for step, held in found if held is not None]))
-    shown = [line for line in lines if line.points]
-    if not shown:
-        return {}
-    drawn = line_chart(TITLE, "training accuracy in %", "held-out accuracy in %", shown, y_range=HELD_OUT)
-    return {DOCS / "equal-training-cifar10.svg": drawn}
+    found = {}
+    for of in (CIFAR10, CIFAR100):
+        lines = []
+        for name, points in curves(of):
+            if any(part in name for part in of.not_drawn):
+                continue
+            held = [(step, at(points, step)) for step in steps]
+            lines.append(Line(name, [(step, share) for step, share in held if share is not None]))
+        if shown := [line for line in lines if line.points]:
+            axes = "training accuracy in %", "held-out accuracy in %"
+            found[of.picture] = line_chart(of.title, *axes, shown, y_range=of.held_out)
+    return found
 
 
 def _points(history: list[dict[str, Any]]) -> list[tuple[float, float]]:

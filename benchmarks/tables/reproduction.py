@@ -46,18 +46,19 @@ def summary_rows() -> list[str]:
     """Return rows for the README's table: Table 2 and Table 4, of each network the run that saw the most images."""
     rows = []
     for name in ("table2", "table4"):
-        labels = {e.name: (e.label, max(figure.accuracy for figure in e.paper)) for e in load_plan(name).experiments}
+        experiments = {experiment.name: experiment for experiment in load_plan(name).experiments}
         for entry in _with_most_images(entries(name)):
-            if (name == "table4" and not entry["config"].get("augment")) or entry["name"].endswith("-means"):
-                continue  # a network of Table 2 again, or another reading of one
-            (label, paper), summary = labels[entry["name"]], entry["summary"]
+            experiment, summary = experiments[entry["name"]], entry["summary"]
+            if experiment.another_reading or (name == "table4" and not entry["config"].get("augment")):
+                continue  # the second: a network of Table 2 again
             at = summary.get("chosen") or summary["last"]
             held, seen = entry["images"].get("validation"), entry["images"]["train"]
             how = f"depth chosen on {held:,} held-out images" if held else f"all {seen:,} images, depth chosen before"
             origin = f"`{entry['command']}`, {entry['commit']}"
             stopped = "" if entry.get("finished", True) else ", stopped before its end"
             minutes = f"{entry['seconds'] / 60:.1f} min for {entry['layers']} layers{stopped}"
-            what, accuracy = f"{label} ({how}; the paper: {paper:g} %)", f"**{percent(at['test'])} %**"
+            paper = max(figure.accuracy for figure in experiment.paper)
+            what, accuracy = f"{experiment.label} ({how}; the paper: {paper:g} %)", f"**{percent(at['test'])} %**"
             rows.append(f"| {what} | {at['layer']} | {accuracy} | {minutes} | {entry['device']} | {origin} |")
     return rows
 

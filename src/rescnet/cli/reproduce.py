@@ -207,6 +207,8 @@ def _print_plan(
             "unknown" if layer is None else show_seconds(layer * config.layers),
         )
     console.print(table)
+    if others := ", ".join(e.name for e in plan.experiments if e.another_reading and e not in experiments):
+        _say(console, f"other readings, each run with --only: {others}")
     if unknown:
         _say(console, f"times are unknown until rescnet bench --out {out}/bench-….json has run on this device")
     else:

@@ -46,6 +46,8 @@ class Experiment:
     changes : dict
         What the table varies.
     paper : tuple of PaperFigure
+    another_reading : bool
+        Of the same network as one before: run if it is named, not as a part of the table.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Experiment:
     changes: dict[str, Any] = field(default_factory=dict)
     preset: str = ""
     paper: tuple[PaperFigure, ...] = ()
+    another_reading: bool = False
 
     def config(self, file: Path | None = None, **overrides: Any) -> NetworkConfig:
         """Return the preset's settings, then those of a file, then what the table varies, then what is asked for."""
@@ -71,14 +74,14 @@ class Plan:
     published: tuple[dict[str, Any], ...] = ()
 
     def only(self, names: list[str]) -> tuple[Experiment, ...]:
-        """Return the experiments of those names, all if there are none."""
+        """Return the experiments of those names; with no names, all but other readings."""
         known = [experiment.name for experiment in self.experiments]
         for name in names:
             if name not in known:
                 near = get_close_matches(name, known, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}."
                 raise ValueError(f"{self.name} has no experiment {name!r}: {hint}")
-        return tuple(experiment for experiment in self.experiments if not names or experiment.name in names)
+        return tuple(e for e in self.experiments if e.name in names or not (names or e.another_reading))
 
 
 @cache

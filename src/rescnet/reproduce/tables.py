@@ -26,7 +26,7 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
     for experiment in plan.experiments:
         paper = "; ".join(figure.shown for figure in experiment.paper)
         found = [group for group in groups if group[0]["name"] == experiment.name]
-        if not found:
+        if not found and not experiment.another_reading:
             rows.append([experiment.label, paper, "not run yet", *[""] * (4 + read_out)])
         for group in found:
             entry, config = group[0], group[0]["config"]
