@@ -40,7 +40,8 @@ def test_without_results_the_docs_say_so(results):
         reproduction.table("table3"),
         ladder.table(),
         last_steps.table(),
-        equal_training.table(),
+        equal_training.table(equal_training.CIFAR10),
+        equal_training.table(equal_training.CIFAR100),
     ):
         assert len(rows) == 1 and rows[0].startswith("*Not run yet")
     assert neighbours.table()[0].startswith("*Not run yet") and league.tables()[0].startswith("*Not run yet")
@@ -111,7 +112,7 @@ def test_readings_are_compared_where_as_many_training_images_are_right(results):
     history = [record(0.90, 0.7), record(0.9480, 0.80), record(0.9522, 0.82), record(0.9530, 0.1), record(0.98, None)]
     runs = [{"name": "other", "history": []}, {"name": "gamma 3", "history": history}]
     (results / "explore-cifar10-deep.json").write_text(json.dumps(runs))
-    assert "| γ = 3 | – | 81.00 | – | – | – | – | – |" in equal_training.table()
+    assert "| γ = 3 | – | – | 81.00 | – | – | – | – | – | – |" in equal_training.table(equal_training.CIFAR10)
     (drawn,) = equal_training.pictures().values()
     assert "γ = 3" in drawn and "γ = 1" not in drawn
 
