@@ -11,7 +11,7 @@ from .options import checked, option
 from .readout_options import ReadoutOptions
 from .stages.augment import Augmentation
 from .stages.discriminant import Prior, Shrinkage
-from .stages.filters import BankOptions, Bias, PCABias, bank_of_layer, check_banks, check_components
+from .stages.filters import BankOptions, Bias, FilterLength, PCABias, bank_of_layer, check_banks, check_components
 from .stages.images import Scope
 from .stages.patches import Centring
 from .stages.pyramid import Cell, Cells, Reduction, pyramid_cells
@@ -52,6 +52,9 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
     filter_bias: Bias = option(
         "mean",
         "stacked-LDA: the discriminant's constant, the same without prior odds, minus the mean response, or none",
+    )
+    filter_length: FilterLength = option(
+        "unit", "stacked-LDA: as long as PCA's filters, or as the discriminant has them"
     )
     pca_bias: PCABias = option("mean", "PCA: nothing, or minus the mean response, as if patches were centred")
     most_draws: int = option(100_000, "stacked-LDA: draws after which the search is given up", 1)
@@ -181,6 +184,7 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
             self.filter_bias,
             self.pca_bias,
             self.patch_ridge,
+            self.filter_length,
         )
 
     @property

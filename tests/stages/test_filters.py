@@ -152,6 +152,28 @@ def test_the_bias_can_leave_the_prior_or_itself_out(source):
     assert bool((midpoint.bias > whole.bias).all())  # log(2/32) is negative
 
 
+def test_a_filter_may_be_as_long_as_its_discriminant(source):
+    def learn(length):
+        generator = torch.Generator().manual_seed(3)
+        return find_bank("stacked-lda")(source, 5, generator, BankOptions(length=length))
+
+    unit, own = learn("unit"), learn("own")
+    lengths = own.weights.norm(dim=1)
+    assert float(lengths.max() / lengths.min()) > 1.01
+    torch.testing.assert_close(own.weights / lengths[:, None], unit.weights)
+    torch.testing.assert_close(own.bias / lengths, unit.bias)
+
+
+def test_no_discriminant_without_bound_becomes_a_filter(generator):
+    images = torch.zeros(40, 1, 6, 6, dtype=torch.float64)
+    images[::2] = 1.0  # two patches of a class are equal, and so are all of the other
+    noise = torch.rand(40, 1, 6, 6, generator=generator, dtype=torch.float64)
+    images[:4] += 0.1 * noise[:4]
+    source = source_of(images, torch.arange(40) % 2, size=3)
+    filters = find_bank("stacked-lda")(source, 20, generator, BankOptions(length="own", negatives=2))
+    assert float(filters.weights.norm(dim=1).min()) > 0 and float(filters.weights.norm(dim=1).max()) < 1e6
+
+
 def test_more_filters_than_can_be_found_are_refused(generator):
     noise = torch.rand(40, 1, 6, 6, generator=generator, dtype=torch.float64)
     source = source_of(noise, torch.arange(40) % 2, size=1)  # one dimension: no two patches stand out from 32

@@ -1,7 +1,16 @@
 """Stage 3: filter banks, each one file and one registered function (section 2.3.1, appendix A.3)."""
 
 from .grey import GreyPatches
-from .interface import BankOptions, Bias, FilterBank, Filters, NotEnoughFiltersError, PatchSource, PCABias
+from .interface import (
+    BankOptions,
+    Bias,
+    FilterBank,
+    FilterLength,
+    Filters,
+    NotEnoughFiltersError,
+    PatchSource,
+    PCABias,
+)
 from .mixed import bank_of_layer, check_banks, check_components, learn_filters, parse_mixture
 from .registry import bank_names, find_bank, register_bank
 
@@ -9,6 +18,7 @@ __all__ = [
     "BankOptions",
     "Bias",
     "FilterBank",
+    "FilterLength",
     "Filters",
     "GreyPatches",
     "NotEnoughFiltersError",

@@ -13,6 +13,7 @@ from .class_moments import ClassMoments
 
 Bias = Literal["lda", "midpoint", "mean", "none"]
 PCABias = Literal["none", "mean"]
+FilterLength = Literal["unit", "own"]
 
 
 class NotEnoughFiltersError(ValueError):
@@ -43,6 +44,9 @@ class BankOptions:
         are filtered as they are when the filters are learnt.
     patch_ridge : float
         ε of the banks that whiten, relative to the mean eigenvalue of the patch covariance.
+    length : {"unit", "own"}
+        Of a stacked-LDA filter: one, as that of a PCA filter, or the discriminant's own, which grows as its patches
+        lie closer together. Pooling does not see it; the next layer does, where all maps share one range.
     within_ridge : float
         What the LDA bank adds to the within scatter, relative to its mean eigenvalue.
     orthonormal : bool
@@ -57,6 +61,7 @@ class BankOptions:
     bias: Bias = "lda"
     pca_bias: PCABias = "none"
     patch_ridge: float = 0.1
+    length: FilterLength = "unit"
     within_ridge: float = 0.0
     orthonormal: bool = False
 
@@ -116,7 +121,7 @@ class Filters:
     Attributes
     ----------
     weights : Tensor, shape (count, M)
-        Unit norm, so that the filters of different banks speak equally loudly.
+        Unit norm, so that the filters of different banks speak equally loudly; unless a bank is told otherwise.
     bias : Tensor, shape (count,)
     """
 

@@ -17,6 +17,7 @@ from .registry import register_bank
 from .sampling import places_by_weight
 
 LEAST_BATCH, MOST_BATCH = 32, 4096
+LONGEST = 1e6  # a filter that keeps its own length: patches all but equal have discriminants without bound
 MOST_EQUAL_DRAWS = 500  # draws without a single different patch, after which there is none to be found
 
 
@@ -42,6 +43,8 @@ def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Genera
         patches = draw_patches(source, draw, generator, options)
         w, b, error = discriminate(patches, options)
         accepted = error <= options.tolerance
+        if options.length == "own":
+            accepted &= w.norm(dim=1) < LONGEST
         varied = varied or bool((patches != patches[:1, :1]).any())
         weights.append(w[accepted])
         bias.append(b[accepted])
@@ -54,7 +57,8 @@ def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Genera
         constants = constants - log(options.positives / options.negatives)
     elif options.bias == "mean":
         constants = -chosen @ source.mean().to(chosen.device)
-    return Filters(chosen, constants).unit_norm()
+    filters = Filters(chosen, constants)
+    return filters.unit_norm() if options.length == "unit" else filters
 
 
 def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, options: BankOptions) -> Tensor:
