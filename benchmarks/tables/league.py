@@ -10,22 +10,27 @@ from rescnet.league import Row, draw_league
 
 from .results_files import RESULTS, not_run_yet, percent, read
 
+TITLES = "model", "accuracy", "published", "seconds", "CPU seconds", "peak memory", "size", "commit"
+
 
 def tables() -> list[str]:
     """Return a table for each league, best first; what failed comes last, with the reason."""
     found: list[str] = []
-    for file in sorted(RESULTS.glob("league-*.json")):
+    for file in _files():
         rows = read(file)
         shared = {key: sorted({str(row[key]) for row in rows}) for key in ("protocol", "train_images", "device")}
+        several = len(shared["device"]) > 1
+        device = ", on the devices in the last column" if several else f", on {shared['device'][0]}"
+        titles = [*TITLES, *(["device"] if several else [])]
         found += [
-            f"### {rows[0]['dataset']}",
+            f"### {file.stem.removeprefix('league-')}",
             "",
             f"Measured on {' or '.join(shared['protocol'])}, {' or '.join(shared['train_images'])} images to learn "
-            f"from, on {' or '.join(shared['device'])}.{_at_once(rows)}",
+            f"from{device}.{_at_once(rows)}",
             "",
-            "| model | accuracy | published | seconds | CPU seconds | peak memory | size | commit |",
-            "|---|---|---|---|---|---|---|---|",
-            *(_row(row) for row in sorted(rows, key=lambda row: -(row["accuracy"] or 0))),
+            f"| {' | '.join(titles)} |",
+            "|" + "---|" * len(titles),
+            *(_row(row, several) for row in sorted(rows, key=lambda row: -(row["accuracy"] or 0))),
             "",
         ]
     return found or not_run_yet("rescnet compare --out results/league-digits.json")
@@ -33,7 +38,7 @@ def tables() -> list[str]:
 
 def pictures() -> dict[Path, str]:
     """Return the plots of the leagues that learnt from all training images, beside them."""
-    found = {file: read(file) for file in sorted(RESULTS.glob("league-*.json"))}
+    found = {file: read(file) for file in _files()}
     return {file.with_suffix(".svg"): picture(rows) for file, rows in found.items() if not _is_partial(rows[0])}
 
 
@@ -45,16 +50,25 @@ def picture(rows: list[dict[str, Any]]) -> str:
     return draw_league(drawn, f"{rows[0]['dataset']}, {devices.pop() if len(devices) == 1 else 'on several devices'}")
 
 
-def _row(row: dict[str, Any]) -> str:
+def _files() -> list[Path]:
+    return sorted(RESULTS.glob("league-*.json"), key=lambda file: file.stem)
+
+
+def _row(row: dict[str, Any], with_device: bool) -> str:
     if row["accuracy"] is None:
-        return f"| {row['model']} | {row['error']} | | | | | | {row['commit']} |"
-    spread = "" if row["deviation"] is None else f" ± {percent(row['deviation'])}"
-    published = "" if row["published"] is None or _is_partial(row) else f"{percent(row['published'])} %"
-    return (
-        f"| {row['model']} | **{percent(row['accuracy'])} %**{spread} | {published} | {row['seconds']:.1f} | "
-        f"{row['cpu_seconds']:.1f} | {row['peak_memory'] / 1e9:.2f} GB | {row['model_bytes'] / 1e6:.2f} MB | "
-        f"{row['commit']} |"
-    )
+        cells = [row["model"], row["error"], "", "", "", "", ""]
+    else:
+        spread = "" if row["deviation"] is None else f" ± {percent(row['deviation'])}"
+        cells = [
+            row["model"],
+            f"**{percent(row['accuracy'])} %**{spread}",
+            "" if row["published"] is None or _is_partial(row) else f"{percent(row['published'])} %",
+            f"{row['seconds']:.1f}",
+            f"{row['cpu_seconds']:.1f}",
+            f"{row['peak_memory'] / 1e9:.2f} GB",
+            f"{row['model_bytes'] / 1e6:.2f} MB",
+        ]
+    return f"| {' | '.join([*cells, row['commit'], *([row['device']] if with_device else [])])} |"
 
 
 def _at_once(rows: list[dict[str, Any]]) -> str:
@@ -71,7 +85,7 @@ def measured(member: str | None, dataset: str) -> str | None:
 
     Of several rows of a member the first counts: what was chosen on held-out images stands there.
     """
-    for file in sorted(RESULTS.glob("league-*.json")):
+    for file in _files():
         for row in read(file):
             whole = row["protocol"] == "test images" and not _is_partial(row) and row["accuracy"] is not None
             if whole and (row["model"].split(":")[0], row["dataset"]) == (member, dataset):

@@ -230,6 +230,14 @@ def test_leagues_show_the_best_first_and_go_into_table_2(results):
     assert "| LDANet | without gradients | 78.33 | – | 99.38 | – |" in table
 
 
+def test_a_league_of_several_devices_says_which(results):
+    rows = [league_row("pcanet", 0.9), league_row("osnet", None, error="too slow", device="a CPU")]
+    (results / "league-cifar10.json").write_text(json.dumps(rows))
+    lines = league.tables()
+    assert "on the devices in the last column" in lines[2] and lines[4].endswith("| commit | device |")
+    assert lines[6].endswith("| a GPU |") and lines[7].endswith("| a CPU |")
+
+
 def test_neighbours_are_found_wherever_they_were_run(results):
     config = {"flips": False, "batch": 512, "learning_rate": 0.1, "weight_decay": 5e-4}
     history = [
