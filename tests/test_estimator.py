@@ -523,4 +523,5 @@ def test_the_package_imports_without_scikit_learn():
     code = "import sys, rescnet; assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert len(rescnet.__all__) <= 10
+    assert set(rescnet.__all__) <= set(dir(rescnet))  # what a completion offers
     assert not hasattr(rescnet, "ResCNetRegressor")

@@ -66,3 +66,8 @@ def __getattr__(name: str) -> Any:
     found = getattr(import_module(f".{module}", __name__), attribute)
     globals()[name] = found
     return found
+
+
+def __dir__() -> list[str]:
+    """List the public names, those not imported yet too."""
+    return sorted({*globals(), *__all__})

@@ -146,6 +146,8 @@ def test_a_bad_folder_is_refused_and_nothing_written(damage, small, refused, pic
     ("words", "message"),
     [
         (["digitz"], "did you mean digits"),
+        (["--dataset", "digitz"], "did you mean digits"),
+        (["digits", "--dataset", "mnist"], "both digits and --dataset mnist were given: name the images once"),
         (["./nowhere"], "there is no file or folder ./nowhere"),
         (["--bank", "pcaa"], "did you mean 'pca'?"),
         (["--validation-fraction", "1.5"], "validation_fraction is 1.5"),

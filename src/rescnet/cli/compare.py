@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..compute_options import ComputeOptions
 from ..flags import given, with_flags
-from .source_argument import Source
+from .source_argument import Source, SourceOption, the_one_named
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -27,9 +27,7 @@ HELD_OUT = 0.2  # of a set without test images
 @with_flags(ComputeOptions)
 def compare(
     source: Source = None,
-    dataset: Annotated[
-        str | None, typer.Option(metavar="SOURCE", help="Another way to name the images.", show_default=False)
-    ] = None,
+    dataset: SourceOption = None,
     models: Annotated[
         str, typer.Option(help="Models parted by commas, with options after colons, as rescnet:layers=5; or all.")
     ] = "all",
@@ -67,8 +65,7 @@ def compare(
     from .sources import load_source
     from .splits import check_classes, hold_out_images
 
-    if source is not None and dataset is not None:
-        raise ValueError(f"both {source} and --dataset {dataset} were given: name the images once.")
+    source = the_one_named(source, dataset)
     contestants = parse_models(models)
     compute = ComputeOptions(**given(options, ComputeOptions))
     device = choose_device(compute.device)
@@ -78,7 +75,7 @@ def compare(
     for file in (out, plot):
         if file is not None and not file.parent.is_dir():
             raise ValueError(f"there is no folder {str(file.parent)!r} for {file.name}: make it first.")
-    data = hold_out_images(load_source(source or dataset or "digits", root), 0, limit, seed)
+    data = hold_out_images(load_source(source or "digits", root), 0, limit, seed)
     check_classes(data)
     share = held_out if held_out is not None else 0.0 if data.test is not None else HELD_OUT
     if share == 0 and (data.test is None or splits > 1):

@@ -15,7 +15,7 @@ from ..compute_options import ComputeOptions
 from ..config import NetworkConfig
 from ..flags import given, with_flags
 from ..making_config import make_compute, make_config, preset_names
-from .source_argument import Source
+from .source_argument import Source, SourceOption, the_one_named
 
 if TYPE_CHECKING:
     from ..tensorboard import TensorBoardLog
@@ -28,6 +28,7 @@ HELD_OUT = 0.2  # share of the training images, unless another is asked for
 @with_flags(NetworkConfig, ComputeOptions)
 def train(
     source: Source = None,
+    dataset: SourceOption = None,
     preset: Annotated[
         str | None,
         typer.Option(
@@ -83,6 +84,7 @@ def train(
     from ..training.workers import join_workers
     from .resume import take_up
 
+    source = the_one_named(source, dataset)
     overrides, machine = given(options, NetworkConfig), given(options, ComputeOptions)
     fixed: dict[str, Any] = {
         "preset": preset,
