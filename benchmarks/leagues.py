@@ -40,7 +40,7 @@ RESCNET = {
 }
 """ResCNet at a size that takes about as long as the others; its full depth is Table 2's."""
 LARGE = {"dfsnet-3": (3, 2), "pcanet-plus": (1, 2)}
-"""Members that get several times the memory and the threads of the others, where a process has one member alone."""
+"""Members that get so many times the memory and the threads of the others, where a process has one member alone."""
 LONGEST_FIRST = ("dfsnet-3", "pcanet-ii", "pcanet-plus", "multilayer-pcanet", "ldanet", "dccnet", "osnet")
 
 
@@ -122,7 +122,7 @@ def join(rows: list[dict[str, Any]], out: Path, name: str) -> None:
     out.mkdir(parents=True, exist_ok=True)
     (out / f"league-{name}.json").write_text(json.dumps(rows, indent=1) + "\n")
     if measured:
-        (out / f"league-{name}.svg").write_text(picture(rows))
+        (out / f"league-{name}.svg").write_text(picture(rows, name))
 
 
 def run_league(arguments: argparse.Namespace) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ def tables() -> list[str]:
         device = ", on the devices in the last column" if several else f", on {shared['device'][0]}"
         titles = [*TITLES, *(["device"] if several else [])]
         found += [
-            f"### {file.stem.removeprefix('league-')}",
+            f"### {_name(file)}",
             "",
             f"Measured on {' or '.join(shared['protocol'])}, {' or '.join(shared['train_images'])} images to learn "
             f"from{device}.{_at_once(rows)}",
@@ -37,21 +37,27 @@ def tables() -> list[str]:
 
 
 def pictures() -> dict[Path, str]:
-    """Return the plots of the leagues that learnt from all training images, beside them."""
+    """Return the plots of the leagues, but for those of a few images, beside them."""
     found = {file: read(file) for file in _files()}
-    return {file.with_suffix(".svg"): picture(rows) for file, rows in found.items() if not _is_partial(rows[0])}
+    return {
+        file.with_suffix(".svg"): picture(rows, _name(file)) for file, rows in found.items() if not _is_partial(rows[0])
+    }
 
 
-def picture(rows: list[dict[str, Any]]) -> str:
-    """Return the plot of a league, from the rows of its file."""
+def picture(rows: list[dict[str, Any]], name: str) -> str:
+    """Return the plot of a league, from the rows of its file, league-NAME."""
     names = {field.name for field in fields(Row)}
     drawn = [Row(**{key: value for key, value in row.items() if key in names}) for row in rows]
     devices = {row["device"] for row in rows if row["accuracy"] is not None}
-    return draw_league(drawn, f"{rows[0]['dataset']}, {devices.pop() if len(devices) == 1 else 'on several devices'}")
+    return draw_league(drawn, f"{name}, {devices.pop() if len(devices) == 1 else 'on several devices'}")
 
 
 def _files() -> list[Path]:
     return sorted(RESULTS.glob("league-*.json"), key=lambda file: file.stem)
+
+
+def _name(file: Path) -> str:
+    return file.stem.removeprefix("league-")
 
 
 def _row(row: dict[str, Any], with_device: bool) -> str:

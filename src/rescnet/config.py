@@ -181,10 +181,10 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
             self.tolerance,
             self.draw_ridge,
             self.most_draws,
-            self.filter_bias,
-            self.pca_bias,
-            self.patch_ridge,
-            self.filter_length,
+            bias=self.filter_bias,
+            pca_bias=self.pca_bias,
+            patch_ridge=self.patch_ridge,
+            length=self.filter_length,
         )
 
     @property

@@ -115,6 +115,8 @@ def test_a_large_member_alone_has_more_memory_and_threads():
     arguments = parser().parse_args(["mnist", "--memory", "2GB", "--held-out", "0.1"])
     words = command_for(arguments, ["dfsnet-3:filters=2/2/4"], Path("rows"))
     assert words[words.index("--memory") + 1] == "6000000000" and words[words.index("--held-out") + 1] == "0.1"
+    words = command_for(arguments, ["pcanet-plus"], Path("rows"))  # more threads only
+    assert words[words.index("--memory") + 1] == "2000000000"
     words = command_for(arguments, ["dfsnet-3", "pcanet"], Path("rows"))
     assert (
         words[words.index("--memory") + 1] == "2000000000" and words[words.index("--models") + 1] == "dfsnet-3,pcanet"

@@ -110,11 +110,33 @@ def test_readings_are_compared_where_as_many_training_images_are_right(results):
         return {"train_accuracy": train, "validation_accuracy": held}
 
     history = [record(0.90, 0.7), record(0.9480, 0.80), record(0.9522, 0.82), record(0.9530, 0.1), record(0.98, None)]
-    runs = [{"name": "other", "history": []}, {"name": "gamma 3", "history": history}]
+    history += [record(0.9965, 0.84), record(0.9995, 0.1)]  # near 100 % layers are further apart than they seem
+    runs = [{"name": "other", "history": []}, {"name": "gamma 3", "history": [record(0.95, None)]}]
+    runs += [{"name": "gamma 3", "history": history}]  # the one with images held out
     (results / "explore-cifar10-deep.json").write_text(json.dumps(runs))
-    assert "| γ = 3 | – | – | 81.00 | – | – | – | – | – | – |" in equal_training.table(equal_training.CIFAR10)
+    hidden = [{"name": "gamma 1, alpha .2", "history": history}]
+    (results / "explore-cifar10-more.json").write_text(json.dumps(hidden))
+    rows = equal_training.table(equal_training.CIFAR10)
+    assert "| γ = 3 | – | – | 81.00 | – | – | – | – | 84.00 | 84.00 |" in rows
+    assert "| γ = 1, α = 0.2 | – | – | 81.00 | – | – | – | – | 84.00 | 84.00 |" in rows
     (drawn,) = equal_training.pictures().values()
-    assert "γ = 3" in drawn and "γ = 1" not in drawn
+    assert "γ = 3" in drawn and "γ = 1, α = 0.2" not in drawn
+
+
+def test_another_reading_is_no_row_of_the_readme(results):
+    """The preset's network is, once with the most images it saw; its depth is fixed where it came to its end."""
+
+    def entry(name, train, finished):
+        last = {"layer": 7, "train": 1.0, "held_out": None, "test": 0.5}
+        run = {"name": name, "seed": 0, "config": {}, "images": {"train": train}, "summary": {"last": last}}
+        return ORIGIN | run | {"finished": finished, "layers": 7, "seconds": 60.0, "history": []}
+
+    runs = [entry("cifar10", 50, True), entry("cifar10-means", 60, True), entry("cifar100", 50, False)]
+    (results / "table2.json").write_text(json.dumps(runs))
+    rows = reproduction.summary_rows()
+    assert len(rows) == 2
+    assert "CIFAR-10 (all 50 images, depth chosen before;" in rows[0] and "stopped" not in rows[0]
+    assert "CIFAR-100 (all 50 images, to layer 7;" in rows[1] and "stopped before its end" in rows[1]
 
 
 def test_side_by_side_looks_at_moments_and_at_held_out_images(results):

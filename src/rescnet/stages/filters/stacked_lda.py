@@ -17,7 +17,7 @@ from .registry import register_bank
 from .sampling import places_by_weight
 
 LEAST_BATCH, MOST_BATCH = 32, 4096
-LONGEST = 1e6  # a filter that keeps its own length: patches all but equal have discriminants without bound
+LONGEST = 1e3  # a filter that keeps its own length: its maps must be half-precision numbers, which end at 65,504
 MOST_EQUAL_DRAWS = 500  # draws without a single different patch, after which there is none to be found
 
 
@@ -35,9 +35,10 @@ def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Genera
             dimension = source.channels * source.size**2
             return Filters(torch.zeros(count, dimension).double(), torch.zeros(count).double())
         if drawn >= options.most_draws:
+            unit = ", set filter_length to unit" if options.length == "own" else ""
             raise NotEnoughFiltersError(
                 f"only {found} of {count} stacked-LDA filters were found in {drawn} draws: raise the tolerance "
-                f"(now {options.tolerance:g}), lower negatives (now {options.negatives}), or ask for fewer."
+                f"(now {options.tolerance:g}), lower negatives (now {options.negatives}){unit}, or ask for fewer."
             )
         draw = min(batch, options.most_draws - drawn)
         patches = draw_patches(source, draw, generator, options)
