@@ -17,7 +17,7 @@ from .registry import register_bank
 from .sampling import places_by_weight
 
 LEAST_BATCH, MOST_BATCH = 32, 4096
-LONGEST = 1e3  # a filter that keeps its own length: its maps must be half-precision numbers, which end at 65,504
+LONGEST = 1e4  # a filter that keeps its own length: maps, a few times as large, must be half-precision numbers (65,504)
 MOST_EQUAL_DRAWS = 500  # draws without a single different patch, after which there is none to be found
 
 
