@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from rescnet.family.svm_features import SparseFeatures
+from rescnet.family.svm_features import PanelFeatures, SparseFeatures, sparse_features
 
 
 @pytest.fixture
@@ -20,11 +20,13 @@ def matrix():
     return csr_matrix(dense.astype(np.float32))
 
 
-@pytest.mark.parametrize("by_columns", [True, False])
+@pytest.mark.parametrize("twice", [True, False])
 @pytest.mark.parametrize("mkl", [True, False])
-def test_products_are_those_of_the_dense_matrix(matrix, mkl, by_columns, monkeypatch):
+def test_products_are_those_of_the_dense_matrix(matrix, mkl, twice, monkeypatch):
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: mkl)
-    features = SparseFeatures(matrix, by_columns)
+    monkeypatch.setattr("rescnet.family.svm_features.PANEL", 5)  # 17 columns are four of them
+    features = sparse_features(matrix, twice)
+    assert isinstance(features, PanelFeatures if twice and not mkl else SparseFeatures)
     below, beside = torch.randn(17, 4), torch.randn(23, 4)
     dense = torch.from_numpy(matrix.toarray())
     torch.testing.assert_close(features.times(below), dense @ below)
@@ -34,6 +36,17 @@ def test_products_are_those_of_the_dense_matrix(matrix, mkl, by_columns, monkeyp
 @pytest.mark.parametrize("mkl", [True, False])
 def test_a_matrix_of_zeros_gives_zeros(mkl, monkeypatch):
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: mkl)
-    features = SparseFeatures(csr_matrix((3, 5), dtype=np.float32), by_columns=True)
+    features = sparse_features(csr_matrix((3, 5), dtype=np.float32), twice=True)
     assert torch.equal(features.times(torch.ones(5, 2)), torch.zeros(3, 2))
     assert torch.equal(features.transposed_times(torch.ones(3, 2)), torch.zeros(5, 2))
+
+
+def test_panels_give_the_same_with_any_number_of_threads(matrix, monkeypatch):
+    monkeypatch.setattr("rescnet.family.svm_features.PANEL", 3)
+    below, beside = torch.randn(17, 4), torch.randn(23, 4)
+    found = []
+    for threads in (1, 2, 9):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        features = PanelFeatures(matrix)
+        found.append((features.times(below), features.transposed_times(beside)))
+    assert all(torch.equal(found[0][place], other[place]) for other in found[1:] for place in (0, 1))
