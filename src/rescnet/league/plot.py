@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from html import escape
 
 from ..byte_budget import show_bytes
+from ..progress import show_seconds
 from .contest import Row
 
-LINE, TOP, LEFT, WIDTH, RIGHT = 26, 54, 190, 420, 230  # pixels
+LINE, TOP, LEFT, WIDTH, RIGHT = 26, 54, 190, 420, 260  # pixels
 NAME, OPTIONS = 23, 34  # letters that fit left of the lines, of a name and, smaller, of what was changed
 
 
@@ -30,7 +31,7 @@ def draw_league(rows: Sequence[Row], title: str) -> str:
         'font-family="system-ui, sans-serif" fill="#222">',
         '<rect width="100%" height="100%" fill="#fff"/>',
         f'<text x="12" y="24" font-size="15" font-weight="600">{escape(title)}</text>',
-        f'<text x="{LEFT + WIDTH + 24}" y="{TOP - 6}" fill="#666">accuracy · seconds · memory</text>',
+        f'<text x="{LEFT + WIDTH + 24}" y="{TOP - 6}" fill="#666">accuracy · time · memory</text>',
     ]
     for step in range(5):
         value = low + (high - low) * step / 4
@@ -52,7 +53,7 @@ def draw_league(rows: Sequence[Row], title: str) -> str:
         if row.published is not None:
             ring = 'r="5" fill="none" stroke="#c2571a" stroke-width="2"'
             parts.append(f'<circle cx="{x(row.published):.1f}" cy="{y:.1f}" {ring}/>')
-        words = f"{100 * row.accuracy:.2f} % · {row.seconds:.3g} s · {show_bytes(row.peak_memory)}"
+        words = f"{100 * row.accuracy:.2f} % · {show_seconds(row.seconds)} · {show_bytes(row.peak_memory)}"
         parts.append(f'<text x="{LEFT + WIDTH + 24}" y="{y + 4:.1f}">{words}</text>')
     return "\n".join([*parts, "</svg>", ""])
 
