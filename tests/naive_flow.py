@@ -15,11 +15,17 @@ def scaled(x, fitted):
     return (x - fitted.min()) / (fitted.max() - fitted.min())
 
 
-def convolve(x, weights, bias, dilation=1):
-    """Return same-size maps, tap by tap: a tap looks at the image shifted, zero outside."""
-    (n, _, h, w), k = x.shape, weights.shape[-1]
+def framed(x, k, dilation, border):
+    """Return images with what lies around them, so that filters of k taps leave maps of the size of x."""
     span = (k - 1) * dilation + 1
-    padded = np.pad(x, ((0, 0), (0, 0), ((span - 1) // 2, span // 2), ((span - 1) // 2, span // 2)))
+    frame = (0, 0), (0, 0), ((span - 1) // 2, span // 2), ((span - 1) // 2, span // 2)
+    return np.pad(x, frame, mode="edge" if border == "edge" else "constant")
+
+
+def convolve(padded, weights, bias, dilation=1):
+    """Return maps of framed images, tap by tap: a tap looks at the image shifted."""
+    (n, _, height, width), k = padded.shape, weights.shape[-1]
+    h, w = height - (k - 1) * dilation, width - (k - 1) * dilation
     maps = np.tile(bias[None, :, None, None], (n, 1, h, w)).astype(np.float64)
     for i in range(k):
         for j in range(k):
@@ -90,11 +96,17 @@ def naive_flow(images, labels, network, held_out):
     corrections_of = ridge_corrections if config.head == "ridge" else lda_corrections
     maps, outputs = None, [np.zeros((len(raw), network.classes))] * 2
     for number, layer in enumerate(network.layers, 1):
-        x = picture
-        if maps is not None and not (config.restart_every and (number - 1) % config.restart_every == 0):
+        alone = maps is None or (config.restart_every and (number - 1) % config.restart_every == 0)
+        dilation = 1 if alone else config.dilation
+        how = layer.weights.shape[-1], dilation, config.border
+        x = framed(picture, *how)
+        if not alone:
             activated = ACTIVATIONS[config.activation](maps)
-            x = np.concatenate([scaled(activated, activated[:n]), picture], 1)
-        dilation = 1 if x is picture else config.dilation
+            if config.border == "zero-before-scaling":
+                first = scaled(framed(activated, *how), activated[:n])
+            else:
+                first = framed(scaled(activated, activated[:n]), *how)
+            x = np.concatenate([first, x], 1)
         maps = convolve(x, layer.weights.numpy(), layer.bias.numpy(), dilation)
         start = outputs[-1] + config.momentum * (outputs[-1] - outputs[-2])
         correction = corrections_of(features_of(maps, config), labels, start, number, config)

@@ -10,6 +10,7 @@ from .flow_options import FlowOptions
 from .options import checked, option
 from .readout_options import ReadoutOptions
 from .stages.augment import Augmentation
+from .stages.convolution import Border
 from .stages.discriminant import Prior, Shrinkage
 from .stages.filters import BankOptions, Bias, FilterLength, PCABias, bank_of_layer, check_banks, check_components
 from .stages.images import Scope
@@ -61,6 +62,9 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
 
     scaling: Scope = option(
         "source", "min-max scaling of a layer's input: one range, one for maps and one for image, or one a channel"
+    )
+    border: Border = option(
+        "zero", "around a layer's input: zeros once it is scaled, zeros before it is, or its own outermost pixels"
     )
     block_size: int = option(16, "side of a second-order pooling block in pixels", 1)
     block_stride: int = option(4, "pixels from one block to the next", 1)

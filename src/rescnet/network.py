@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
@@ -123,8 +123,10 @@ class Network:
             maps, dilation = None, 1
         if self.half:
             scaled, folded = self.scaled_images(layer.input_range, images), self.folded_scale(layer.input_range, maps)
-            return convolve_scaled(self.activated(maps), scaled.half(), folded, layer.weights, layer.bias, dilation)
-        return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias, dilation)
+            half = self.activated(maps), scaled.half()
+            return convolve_scaled(*half, folded, layer.weights, layer.bias, dilation, self.config.border)
+        x = self.layer_input(layer.input_range, maps, images)
+        return convolve(x, layer.weights, layer.bias, dilation, self.border(layer.input_range, maps))
 
     def sees_maps(self, layer: Layer) -> bool:
         """Return whether a layer's input holds maps: not that of the first one, nor where maps were dropped."""
@@ -150,6 +152,14 @@ class Network:
         images = self.scaled_images(input_range, images)
         before = self.activated(maps)
         return images if before is None else min_max_scale(concatenate(before.to(images.dtype), images), input_range)
+
+    def border(self, input_range: ValueRange, maps: Tensor | None) -> Tensor | Literal["zero", "edge"]:
+        """Return what lies around X of a layer, as ``convolve`` takes it; zeros are scaled with the maps, if asked."""
+        if self.config.border != "zero-before-scaling":
+            return self.config.border
+        if maps is None:
+            return "zero"
+        return min_max_scale(torch.zeros_like(input_range.low)[None], input_range)[0]
 
     def activated(self, maps: Tensor | None) -> Tensor | None:
         """Return the maps before a layer as it reads them: φ(O), if there are any."""

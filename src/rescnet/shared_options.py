@@ -11,7 +11,7 @@ SHARED_BY_LAYERS = (
     "block_size", "block_stride", "z_score", "diagonal", "pyramid", "cells", "pooling", "head", "posterior",
     "sigmoid_scale", "softmax_scale", "contrast", "whitening", "whitening_ridge", "rectifier",
     "more_block_sizes", "means", "feature_power", "matrix_root",
-    "activation", "dilation", "momentum",
+    "activation", "border", "dilation", "momentum",
 )  # fmt: skip
 
 

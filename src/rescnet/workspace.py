@@ -31,7 +31,7 @@ def workspace_per_image(
     pairs = count_pairs(pooled, config.keeps_diagonal)
     inputs = (channels + d) * h * w
     copies = 3 if config.activation == "none" else 4  # of a layer's input, on its way
-    copies += config.dilation > 1
+    copies += (config.dilation > 1) + (config.border != "zero")
     patches = 0
     by_class = any(class_sum_banks(config.bank, layer) for layer in range(1, config.bank.count(";") + 2))
     for layer in config.kinds_of_layer:

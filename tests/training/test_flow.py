@@ -29,6 +29,10 @@ OPTIONS = [
     {"restart_every": 2, "bank": "pca; stacked-lda | 1 pca + 2 patches"},
     {"draw_from": "residual", "bank": "patches + stacked-lda", "dilation": 2},
     {"dilation": 3, "filter_size": 2, "activation": "relu", "bank": "pca"},
+    {"border": "zero-before-scaling", "activation": "tanh"},
+    {"border": "zero-before-scaling", "restart_every": 2, "first_filter_size": 4},
+    {"border": "edge", "dilation": 2},
+    {"border": "edge", "filter_size": 2, "bank": "pca"},
     {"head": "ridge", "step": "held-out", "learning_rate": 0.9, "ridge": 0.01, "momentum": 0.4},
 ]
 

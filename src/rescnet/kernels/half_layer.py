@@ -3,7 +3,8 @@
 Maps are kept as they come out of the convolution, in float16, channels last. A layer's input is an affine function of
 them, channel by channel: ``x = (raw - low)·scale``. So
 
-* a filter W on x is the filter W·scale on raw maps, with another bias, provided the border is padded with ``low``;
+* a filter W on x is the filter W·scale on raw maps, with another bias, provided the border is padded with ``low``
+  where it is to be zero in x (with raw zeros where zeros are scaled too, with outermost pixels where it is these);
 * the covariance of patches of x is that of raw patches, times scale·scale.
 
 Nothing is subtracted from the maps in half precision, and no scaled copy is written.
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..stages.convolution import Border
 from ..stages.half_products import split
 from ..stages.images import ValueRange
 from ..stages.patches import PatchMoments, span
@@ -96,7 +98,13 @@ def raw_input(
 
 
 def convolve_scaled(
-    maps: Tensor | None, images: Tensor, folded: FoldedScale, weights: Tensor, bias: Tensor, dilation: int = 1
+    maps: Tensor | None,
+    images: Tensor,
+    folded: FoldedScale,
+    weights: Tensor,
+    bias: Tensor,
+    dilation: int = 1,
+    border: Border = "zero",
 ) -> Tensor:
     """Return ``scale([maps ; image]) ∗ W + B`` in half precision, channels last, shape (n, d, h, w).
 
@@ -107,7 +115,9 @@ def convolve_scaled(
     k = weights.shape[-1]
     covered, middle = span(k, dilation), (k - 1) // 2
     before, after = (covered - 1) // 2, covered // 2
-    x = raw_input(maps, images, 2, folded.low, before, after, align=CHANNELS_IN)
+    x = raw_input(maps, images, 2, folded.low if border == "zero" else None, before, after, align=CHANNELS_IN)
+    if border == "edge":
+        repeat_edges(x, before, after)
     (d, used), channels = weights.shape[:2], x.shape[3]
     scaled = weights.float() * folded.scale[:, None, None]
     shifted = bias.float() - (scaled * folded.low[:, None, None]).sum((1, 2, 3))
@@ -117,6 +127,15 @@ def convolve_scaled(
     dtype = torch.float16 if x.is_cuda else torch.float32  # some processors would sum in half precision
     inputs, kernels = (part.permute(0, 3, 1, 2).to(dtype) for part in (x, filters))
     return F.conv2d(inputs, kernels, dilation=dilation).half()[:, :d]
+
+
+def repeat_edges(x: Tensor, before: int, after: int) -> None:
+    """Fill the border of ``x`` (n, h + before + after, w + before + after, c) with the outermost pixels within it."""
+    for axis in (1, 2):
+        size = x.shape[axis]
+        x.narrow(axis, 0, before).copy_(x.narrow(axis, before, 1).expand_as(x.narrow(axis, 0, before)))
+        last = x.narrow(axis, size - after, after)
+        last.copy_(x.narrow(axis, size - after - 1, 1).expand_as(last))
 
 
 def add_dilated(sums: RawPatchSums, x: Tensor, size: int, dilation: int) -> None:
