@@ -63,6 +63,7 @@ CIFAR10 = Comparison(
         ("γ = 10, α = 1", "explore-cifar10-large-ridge", "gamma 10, alpha 1"),
         ("γ = 1, α = 0.2", "explore-cifar10-more", "gamma 1, alpha .2"),
         ("γ = 0.1, own images", "explore-cifar10-steps", "60 same"),
+        ("γ = 1, own images", "explore-cifar10-own-images", "own images, gamma 1"),
         ("γ = 0.1, own images, σ = 64", "explore-cifar10-steps", "60 sigma 64"),
         ("γ = 0.1, own images, α = 0.2 after layer 1", "explore-cifar10-steps", "60 alpha .2, first 1"),
         ("γ = 1, stride 1", "table3", "rate-0.4"),
