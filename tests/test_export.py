@@ -46,14 +46,17 @@ OPTIONS = {
     "tiles that are blocks": {"block_stride": 4},
     "even filters": {"first_filter_size": 4, "filter_size": 2},
     "large odd filters": {"first_filter_size": 5},
+    "repeated edges": {"border": "edge"},
 }
 MIXED = {"posterior": "softmax", "scaling": "channel", "z_score": "block", "pooling": "mean", "cells": "adaptive"}
-SINGLE_PIXELS = {"head": "multiclass-lda", "posterior": "softmax", "block_size": 5, "first_filter_size": 5}
+SINGLE_PIXELS = {
+    "head": "multiclass-lda", "posterior": "softmax", "block_size": 5, "first_filter_size": 5, "border": "edge",
+}  # fmt: skip
 BEYOND = {
     "layers": 1, "contrast": 5, "whitening": 3, "rectifier": "both", "means": True, "more_block_sizes": (6,),
     "pooling": "mean", "matrix_root": True, "feature_power": 0.5, "pyramid": (1,),
 }  # fmt: skip
-RIDGE = {"head": "ridge", "block_stride": 4, "filter_size": 2, "layers": 1}
+RIDGE = {"head": "ridge", "block_stride": 4, "filter_size": 2, "layers": 2, "border": "zero-before-scaling"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -264,7 +267,7 @@ def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
     save_model(tmp_path / "model", model)
     done = rescnet("export", tmp_path / "model", file)
     assert done.exit_code == 0, done.output
-    assert "1 layer, " in done.stdout and done.stderr == ""
+    assert "2 layers, " in done.stdout and done.stderr == ""
     np.testing.assert_allclose(run_onnx(file, blobs[0][:7]), model.network.outputs(blobs[0][:7]), rtol=0, atol=1e-4)
 
 

@@ -53,7 +53,7 @@ def summary_rows() -> list[str]:
                 continue  # the second: a network of Table 2 again
             at = summary.get("chosen") or summary["last"]
             held, seen = entry["images"].get("validation"), entry["images"]["train"]
-            fixed = "depth chosen before" if entry.get("finished", True) else f"to layer {at['layer']}"
+            fixed = "depth fixed before" if entry.get("finished", True) else f"to layer {at['layer']}"
             how = f"depth chosen on {held:,} held-out images" if held else f"all {seen:,} images, {fixed}"
             origin = f"`{entry['command']}`, {entry['commit']}"
             stopped = "" if entry.get("finished", True) else ", stopped before its end"

@@ -123,8 +123,8 @@ class Network:
             maps, dilation = None, 1
         if self.half:
             scaled, folded = self.scaled_images(layer.input_range, images), self.folded_scale(layer.input_range, maps)
-            half = self.activated(maps), scaled.half()
-            return convolve_scaled(*half, folded, layer.weights, layer.bias, dilation, self.config.border)
+            inputs = self.activated(maps), scaled.half(), folded
+            return convolve_scaled(*inputs, layer.weights, layer.bias, dilation, self.config.border)
         x = self.layer_input(layer.input_range, maps, images)
         return convolve(x, layer.weights, layer.bias, dilation, self.border(layer.input_range, maps))
 

@@ -72,7 +72,7 @@ def raw_input(
     ones : int
         Channels of ones: a bias can be put on them, and products with them are sums.
     low : Tensor, shape (d_i + d,), optional
-        The border's value.
+        The border's value; zero, if not said.
     before, after : int
         Pixels of border above and to the left, below and to the right.
     align : int
@@ -108,9 +108,9 @@ def convolve_scaled(
 ) -> Tensor:
     """Return ``scale([maps ; image]) ∗ W + B`` in half precision, channels last, shape (n, d, h, w).
 
-    Same as ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias, dilation)``. The bias rides on
-    two channels of ones, its high and its low half, so that it is added before the sum is rounded; channels in and out
-    are padded to what the convolution is fastest with.
+    Same as ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias, dilation)``, and as that with
+    another border where one is named. The bias rides on two channels of ones, its high and its low half, so that it is
+    added before the sum is rounded; channels in and out are padded to what the convolution is fastest with.
     """
     k = weights.shape[-1]
     covered, middle = span(k, dilation), (k - 1) // 2

@@ -5,7 +5,8 @@ the next layer, rectified maps go to second-order pooling.
 
 "The input images [...] are zero padded to obtain the same image size outputs": the paper does not say whether before or
 after the input is scaled to [0, 1]. After, zero is the least value of all (``"zero"``); before, it is where centred
-maps have their mean (``"zero-before-scaling"``). ``"edge"`` repeats the outermost pixels, and is not the paper's.
+maps have their mean (``"zero-before-scaling"``; the image is scaled by itself first, and has zeros around it after
+that). ``"edge"`` repeats the outermost pixels, and is not the paper's.
 """
 
 from __future__ import annotations
@@ -50,14 +51,17 @@ def convolve(
 def _convolve(x: Tensor, weights: Tensor, bias: Tensor, dilation: int, border: Tensor | str) -> Tensor:
     covered = span(weights.shape[-1], dilation)
     before, after = (covered - 1) // 2, covered // 2
-    frame = (before, after, before, after)
-    if isinstance(border, Tensor):  # zeros around what is left of x without it, whose response is the bias's part
-        x, bias = x - border[:, None, None], bias + (weights * border[:, None, None]).sum((1, 2, 3))
-    elif border == "edge":
-        return F.conv2d(F.pad(x, frame, mode="replicate"), weights, bias, dilation=dilation)
-    if before == after:
+    if isinstance(border, str) and border == "zero" and before == after:
         return F.conv2d(x, weights, bias, padding=before, dilation=dilation)
-    return F.conv2d(F.pad(x, frame), weights, bias, dilation=dilation)
+    return F.conv2d(_framed(x, (before, after, before, after), border), weights, bias, dilation=dilation)
+
+
+def _framed(x: Tensor, frame: tuple[int, int, int, int], border: Tensor | str) -> Tensor:
+    """Return x with its border around it: so many pixels to the left and right, above and below."""
+    if not isinstance(border, Tensor):
+        return F.pad(x, frame, mode="replicate" if border == "edge" else "constant")
+    outside = 1 - F.pad(torch.ones_like(x[:1, :1]), frame)
+    return F.pad(x, frame) + outside * border[:, None, None]
 
 
 def rectify(maps: Tensor) -> Tensor:
