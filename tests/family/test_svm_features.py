@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from rescnet.family.svm_features import PanelFeatures, SparseFeatures, sparse_features
+from rescnet.family.svm_features import BANDS, PanelFeatures, SparseFeatures, bands_of, sparse_features
 
 
 @pytest.fixture
@@ -33,10 +33,29 @@ def test_products_are_those_of_the_dense_matrix(matrix, mkl, twice, monkeypatch)
     torch.testing.assert_close(features.transposed_times(beside), dense.T @ beside)
 
 
+@pytest.mark.parametrize("bands", [1, 4, 16, 100])
+def test_bands_are_all_rows_on_the_same_memory(matrix, bands):
+    found = bands_of(matrix, bands)
+    assert len(found) == min(bands, 23)
+    np.testing.assert_array_equal(np.concatenate([band.toarray() for band in found]), matrix.toarray())
+    assert all(np.shares_memory(band.data, matrix.data) for band in found if band.nnz)
+
+
+def test_what_bands_come_to_does_not_depend_on_threads(monkeypatch):
+    rng = np.random.default_rng(0)
+    features = SparseFeatures(csr_matrix(rng.random((40 * BANDS, 300), dtype=np.float32)), by_columns=False)
+    right, products = torch.randn(40 * BANDS, 3), []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        products.append(features.transposed_times(right))
+    assert torch.equal(products[0], products[1]) and torch.equal(products[0], products[2])
+
+
+@pytest.mark.parametrize("twice", [True, False])
 @pytest.mark.parametrize("mkl", [True, False])
-def test_a_matrix_of_zeros_gives_zeros(mkl, monkeypatch):
+def test_a_matrix_of_zeros_gives_zeros(mkl, twice, monkeypatch):
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: mkl)
-    features = sparse_features(csr_matrix((3, 5), dtype=np.float32), twice=True)
+    features = sparse_features(csr_matrix((3, 5), dtype=np.float32), twice)
     assert torch.equal(features.times(torch.ones(5, 2)), torch.zeros(3, 2))
     assert torch.equal(features.transposed_times(torch.ones(3, 2)), torch.zeros(5, 2))
 

@@ -16,6 +16,7 @@ from ..stages.half_products import accurate_product
 
 MOST_NUMBERS = 2**31 - 1  # of a sparse matrix liblinear and PyTorch's products take, and of one product on a GPU
 ALIGNED_COLUMNS = 8  # tensor cores take rows of 16 bytes or multiples of them
+BANDS = 16  # of rows that are shared out to threads: enough for any number of them to have about as much to do
 PANEL = 4096  # columns: what they are multiplied with, ten numbers each, stays in a core's cache
 
 
@@ -78,13 +79,15 @@ class SparseFeatures:
     ----------
     matrix : SciPy CSR matrix, shape (n, D)
     by_columns : bool
-        Hold it a second time, by columns: the transposed product is four times as fast then.
+        Hold it a second time, by columns: the transposed product is several times as fast then. Else it is summed
+        over bands of rows, shared out to threads; what comes out does not depend on their number.
     """
 
     def __init__(self, matrix: Any, by_columns: bool) -> None:
         self.dtype = torch.float32
-        self._matrix, self._rows = matrix, _products_with(matrix)
+        self._rows = _products_with(matrix)
         self._columns = _products_with(matrix.T.tocsr()) if by_columns else None
+        self._bands = [] if by_columns else bands_of(matrix, BANDS)
 
     def times(self, right: Tensor) -> Tensor:
         """Return X·right."""
@@ -94,7 +97,9 @@ class SparseFeatures:
         """Return Xᵀ·right."""
         if self._columns is not None:
             return self._columns(right)
-        return torch.from_numpy(self._matrix.T @ right.numpy())
+        parts = np.split(right.numpy(), np.cumsum([band.shape[0] for band in self._bands])[:-1])
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            return torch.from_numpy(sum(pool.map(lambda band, part: band.T @ part, self._bands, parts)))
 
 
 class PanelFeatures:
@@ -124,6 +129,20 @@ class PanelFeatures:
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
             products = pool.map(lambda panel: panel.T @ right.numpy(), self._panels)
             return torch.from_numpy(np.concatenate(list(products)))
+
+
+def bands_of(matrix: Any, bands: int) -> list[Any]:
+    """Return the rows of a SciPy CSR matrix as so many matrices, on the same memory."""
+    from scipy.sparse import csr_matrix
+
+    found = []
+    for rows in np.array_split(np.arange(matrix.shape[0]), min(bands, matrix.shape[0])):
+        starts = matrix.indptr[rows[0] : rows[-1] + 2]
+        band, inside = csr_matrix((len(rows), matrix.shape[1]), dtype=matrix.dtype), slice(starts[0], starts[-1])
+        # Put in place: given to the constructor, parts of an array are copied.
+        band.data, band.indices, band.indptr = matrix.data[inside], matrix.indices[inside], starts - starts[0]
+        found.append(band)
+    return found
 
 
 def sparse_features(matrix: Any, twice: bool) -> Features:
