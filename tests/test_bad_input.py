@@ -193,17 +193,6 @@ def test_images_in_other_units_are_doubted(name):
             predict(images)
 
 
-@pytest.mark.parametrize("colour", [(0,), (255,), (10, 200, 30)])
-def test_images_of_one_plain_colour_are_refused(colour):
-    images = np.tile(np.array(colour, dtype=np.uint8)[None, :, None, None], (20, 1, 8, 8))
-    for refuse in (
-        lambda: train(images, LABELS, NetworkConfig(**SMALL)),
-        lambda: ResCNetClassifier(n_layers=1, n_filters=4).fit(images, LABELS),
-    ):
-        with pytest.raises(ValueError, match=r"one and the same plain colour, .*: check how they were read"):
-            refuse()
-
-
 def test_few_wide_channels_are_not_taken_for_channels_last():
     images = np.random.default_rng(0).integers(0, 256, (20, 5, 9, 3)).astype(np.uint8)
     assert train(images, LABELS, NetworkConfig(**SMALL | {"block_size": 3, "pyramid": (1,)}))[0].image_shape == (

@@ -135,7 +135,7 @@ def test_another_reading_is_no_row_of_the_readme(results):
     (results / "table2.json").write_text(json.dumps(runs))
     rows = reproduction.summary_rows()
     assert len(rows) == 2
-    assert "CIFAR-10 (all 50 images, depth chosen before;" in rows[0] and "stopped" not in rows[0]
+    assert "CIFAR-10 (all 50 images, depth fixed before;" in rows[0] and "stopped" not in rows[0]
     assert "CIFAR-100 (all 50 images, to layer 7;" in rows[1] and "stopped before its end" in rows[1]
 
 
@@ -226,7 +226,7 @@ def test_both_halves_of_table_2_show_what_was_measured(results):
     (results / "table2.json").write_text(json.dumps([everything, ours]))
     assert "| ResCNet | closed form | 87.54 · **87.00** | 64.9 | 99.52 | 44.37 |" in reproduction.both_halves()
     (row,) = reproduction.summary_rows()
-    assert row.startswith("| CIFAR-10 (all 50,000 images, depth chosen before; the paper: 87.54 %) | 5 | **87.00 %** |")
+    assert row.startswith("| CIFAR-10 (all 50,000 images, depth fixed before; the paper: 87.54 %) | 5 | **87.00 %** |")
 
 
 def league_row(model, accuracy, **others):

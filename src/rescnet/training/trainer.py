@@ -232,11 +232,6 @@ class Trainer:
         if self._image_range is None:
             self._image_range = self.workers.widest(split.image_range(self.dtype))
         image_range = self._image_range
-        if bool((image_range.low == image_range.high).all()):
-            raise ValueError(
-                "all training images are one and the same plain colour, so that no class can be told from another: "
-                "check how they were read."
-            )
         if split.maps_range is None or self.config.place_in_stack(number) == 1:
             return image_range.with_scope(self.config.scaling)
         maps_range = self.workers.widest(split.maps_range)
