@@ -131,11 +131,9 @@ def convolve_scaled(
 
 def repeat_edges(x: Tensor, before: int, after: int) -> None:
     """Fill the border of ``x`` (n, h + before + after, w + before + after, c) with the outermost pixels within it."""
-    for axis in (1, 2):
-        size = x.shape[axis]
-        x.narrow(axis, 0, before).copy_(x.narrow(axis, before, 1).expand_as(x.narrow(axis, 0, before)))
-        last = x.narrow(axis, size - after, after)
-        last.copy_(x.narrow(axis, size - after - 1, 1).expand_as(last))
+    bottom, right = x.shape[1] - after, x.shape[2] - after
+    x[:, :before], x[:, bottom:] = x[:, before, None], x[:, bottom - 1, None]
+    x[:, :, :before], x[:, :, right:] = x[:, :, before, None], x[:, :, right - 1, None]
 
 
 def add_dilated(sums: RawPatchSums, x: Tensor, size: int, dilation: int) -> None:

@@ -51,7 +51,7 @@ def convolve(
 def _convolve(x: Tensor, weights: Tensor, bias: Tensor, dilation: int, border: Tensor | str) -> Tensor:
     covered = span(weights.shape[-1], dilation)
     before, after = (covered - 1) // 2, covered // 2
-    if isinstance(border, str) and border == "zero" and before == after:
+    if not isinstance(border, Tensor) and border == "zero" and before == after:
         return F.conv2d(x, weights, bias, padding=before, dilation=dilation)
     return F.conv2d(_framed(x, (before, after, before, after), border), weights, bias, dilation=dilation)
 
@@ -61,7 +61,7 @@ def _framed(x: Tensor, frame: tuple[int, int, int, int], border: Tensor | str) -
     if not isinstance(border, Tensor):
         return F.pad(x, frame, mode="replicate" if border == "edge" else "constant")
     outside = 1 - F.pad(torch.ones_like(x[:1, :1]), frame)
-    return F.pad(x, frame) + outside * border[:, None, None]
+    return F.pad(x, frame).add_(outside * border[:, None, None])
 
 
 def rectify(maps: Tensor) -> Tensor:
