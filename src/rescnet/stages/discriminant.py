@@ -113,7 +113,8 @@ def factorise(
         ``"ridge"``: A = S + γI. ``"convex"``: A = (1-γ)S + γtI with t the mean variance, so γ is in [0, 1]; the target
         t is that of all images (scikit-learn's is that of the within scatter, which differs from class to class).
     standardise : bool
-        Scale features to unit variance first, so that γ means the same for all; else they are taken as they are.
+        Scale features to unit variance first, so that γ means the same for all; else they are taken as they are, and a
+        "ridge" γ is in their own units: correlations vary by 0.03 or so, so that a γ of 0.03 is worth what 1 is else.
     method : callable
         What factorises A.
 
