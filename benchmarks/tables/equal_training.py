@@ -62,6 +62,11 @@ CIFAR10 = Comparison(
         ("γ = 3", "explore-cifar10-deep", "gamma 3"),
         ("γ = 10, α = 1", "explore-cifar10-large-ridge", "gamma 10, alpha 1"),
         ("γ = 1, α = 0.2", "explore-cifar10-more", "gamma 1, alpha .2"),
+        ("γ = 1, σ = 4", "explore-cifar10-votes", "gamma 1, sigma 4"),
+        ("γ = 3, σ = 4", "explore-cifar10-votes", "gamma 3, sigma 4"),
+        ("γ = 10, σ = 2", "explore-cifar10-votes", "gamma 10, sigma 2"),
+        ("γ = 10, σ = 4, α = 1", "explore-cifar10-votes", "gamma 10, sigma 4, alpha 1"),
+        ("features not standardised", "explore-cifar10-votes", "features not standardised, gamma .03"),
         ("γ = 0.1, own images", "explore-cifar10-steps", "60 same"),
         ("γ = 1, own images", "explore-cifar10-own-images", "own images, gamma 1"),
         ("γ = 0.1, own images, σ = 64", "explore-cifar10-steps", "60 sigma 64"),
@@ -72,12 +77,13 @@ CIFAR10 = Comparison(
         ("γ = 0.3, softmax", "explore-cifar10-cells", "softmax .1, gamma .3"),
         ("γ = 0.3, softmax, means of adaptive cells", "explore-cifar10-cells", "mean over adaptive cells"),
         ("γ = 1, means of adaptive cells", "explore-cifar10-more", "gamma 1, mean over adaptive cells"),
+        ("γ = 1, maxima of adaptive cells", "explore-cifar10-maxima", "gamma 1, maxima of adaptive cells"),
         ("the residual regressed (not the paper's)", "explore-cifar10-deep", "ridge head 2 .3"),
         ("γ = 1, flips", "table4", "cifar10-flips"),
     ),
     (92.0, 93.0, 95.0, 96.0, 97.0, 98.0, 99.0, 99.5, 99.75),
     (68.0, 88.0),
-    (OWN, "α", "softmax, means", "γ = 1, means"),
+    (OWN, "α", "σ", "features", "softmax, means", "γ = 1, means", "γ = 1, maxima"),
 )
 CIFAR100 = Comparison(
     "cifar100",
@@ -89,12 +95,15 @@ CIFAR100 = Comparison(
         ("γ = 3, α = 0.3, multi-class", "explore-cifar100-large-ridge", "multi-class"),
         ("γ = 3, α = 0.3, means of adaptive cells", "explore-cifar100-means", "means of cells"),
         ("γ = 10, α = 0.3", "table2", "cifar100-slow"),
+        ("γ = 10, α = 0.3, σ = 4", "explore-cifar100-votes", "gamma 10, sigma 4"),
         ("γ = 30, the paper's α", "table2", "cifar100-rates"),
+        ("γ = 30, the paper's α, σ = 4", "explore-cifar100-votes", "gamma 30, sigma 4, the paper's alpha"),
         ("the residual regressed (not the paper's)", "explore-cifar100-steps", "ridge head .5 .3"),
         ("γ = 3, α = 0.3, flips", "table4", "cifar100-flips"),
     ),
     (93.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.75),
     (38.0, 68.0),
+    ("σ",),
 )
 
 
