@@ -152,6 +152,7 @@ def test_a_bad_folder_is_refused_and_nothing_written(damage, small, refused, pic
         (["--bank", "pcaa"], "did you mean 'pca'?"),
         (["--validation-fraction", "1.5"], "validation_fraction is 1.5"),
         (["--limit", "0"], "limit is 0"),
+        (["--limit", "3"], "classes: choose"),
         (["--device", "tpu"], "device is 'tpu'"),
         (["--preset", "cifar"], "did you mean 'cifar"),
         (["--config", "none.toml"], "there is no configuration file 'none.toml'"),

@@ -72,11 +72,12 @@ def fingerprints(dataset: Dataset) -> dict[str, str]:
 
 def _take(labels: NDArray[np.int64], limit: int, seed: int) -> NDArray[np.intp]:
     """Return the indices, ascending, of about ``limit`` images, each class in proportion and at least two of it."""
-    if limit < 1:
-        raise ValueError(f"limit is {limit}: choose the number of training images to use, 1 or more.")
+    classes = np.unique(labels)
+    if limit < 2 * len(classes):
+        raise ValueError(f"limit is {limit}, but there are {len(classes)} classes: choose {2 * len(classes)} or more.")
     generator = np.random.default_rng(seed)
     taken = []
-    for label in np.unique(labels):
+    for label in classes:
         members = generator.permutation(np.flatnonzero(labels == label))
         taken.append(members[: max(2, round(limit / len(labels) * len(members)))])
     return np.sort(np.concatenate(taken))
