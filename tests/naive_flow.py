@@ -50,12 +50,15 @@ def lda_corrections(features, labels, output, number, config):
     features = features[:, spread > 1e-12] / spread[spread > 1e-12]
     correction = np.zeros_like(output)
     for sign in (1, -1):
+        posterior = np.zeros_like(output)
         for c in range(output.shape[1]):
             member = (targets == c) & (signs == sign)
             if member.any():
                 weights, bias = naive.binary_lda(features[:n], member, ridge_of(number, config))
-                posterior = 1 / (1 + np.exp(-(features @ weights + bias) / config.sigmoid_scale))
-                correction[:, c] += sign * np.mean(signs == sign) * posterior
+                posterior[:, c] = 1 / (1 + np.exp(-(features @ weights + bias) / config.sigmoid_scale))
+        if config.posterior == "sigmoid-shares" and posterior.any():
+            posterior /= posterior.sum(1, keepdims=True)
+        correction += sign * np.mean(signs == sign) * posterior
     return correction
 
 

@@ -36,6 +36,7 @@ SMALL = {
 OPTIONS = {
     "defaults": {},
     "softmax": {"posterior": "softmax"},
+    "shares": {"posterior": "sigmoid-shares"},
     "ridge": {"head": "ridge"},
     "multiclass-lda": {"head": "multiclass-lda"},
     "channel scaling": {"scaling": "channel"},

@@ -20,7 +20,7 @@ from .stages.residual import learning_rate
 from .stages.second_order import BlockGrid, ZScore, count_pairs
 
 Head = Literal["lda", "multiclass-lda", "ridge"]
-Posterior = Literal["sigmoid", "softmax"]
+Posterior = Literal["sigmoid", "sigmoid-shares", "softmax"]
 SignSamples = Literal["all", "own"]
 CopyResiduals = Literal["shared", "own"]
 Diagonal = Literal["auto", "keep", "drop"]
@@ -78,9 +78,11 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
     prior: Prior = option("empirical", "LDA scores with the log prior odds, or without")
     shrinkage: Shrinkage = option("ridge", "regularised scatter: S + γI, or (1-γ)S + γtI with t the mean variance")
     ridge: float = option(0.1, "γ, in units of a feature's variance", 0)
-    standardise: bool = option(True, "scale features to unit variance before the ridge is added; else γ is in their units")
+    standardise: bool = option(True, "scale features to unit variance before γ is added; else γ is in their units")
     sign_samples: SignSamples = option("all", "each sign's classifier sees all images (text), or its own (Algorithm 1)")
-    posterior: Posterior = option("sigmoid", "how LDA scores become posteriors")
+    posterior: Posterior = option(
+        "sigmoid", "how LDA scores become posteriors; sigmoid-shares: sigmoids, divided by their sum over the classes"
+    )
     sigmoid_scale: float = option(16.0, "σ of the sigmoid", 1e-12)
     softmax_scale: float = option(0.001, "β of the softmax", 1e-12)
 

@@ -23,7 +23,7 @@ from .readout import KernelReadout, rows_at_a_time
 from .stages.activation import activate
 from .stages.augment import mean_of_views, view_images
 from .stages.convolution import convolve
-from .stages.discriminant import LinearHead, sigmoid_posterior, softmax_posterior
+from .stages.discriminant import LinearHead, shares, sigmoid_posterior, softmax_posterior
 from .stages.images import ValueRange, concatenate, min_max_scale
 from .stages.preparation import Preparation
 from .stages.residual import compensate, look_ahead
@@ -195,10 +195,12 @@ class Network:
     def posteriors(self, scores: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """Return Ỹ_p and Ỹ_n, each (n, classes), from scores (n, 2·classes) (equations 4 and 12)."""
         signs = zip(scores.chunk(2, dim=1), present.chunk(2), strict=True)
-        if self.config.posterior == "sigmoid":
-            positive, negative = (sigmoid_posterior(s, here, self.config.sigmoid_scale) for s, here in signs)
-        else:
+        if self.config.posterior == "softmax":
             positive, negative = (softmax_posterior(s, here, self.config.softmax_scale) for s, here in signs)
+            return positive, negative
+        positive, negative = (sigmoid_posterior(s, here, self.config.sigmoid_scale) for s, here in signs)
+        if self.config.posterior == "sigmoid-shares":
+            return shares(positive), shares(negative)
         return positive, negative
 
     def staged_outputs(self, images: Tensor) -> Iterator[Tensor]:

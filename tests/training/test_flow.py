@@ -33,6 +33,7 @@ OPTIONS = [
     {"border": "zero-before-scaling", "restart_every": 2, "first_filter_size": 4},
     {"border": "edge", "dilation": 2},
     {"border": "edge", "filter_size": 2, "bank": "pca"},
+    {"posterior": "sigmoid-shares", "learning_rate": 1.0, "sigmoid_scale": 4.0},
     {"head": "ridge", "step": "held-out", "learning_rate": 0.9, "ridge": 0.01, "momentum": 0.4},
 ]
 

@@ -250,6 +250,11 @@ def sigmoid_posterior(scores: Tensor, present: Tensor, scale: float = 16.0) -> T
     return sigmoid * (TAIL / scaled.clamp_max(TAIL)) * present
 
 
+def shares(posterior: Tensor) -> Tensor:
+    """Return posteriors (n, K) divided by their sum over the groups, so that it is 1; zero where all are."""
+    return posterior / posterior.sum(1, keepdim=True).clamp_min(torch.finfo(posterior.dtype).tiny)
+
+
 def softmax_posterior(scores: Tensor, present: Tensor, scale: float = 0.001) -> Tensor:
     """Return exp(βy_i)/Σ exp(βy_j) of scores (n, K) (equation 12), absent groups left out; β is the ``scale``."""
     if not bool(present.any()):
