@@ -78,7 +78,7 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
     prior: Prior = option("empirical", "LDA scores with the log prior odds, or without")
     shrinkage: Shrinkage = option("ridge", "regularised scatter: S + γI, or (1-γ)S + γtI with t the mean variance")
     ridge: float = option(0.1, "γ, in units of a feature's variance", 0)
-    standardise: bool = option(True, "scale features to unit variance before γ is added; else γ is in their units")
+    standardise: bool = option(True, "scale features to unit variance first; else a ridge γ is in their own units")
     sign_samples: SignSamples = option("all", "each sign's classifier sees all images (text), or its own (Algorithm 1)")
     posterior: Posterior = option(
         "sigmoid", "how LDA scores become posteriors; sigmoid-shares: sigmoids, divided by their sum over the classes"

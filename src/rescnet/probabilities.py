@@ -13,7 +13,7 @@ Outputs that differ too little to be told apart by this, as 1e-20 and 1e-30 besi
 less likely than the one before it by a billionth at least.
 
 They are scores: nothing is calibrated on the images at hand. With few training images they are too sure, and too even
-under the ``softmax`` and ``sigmoid-shares`` posteriors, whose outputs differ little.
+under the ``softmax`` posterior, whose outputs differ little.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ import time
 import numpy as np
 import pytest
 
+from rescnet.cli.splits import check_limit, hold_out_images
+from rescnet.data import load
 from rescnet.model_files import ModelFolder, load_model
 
 
@@ -226,3 +228,12 @@ def test_what_looks_like_a_mistake_is_told_in_one_line(small, rescnet, tmp_path)
     assert result.stderr.startswith(
         "warning: images reach 0.996 and those the network was trained on 255: give them in"
     )
+
+
+def test_images_of_a_model_made_with_a_smaller_limit_are_still_found():
+    """It is refused where it is given, and not where a model is evaluated, reported on or gone on with."""
+    dataset = load("digits")
+    with pytest.raises(ValueError, match="limit is 3, but there are 10 classes: choose 20 or more"):
+        check_limit(dataset, 3)
+    check_limit(dataset, 20)
+    assert np.bincount(hold_out_images(dataset, 0, 3, 0).train.labels).tolist() == [2] * 10

@@ -63,7 +63,7 @@ def compare(
     from ..league import compare_models, draw_league, parse_models
     from ..training.devices import choose_device
     from .sources import load_source
-    from .splits import check_classes, hold_out_images
+    from .splits import check_classes, check_limit, hold_out_images
 
     source = the_one_named(source, dataset)
     contestants = parse_models(models)
@@ -75,7 +75,9 @@ def compare(
     for file in (out, plot):
         if file is not None and not file.parent.is_dir():
             raise ValueError(f"there is no folder {str(file.parent)!r} for {file.name}: make it first.")
-    data = hold_out_images(load_source(source or "digits", root), 0, limit, seed)
+    whole = load_source(source or "digits", root)
+    check_limit(whole, limit)
+    data = hold_out_images(whole, 0, limit, seed)
     check_classes(data)
     share = held_out if held_out is not None else 0.0 if data.test is not None else HELD_OUT
     if share == 0 and (data.test is None or splits > 1):

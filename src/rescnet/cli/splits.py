@@ -50,6 +50,13 @@ def check_classes(dataset: Dataset) -> None:
         )
 
 
+def check_limit(dataset: Dataset, limit: int | None) -> None:
+    """Refuse a limit that leaves no two training images of each class; models made with one are still known by it."""
+    classes = len(np.unique(dataset.train.labels))
+    if limit is not None and limit < min(2 * classes, len(dataset.train)):
+        raise ValueError(f"limit is {limit}, but there are {classes} classes: choose {2 * classes} or more.")
+
+
 def describe_held_out(dataset: Dataset, fraction: float, limit: int | None, seed: int) -> dict[str, Any]:
     """Return what :func:`hold_out_images` did, so that the same images can be held out again, and checked."""
     return {"fraction": fraction, "limit": limit, "seed": seed, "sha256": fingerprint(dataset.validation)}
@@ -72,12 +79,9 @@ def fingerprints(dataset: Dataset) -> dict[str, str]:
 
 def _take(labels: NDArray[np.int64], limit: int, seed: int) -> NDArray[np.intp]:
     """Return the indices, ascending, of about ``limit`` images, each class in proportion and at least two of it."""
-    classes = np.unique(labels)
-    if limit < 2 * len(classes):
-        raise ValueError(f"limit is {limit}, but there are {len(classes)} classes: choose {2 * len(classes)} or more.")
     generator = np.random.default_rng(seed)
     taken = []
-    for label in classes:
+    for label in np.unique(labels):
         members = generator.permutation(np.flatnonzero(labels == label))
         taken.append(members[: max(2, round(limit / len(labels) * len(members)))])
     return np.sort(np.concatenate(taken))

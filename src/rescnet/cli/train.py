@@ -130,7 +130,7 @@ def _begin(
     from ..model_files import check_place
     from ..training.devices import choose_device
     from .sources import full_name, load_source, parse_size
-    from .splits import check_classes, describe_held_out, hold_out_images
+    from .splits import check_classes, check_limit, describe_held_out, hold_out_images
     from .training_run import TrainingRun
 
     if preset is None:
@@ -145,6 +145,7 @@ def _begin(
     if preset is None:  # nobody has chosen settings for these images
         network_config = make_config(None, config, image_shape=whole.shape, **overrides)
     fraction = HELD_OUT if validation_fraction is None else validation_fraction
+    check_limit(whole, limit)
     dataset = hold_out_images(whole, fraction, limit, network_config.seed)
     about = {
         "dataset": dataset.name,

@@ -114,7 +114,7 @@ def factorise(
         t is that of all images (scikit-learn's is that of the within scatter, which differs from class to class).
     standardise : bool
         Scale features to unit variance first, so that γ means the same for all; else they are taken as they are, and a
-        "ridge" γ is in their own units: correlations vary by 0.03 or so, so that a γ of 0.03 is worth what 1 is else.
+        "ridge" γ is in their own units.
     method : callable
         What factorises A.
 
@@ -252,7 +252,8 @@ def sigmoid_posterior(scores: Tensor, present: Tensor, scale: float = 16.0) -> T
 
 def shares(posterior: Tensor) -> Tensor:
     """Return posteriors (n, K) divided by their sum over the groups, so that it is 1; zero where all are."""
-    return posterior / posterior.sum(1, keepdim=True).clamp_min(torch.finfo(posterior.dtype).tiny)
+    total = posterior.sum(1, keepdim=True)
+    return posterior / torch.where(total > 0, total, 1)
 
 
 def softmax_posterior(scores: Tensor, present: Tensor, scale: float = 0.001) -> Tensor:
