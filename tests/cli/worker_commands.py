@@ -72,6 +72,7 @@ def main():
     folder, *cases = sys.argv[1:]
     heartbeat.BEAT, answers.FIRST_ENDS = 0.25, 0.2
     torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without
     started = [one_case(number, json.loads(case), Path(folder)) for number, case in enumerate(cases)]
     print(json.dumps([codes() for codes in started]))
 
