@@ -68,3 +68,26 @@ def test_names_of_marks_do_not_lie_on_each_other():
     chart = line_chart("t", "x", "y", [Line("l", [(0, 0), (100, 10)])], marks)
     heights = [float(t.get("y")) for t in ElementTree.fromstring(chart).iter(f"{SVG}text") if t.text.startswith("m")]
     assert len(heights) == 4 and min(np.diff(sorted(heights))) >= 13
+
+
+def legend(chart):
+    (box,) = (r for r in ElementTree.fromstring(chart).iter(f"{SVG}rect") if r.get("opacity") == ".85")
+    top = float(box.get("y"))
+    return top, top + float(box.get("height"))
+
+
+def test_the_legend_lies_low_unless_it_would_hide_something():
+    low, high = (Line("l", [(float(x), y) for x in range(101)]) for y in (0.5, 9.5))
+    for lines, marks in (([high], []), ([low, high], []), ([low, high], [Mark("m", 90, 5)])):
+        chart = line_chart("t", "x", "y", lines, marks, y_range=(0, 10))
+        top, bottom = legend(chart)
+        across = [y for line in points(chart) for _, y in line]
+        names = [float(t.get("y")) for t in ElementTree.fromstring(chart).iter(f"{SVG}text") if t.text == "m"]
+        assert not any(top <= y <= bottom for y in across + names)
+    assert legend(line_chart("t", "x", "y", [high], y_range=(0, 10)))[1] > HEIGHT * 0.8
+
+
+def test_lines_without_a_name_are_not_in_the_legend():
+    named, nameless = Line("one", [(0, 0), (1, 1)], colour=0), Line("", [(0, 1), (1, 0)], dashed=True, colour=0)
+    top, bottom = legend(line_chart("t", "x", "y", [named, nameless]))
+    assert bottom - top == pytest.approx(17 + 9)

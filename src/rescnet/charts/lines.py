@@ -10,11 +10,12 @@ from .style import COLOURS, FAINT, GRID, INK, document, text
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 62, 24, 44, 50
 MOST_POINTS = 600  # of a line; more are thinned out
+LETTER = 6.6  # width of one, about
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line: points (x, y), and whether it is dashed."""
+    """A line: points (x, y), whether it is dashed, and its name in the legend; without one it is not in there."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -81,6 +82,7 @@ def line_chart(
         dash = " stroke-dasharray='5 4'" if line.dashed else ""
         drawn.append(f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'{dash}/>")
     labels: list[tuple[float, float]] = []
+    marked: list[tuple[float, float]] = []
     for mark in marks:
         colour = COLOURS[mark.colour % len(COLOURS)] if mark.colour is not None else INK
         x, y = across(mark.x), down(mark.y)
@@ -90,20 +92,27 @@ def line_chart(
             height += 14 if height >= y else 26  # from above the mark to below it, then further down
         labels.append((x, height))
         drawn.append(text(x - 10 if left else x + 10, height, mark.name, 11.5, "end" if left else "start", INK))
-    shown = [(across(x), down(y)) for line in lines for x, y in line.points] + [(across(m.x), down(m.y)) for m in marks]
-    return document(WIDTH, HEIGHT, drawn + _legend(lines, shown), title)
+        end = x - 10 if left else x + 10 + LETTER * len(mark.name)
+        marked += [(x, y), (end, height - 6)]
+    shown = [(across(x), down(y)) for line in lines for x, y in line.points]
+    return document(WIDTH, HEIGHT, drawn + _legend([line for line in lines if line.name], shown, marked), title)
 
 
-def _legend(lines: Sequence[Line], shown: Sequence[tuple[float, float]]) -> list[str]:
-    """Return the legend, on the right: at the bottom, or at the top where that hides less of what is shown."""
+def _legend(
+    lines: Sequence[Line], shown: Sequence[tuple[float, float]], marked: Sequence[tuple[float, float]]
+) -> list[str]:
+    """Return the legend, on the right, where it hides the fewest marks and then the least of the lines; else low."""
     drawn: list[str] = []
-    widest = max((6.6 * len(line.name) for line in lines), default=0) + 44
+    widest = max((LETTER * len(line.name) for line in lines), default=0) + 44
     left, height = WIDTH - RIGHT - widest, 17 * len(lines) + 9
 
-    def hidden(y: float) -> int:
-        return sum(across >= left and y - 16 <= down <= y - 16 + height for across, down in shown)
+    def hidden(y: float) -> tuple[int, int]:
+        top, bottom = y - 16, y - 16 + height
+        of_marks = sum(across >= left and top - 6 <= down <= bottom + 6 for across, down in marked)
+        return of_marks, sum(across >= left and top <= down <= bottom for across, down in shown)
 
-    y = min(HEIGHT - BOTTOM - 14 - 17 * (len(lines) - 1), TOP + 22, key=hidden)
+    lowest = HEIGHT - BOTTOM - 14 - 17 * (len(lines) - 1)
+    y = min(range(lowest, min(TOP + 21, lowest - 1), -6), key=hidden)
     drawn.append(
         f"<rect x='{left:.1f}' y='{y - 16}' width='{widest:.1f}' height='{height}' fill='#fff' opacity='.85'/>"
     )

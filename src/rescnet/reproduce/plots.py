@@ -20,10 +20,12 @@ def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None
         entry = found.get(experiment.name)
         if entry is None or dataset not in (None, experiment.dataset):
             continue
-        for share, name, dashed in (("test_accuracy", "test", False), ("train_accuracy", "training", True)):
+        name = experiment.label
+        for share, dashed in (("test_accuracy", False), ("train_accuracy", True)):
             points = [(r["layer"], 100 * r[share]) for r in entry["history"] if r[share] is not None]
             if points:
-                lines.append(Line(f"{experiment.label}, {name}", points, dashed, colour=number))
+                lines.append(Line(name, points, dashed, colour=number))
+                name = ""  # the legend has each network once
         seen += [100 * r["test_accuracy"] for r in entry["history"] if r["test_accuracy"] is not None]
         if readout := entry["summary"].get("readout"):
             share = 100 * readout["test"]
@@ -35,12 +37,13 @@ def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None
             seen.append(figure.accuracy)
     several = len({experiment.dataset for experiment in plan.experiments}) > 1
     title = f"{plan.title}: {dataset}" if several and dataset else plan.title
+    axes = "layers", "accuracy, %: test, and dashed training"
     if not seen:
-        return line_chart(title, "layers", "accuracy, %", [])
+        return line_chart(title, *axes, [])
     best, typical = max(seen), sorted(seen)[len(seen) // 10]
     left = 100 - best  # what is still wrong sets the scale
     within = max(0.0, min(typical, best - left)) - 0.1 * left, 100 + 0.05 * left
-    return line_chart(title, "layers", "accuracy, %", lines, marks, y_range=within)
+    return line_chart(title, *axes, lines, marks, y_range=within)
 
 
 def datasets(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[str]:
