@@ -120,7 +120,7 @@ CIFAR100 = Comparison(
     ),
     (93.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.75, 99.9, 99.95),
     (38.0, 68.0),
-    ("σ", "γ = 0.03", "shares, γ = 0.3", "shares, γ = 3,", "α = 0.1,", "multi-class"),
+    ("σ", "γ = 0.03", "shares, γ = 0.3", "shares, γ = 3,", "multi-class"),
 )
 
 
@@ -167,9 +167,10 @@ def table(of: Comparison) -> list[str]:
 
 def pictures() -> dict[Path, str]:
     """Return them drawn: means of neighbouring layers, so that a line can be followed; a colour each."""
-    steps = [FROM + 2 * NEAR * number for number in range(int((100 - FROM) / (2 * NEAR)) + 1)]
+    even = [FROM + 2 * NEAR * number for number in range(int((100 - FROM) / (2 * NEAR)) + 1)]
     found = {}
     for of in (CIFAR10, CIFAR100):
+        steps = sorted({*even, *(training for training in of.trainings if training > FROM)})
         lines = []
         for name, points in curves(of):
             if any(part in name for part in of.not_drawn):

@@ -78,12 +78,12 @@ def legend(chart):
 
 def test_the_legend_lies_low_unless_it_would_hide_something():
     low, high = (Line("l", [(float(x), y) for x in range(101)]) for y in (0.5, 9.5))
-    for lines, marks in (([high], []), ([low, high], []), ([low, high], [Mark("m", 90, 5)])):
+    for lines, marks in (([high], []), ([low, high], []), ([high], [Mark("m", 95, 0.5)])):
         chart = line_chart("t", "x", "y", lines, marks, y_range=(0, 10))
         top, bottom = legend(chart)
         across = [y for line in points(chart) for _, y in line]
         names = [float(t.get("y")) for t in ElementTree.fromstring(chart).iter(f"{SVG}text") if t.text == "m"]
-        assert not any(top <= y <= bottom for y in across + names)
+        assert not any(top <= y <= bottom for y in across + names), (len(lines), len(marks))
     assert legend(line_chart("t", "x", "y", [high], y_range=(0, 10)))[1] > HEIGHT * 0.8
 
 
@@ -91,3 +91,10 @@ def test_lines_without_a_name_are_not_in_the_legend():
     named, nameless = Line("one", [(0, 0), (1, 1)], colour=0), Line("", [(0, 1), (1, 0)], dashed=True, colour=0)
     top, bottom = legend(line_chart("t", "x", "y", [named, nameless]))
     assert bottom - top == pytest.approx(17 + 9)
+
+
+def test_the_legend_has_the_colours_of_the_lines():
+    lines = [Line(name, [(0, 0), (1, 1)]) for name in ("", "one", "two")]
+    drawn = ElementTree.fromstring(line_chart("t", "x", "y", lines))
+    _, *named = (line.get("stroke") for line in drawn.iter(f"{SVG}polyline"))
+    assert [line.get("stroke") for line in drawn.iter(f"{SVG}line") if line.get("stroke-width") == "2"] == named

@@ -74,8 +74,8 @@ def line_chart(
     drawn.append(text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 12, x_name, 12, "middle", FAINT))
     middle = (TOP + HEIGHT - BOTTOM) / 2
     drawn.append(text(16, middle, y_name, 12, "middle", FAINT, transform=f"rotate(-90 16 {middle:.1f})"))
-    for number, line in enumerate(lines):
-        colour = COLOURS[(number if line.colour is None else line.colour) % len(COLOURS)]
+    colours = [COLOURS[(n if line.colour is None else line.colour) % len(COLOURS)] for n, line in enumerate(lines)]
+    for line, colour in zip(lines, colours, strict=True):
         step = max(1, ceil(len(line.points) / MOST_POINTS))
         kept = [*line.points[::step], *([line.points[-1]] if (len(line.points) - 1) % step else [])]
         path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in kept)
@@ -95,15 +95,16 @@ def line_chart(
         end = x - 10 if left else x + 10 + LETTER * len(mark.name)
         marked += [(x, y), (end, height - 6)]
     shown = [(across(x), down(y)) for line in lines for x, y in line.points]
-    return document(WIDTH, HEIGHT, drawn + _legend([line for line in lines if line.name], shown, marked), title)
+    named = [(line, colour) for line, colour in zip(lines, colours, strict=True) if line.name]
+    return document(WIDTH, HEIGHT, drawn + _legend(named, shown, marked), title)
 
 
 def _legend(
-    lines: Sequence[Line], shown: Sequence[tuple[float, float]], marked: Sequence[tuple[float, float]]
+    lines: Sequence[tuple[Line, str]], shown: Sequence[tuple[float, float]], marked: Sequence[tuple[float, float]]
 ) -> list[str]:
     """Return the legend, on the right, where it hides the fewest marks and then the least of the lines; else low."""
     drawn: list[str] = []
-    widest = max((LETTER * len(line.name) for line in lines), default=0) + 44
+    widest = max((LETTER * len(line.name) for line, _ in lines), default=0) + 44
     left, height = WIDTH - RIGHT - widest, 17 * len(lines) + 9
 
     def hidden(y: float) -> tuple[int, int]:
@@ -116,8 +117,7 @@ def _legend(
     drawn.append(
         f"<rect x='{left:.1f}' y='{y - 16}' width='{widest:.1f}' height='{height}' fill='#fff' opacity='.85'/>"
     )
-    for number, line in enumerate(lines):
-        colour = COLOURS[(number if line.colour is None else line.colour) % len(COLOURS)]
+    for number, (line, colour) in enumerate(lines):
         dash = " stroke-dasharray='5 4'" if line.dashed else ""
         here = y + 17 * number
         drawn.append(

@@ -12,15 +12,17 @@ from .plans import Plan
 def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None = None) -> str:
     """Draw the experiments of a plan, or those on one data set: tables hold sets whose accuracies lie far apart.
 
-    Of several seeds the deepest is drawn.
+    Of several runs of one experiment the deepest is drawn. Where not all have as many training images, names say so.
     """
     found = {entry["name"]: entry for entry in sorted(entries, key=lambda entry: (entry["layers"], -entry["seed"]))}
+    drawn = [found[e.name] for e in plan.experiments if e.name in found and dataset in (None, e.dataset)]
+    uneven = len({entry["images"]["train"] for entry in drawn}) > 1
     lines, marks, seen = [], [], []
     for number, experiment in enumerate(plan.experiments):
         entry = found.get(experiment.name)
         if entry is None or dataset not in (None, experiment.dataset):
             continue
-        name = experiment.label
+        name = f"{experiment.label}, {entry['images']['train']:,} images" if uneven else experiment.label
         for share, dashed in (("test_accuracy", False), ("train_accuracy", True)):
             points = [(r["layer"], 100 * r[share]) for r in entry["history"] if r[share] is not None]
             if points:
