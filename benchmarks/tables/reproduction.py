@@ -46,11 +46,12 @@ def summary_rows() -> list[str]:
     """Return rows for the README's table: Table 2 and Table 4, of each network the run that saw the most images."""
     rows = []
     for name in ("table2", "table4"):
-        experiments = {experiment.name: experiment for experiment in load_plan(name).experiments}
-        for entry in _with_most_images(entries(name)):
-            experiment, summary = experiments[entry["name"]], entry["summary"]
-            if experiment.another_reading or (name == "table4" and not entry["config"].get("augment")):
+        found = _with_most_images(entries(name))
+        for experiment in load_plan(name).only([]):
+            entry = found.get(experiment.name)
+            if entry is None or (name == "table4" and not entry["config"].get("augment")):
                 continue  # the second: a network of Table 2 again
+            summary = entry["summary"]
             at = summary.get("chosen") or summary["last"]
             held, seen = entry["images"].get("validation"), entry["images"]["train"]
             fixed = "depth fixed before" if entry.get("finished", True) else f"to layer {at['layer']}"
@@ -87,7 +88,7 @@ def headline() -> list[str]:
 
 def both_halves() -> list[str]:
     """Return Table 2 whole: every network as published, and beside it, in bold, what was measured here."""
-    ours = {entry["name"]: entry["summary"] for entry in _with_most_images(entries("table2"))}
+    ours = {name: entry["summary"] for name, entry in _with_most_images(entries("table2")).items()}
     rows = [
         "| network | trained with | CIFAR-10 | CIFAR-100 | MNIST | TinyImageNet |",
         "|---|---|---|---|---|---|",
@@ -111,11 +112,9 @@ def both_halves() -> list[str]:
     return rows
 
 
-def _with_most_images(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one entry a network, in the order they came: the one that learnt from the most images."""
-    by_images = sorted(found, key=lambda entry: int(entry["images"]["train"]))
-    most = {entry["name"]: entry for entry in by_images}
-    return [most[name] for name in dict.fromkeys(entry["name"] for entry in found)]
+def _with_most_images(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return one entry a network, by name: the one that learnt from the most images."""
+    return {entry["name"]: entry for entry in sorted(found, key=lambda entry: int(entry["images"]["train"]))}
 
 
 def _ours(summary: dict[str, Any] | None, dataset: str) -> str:

@@ -15,13 +15,14 @@ def curves(plan: Plan, entries: Sequence[Mapping[str, Any]], dataset: str | None
     Of several runs of one experiment the deepest is drawn. Where not all have as many training images, names say so.
     """
     found = {entry["name"]: entry for entry in sorted(entries, key=lambda entry: (entry["layers"], -entry["seed"]))}
-    drawn = [found[e.name] for e in plan.experiments if e.name in found and dataset in (None, e.dataset)]
-    uneven = len({entry["images"]["train"] for entry in drawn}) > 1
+    drawn = [
+        (number, experiment, found[experiment.name])
+        for number, experiment in enumerate(plan.experiments)
+        if experiment.name in found and dataset in (None, experiment.dataset)
+    ]
+    uneven = len({entry["images"]["train"] for *_, entry in drawn}) > 1
     lines, marks, seen = [], [], []
-    for number, experiment in enumerate(plan.experiments):
-        entry = found.get(experiment.name)
-        if entry is None or dataset not in (None, experiment.dataset):
-            continue
+    for number, experiment, entry in drawn:
         name = f"{experiment.label}, {entry['images']['train']:,} images" if uneven else experiment.label
         for share, dashed in (("test_accuracy", False), ("train_accuracy", True)):
             points = [(r["layer"], 100 * r[share]) for r in entry["history"] if r[share] is not None]
