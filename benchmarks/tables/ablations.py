@@ -1,7 +1,8 @@
 """Readings of the paper side by side, from what ``explore.py`` wrote: at equal depth, seeds averaged.
 
 A file holds runs of one data set, and its first run is the base the others are compared with. Runs that differ in
-nothing but the seed are one row: their mean, and the standard deviation over seeds.
+nothing but the seed are one row: their mean, and the standard deviation over seeds; seeds cut short before the depth
+all are compared at do not count where another one reached it.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def file_table(runs: list[dict[str, Any]]) -> list[str]:
     varied = sorted({key for run in runs for key in differences(run["config"], base)})
     read_out = any(run.get("readout") for run in runs)
     rows = []
-    for group in groups.values():
+    for seeds in groups.values():
+        group = [run for run in seeds if len(run["history"]) >= depth] or seeds
         reached = [run["history"][depth - 1] for run in group if len(run["history"]) >= depth]
         held = [100 * r["validation_accuracy"] for r in reached if r["validation_accuracy"] is not None]
         test = [100 * r["test_accuracy"] for r in reached if r["test_accuracy"] is not None]

@@ -111,16 +111,33 @@ CIFAR100 = Comparison(
             "explore-cifar100-shares-tiny-ridge",
             "shares, gamma .03, the paper's alpha",
         ),
-        ("shares, γ = 0.1, the paper's α", "table2", "cifar100"),
+        ("shares, γ = 0.1, the paper's α", "table2", "cifar100-one-vs-rest"),
         ("shares, γ = 0.3, the paper's α", "explore-cifar100-shares-deep", "shares, gamma .3, the paper's alpha, deep"),
         ("shares, γ = 1, the paper's α", "explore-cifar100-shares-deep", "shares, gamma 1, the paper's alpha, deep"),
         ("shares, γ = 3, the paper's α", "explore-cifar100-shares", "shares, gamma 3, the paper's alpha"),
+        ("shares, multi-class, γ = 0.1, the paper's α", "table2", "cifar100-small-ridge"),
+        ("shares, multi-class, γ = 0.3, the paper's α", "table2", "cifar100"),
+        (
+            "shares, multi-class, γ = 0.1, α down to 0.1",
+            "explore-cifar100-shares-falling",
+            "shares, multi-class, gamma .1, alpha to .1",
+        ),
         ("the residual regressed (not the paper's)", "explore-cifar100-steps", "ridge head .5 .3"),
         ("γ = 3, α = 0.3, flips", "table4", "cifar100-flips-sigmoids"),
+        (
+            "shares, multi-class, γ = 0.1, the paper's α, flips",
+            "explore-cifar100-shares-multi-flips",
+            "shares, multi-class, flips, gamma .1",
+        ),
+        (
+            "shares, multi-class, γ = 0.04, the paper's α, flips",
+            "explore-cifar100-shares-multi-flips-small-ridge",
+            "shares, multi-class, flips, gamma .04",
+        ),
     ),
     (93.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.75, 99.9, 99.95),
     (38.0, 68.0),
-    ("σ", "γ = 0.03", "shares, γ = 0.3", "shares, γ = 3,", "multi-class"),
+    ("σ", "γ = 0.03", "shares, γ = 0.3", "shares, γ = 3,", "α = 0.3, m", "γ = 0.1, α down", "γ = 0.1, the paper's α, flips"),
 )
 
 
