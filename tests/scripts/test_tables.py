@@ -103,6 +103,18 @@ def test_a_readout_is_what_a_rung_and_a_reading_came_to(results):
     assert " | 90.00 | 45.00 | 1 | 50.00 | " in rows[0] and " | – | – | 1 | 50.00 | " in rows[2]
 
 
+def test_a_seed_cut_short_counts_only_where_none_reached_the_common_depth():
+    def run(name, seed, *held):
+        told = {"train_accuracy": 0.9, "test_accuracy": 0.4}
+        history = [{"layer": layer, "validation_accuracy": share, **told} for layer, share in enumerate(held, 1)]
+        return {"name": name, "dataset": "x", "history": history, "config": {"seed": seed, "head": name}, **ORIGIN}
+
+    runs = [run("lda", 0, 0.5, 0.6, 0.7, 0.8), run("lda", 1, 0.5, 0.6, 0.7, 0.6), run("lda", 2, 0.1)]
+    _, _, _, _, ahead, cut = ablations.file_table([*runs, run("ridge", 0, 0.9)])
+    assert "| 4 | 70.00 ± 14.14 | 90.00 ± 0.00 | 40.00 ± 0.00 | 40.00 ± 0.00 (4, 3) | 2 |" in ahead
+    assert "| head ridge | 1 | – | – | – | 40.00 (1) | 1 |" in cut
+
+
 def test_readings_are_compared_where_as_many_training_images_are_right(results):
     """A column is the mean over the layers near its training accuracy, however many they are; none: a dash."""
 
