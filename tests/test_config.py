@@ -183,6 +183,17 @@ def test_settings_suit_images_nobody_chose_settings_for(shape):
     assert shape[0] * size**2 >= config.filters // 2  # as many principal components as are asked for
 
 
+def test_many_classes_vote_as_those_of_cifar_100():
+    few, many = (make_config(image_shape=(3, 32, 32), classes=classes) for classes in (10, 11))
+    assert few == make_config(image_shape=(3, 32, 32)) and (few.head, few.posterior) == ("lda", "sigmoid")
+    preset = make_config("cifar100")
+    assert (many.head, many.posterior) == (preset.head, preset.posterior) == ("multiclass-lda", "sigmoid-shares")
+    assert make_config(image_shape=(3, 32, 32), classes=11, head="ridge").head == "ridge"  # what is asked for wins
+    small = make_config(image_shape=(1, 8, 8), classes=11)
+    assert small == make_config("digits", head=preset.head, posterior=preset.posterior)
+    assert make_config("mnist", image_shape=(1, 28, 28), classes=11) == make_config("mnist")
+
+
 SHAPES = {"cifar": (3, 32, 32), "mnist": (1, 28, 28), "fashion": (1, 28, 28), "tiny": (3, 64, 64), "digits": (1, 8, 8)}
 
 

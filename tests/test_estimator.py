@@ -76,6 +76,13 @@ def test_digits_with_defaults():
     assert classifier.n_features_in_ == 64
 
 
+def test_many_classes_get_settings_for_many():
+    images = np.random.default_rng(0).random((48, 16, 16))
+    for classes, head, posterior in ((10, "lda", "sigmoid"), (12, "multiclass-lda", "sigmoid-shares")):
+        config = small(n_layers=1).fit(images, np.arange(48) % classes).network_.config
+        assert (config.head, config.posterior) == (head, posterior)
+
+
 def test_every_layout_of_the_same_images_gives_the_same_network(blobs):
     images, labels = blobs[0][:120], blobs[1][:120]  # (n, 3, 12, 12)
     last = images.transpose(0, 2, 3, 1)

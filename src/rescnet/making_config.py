@@ -19,6 +19,7 @@ from .options import declared_types
 from .readout_options import check_readout_asked
 
 SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digits
+MANY_CLASSES = 10  # of more than these the paper's votes turn all signs at once (docs/ablations.md)
 
 
 def preset_names() -> list[str]:
@@ -52,11 +53,13 @@ def make_config(
     file: str | Path | None = None,
     *,
     image_shape: tuple[int, int, int] | None = None,
+    classes: int | None = None,
     **overrides: Any,
 ) -> NetworkConfig:
     """Build a configuration: a preset, then a file over it, then keyword options over both.
 
-    Without a preset, ``image_shape`` (channels, height, width) gives the settings that suit such images.
+    Without a preset, ``image_shape`` (channels, height, width) gives the settings that suit such images, of so many
+    ``classes``.
 
     Examples
     --------
@@ -66,7 +69,7 @@ def make_config(
     True
     """
     if preset is None and image_shape is not None:
-        start = suited_settings(image_shape)
+        start = suited_settings(image_shape, classes)
     else:
         start = load_preset(preset) if preset else {}
     options: dict[str, Any] = {}
@@ -89,19 +92,24 @@ def make_compute(file: str | Path | None = None, **overrides: Any) -> ComputeOpt
     return ComputeOptions(**(_keys_of(load_file(file) if file else {}, ComputeOptions, str(file)) | overrides))
 
 
-def suited_settings(image_shape: tuple[int, int, int]) -> dict[str, Any]:
+def suited_settings(image_shape: tuple[int, int, int], classes: int | None = None) -> dict[str, Any]:
     """Return settings for images (channels, height, width) that nobody has chosen settings for.
 
     Small images (a side under 16 pixels) get the ``digits`` preset. Larger ones get the defaults, with blocks half as
     large as the shorter side and an eighth of it apart, as the paper has them on 32×32 and 64×64 images; grey ones
-    larger filters first, since 3×3 grey patches have only nine principal components.
+    larger filters first, since 3×3 grey patches have only nine principal components. More than ten classes vote as
+    those of CIFAR-100 do, with multi-class scores and posteriors that sum to 1.
     """
     channels, height, width = image_shape
     side = min(height, width)
     if side < SMALL_SIDE:
-        return load_preset("digits")
-    settings: dict[str, Any] = {"block_size": side // 2, "block_stride": side // 8}
-    return settings | ({"first_filter_size": 7} if channels < 3 else {})
+        settings = load_preset("digits")
+    else:
+        settings = {"block_size": side // 2, "block_stride": side // 8}
+        settings |= {"first_filter_size": 7} if channels < 3 else {}
+    if classes is not None and classes > MANY_CLASSES:
+        settings |= {"head": "multiclass-lda", "posterior": "sigmoid-shares"}
+    return settings
 
 
 def _keys_of(values: Mapping[str, Any], owner: type, source: str) -> dict[str, Any]:

@@ -96,6 +96,16 @@ def test_images_are_resized_when_asked(small, rescnet, refused, pictures, save_p
     assert rescnet("evaluate", tmp_path / "m").exit_code == 0  # at the same size again
 
 
+@pytest.mark.parametrize(("classes", "head"), [(10, "lda"), (11, "multiclass-lda")])
+def test_a_folder_of_many_classes_gets_settings_for_many(classes, head, small, rescnet, save_png, tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (classes, 4, 16, 16))
+    for number in np.ndindex(classes, 4):
+        save_png(tmp_path / "folder" / f"class {number[0]}" / f"{number[1]}.png", pixels[number])
+    result = rescnet("train", tmp_path / "folder", *small, "--layers", "1", "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert ModelFolder.open(tmp_path / "m").config.head == head
+
+
 def damage_nothing(folder, save_png):
     return "--image-size", "big"
 

@@ -143,7 +143,7 @@ def _begin(
     whole = load_source(source, root, parse_size(image_size))
     check_classes(whole)
     if preset is None:  # nobody has chosen settings for these images
-        network_config = make_config(None, config, image_shape=whole.shape, **overrides)
+        network_config = make_config(None, config, image_shape=whole.shape, classes=len(whole.class_names), **overrides)
     fraction = HELD_OUT if validation_fraction is None else validation_fraction
     check_limit(whole, limit)
     dataset = hold_out_images(whole, fraction, limit, network_config.seed)

@@ -32,12 +32,12 @@ PARAMETER_OF = {  # configuration key → the estimator's parameter
 }
 
 
-def automatic_settings(layout: ImageLayout) -> dict[str, Any]:
+def automatic_settings(layout: ImageLayout, classes: int) -> dict[str, Any]:
     """Return settings for images nobody has chosen settings for: :func:`rescnet.making_config.suited_settings`.
 
     Enlarged images hold few different patches, which are seldom told apart without error: every draw is accepted there.
     """
-    settings = suited_settings(layout.image_shape)
+    settings = suited_settings(layout.image_shape, classes)
     return settings if layout.enlargement == (1, 1) else settings | {"tolerance": 1.0}
 
 
@@ -52,7 +52,7 @@ def automatic_dtype(layout: ImageLayout) -> str:
 
 
 def configure(
-    parameters: Mapping[str, Any], options: Any, preset: str | None, layout: ImageLayout, seed: int
+    parameters: Mapping[str, Any], options: Any, preset: str | None, layout: ImageLayout, classes: int, seed: int
 ) -> NetworkConfig:
     """Build the configuration: the preset or what suits the images, then ``options``, then the named parameters.
 
@@ -64,6 +64,7 @@ def configure(
         Any other keys of the configuration.
     preset : str or None
     layout : ImageLayout
+    classes : int
     seed : int
 
     Raises
@@ -78,7 +79,7 @@ def configure(
     for key in others:
         if key in PARAMETER_OF:
             raise ValueError(f"options has {key!r}, which is a parameter: set {PARAMETER_OF[key]} instead.")
-    settings = automatic_settings(layout) if preset is None else load_preset(str(preset))
+    settings = automatic_settings(layout, classes) if preset is None else load_preset(str(preset))
     named = {key: parameters.get(name) for key, name in PARAMETER_OF.items() if parameters.get(name) is not None}
     types = declared_types(NetworkConfig)
     for key, value in named.items():  # the command line writes numbers as text, Python does not

@@ -51,7 +51,7 @@ class ResCNetClassifier(ImageClassifier):
     preset : str, default=None
         Settings to start from, as ``"mnist"`` or ``"cifar10"``; see :func:`rescnet.preset_names`. None: what suits the
         images: ``"digits"`` if a side is under 16 pixels; else 20 layers of 50 filters, second-order pooling in blocks
-        half as large as the shorter side, an eighth of it apart.
+        half as large as the shorter side, an eighth of it apart. More than ten classes have multi-class scores.
     n_filters : int, default=None
         Filters in every layer.
     filter_size, first_filter_size : int, default=None
@@ -212,7 +212,7 @@ class ResCNetClassifier(ImageClassifier):
         goes_on = bool(self.warm_start) and hasattr(self, "network_")
         array, layout, classes, labels = self._training_images(X, y)
         seed = self.network_.config.seed if goes_on else draw_seed(self.random_state)
-        config = configure(self.get_params(deep=False), self.options, self.preset, layout, seed)
+        config = configure(self.get_params(deep=False), self.options, self.preset, layout, len(classes), seed)
         compute = self._compute_options(layout)
         check_pixels(array)
         kept, held = self._hold_out(labels, config)

@@ -77,7 +77,8 @@ def compare_models(
         Of splits and models.
     compute : ComputeOptions
     """
-    configs = [contestant.configure(dataset.name, dataset.shape, seed) for contestant in contestants]
+    classes = len(dataset.class_names)
+    configs = [contestant.configure(dataset.name, dataset.shape, classes, seed) for contestant in contestants]
     for contestant, config in zip(contestants, configs, strict=True):
         yield _measure(dataset, contestant, config, held_out, splits, seed, compute)
 

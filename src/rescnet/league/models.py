@@ -51,13 +51,13 @@ class Contestant:
     name: str
     options: dict[str, Any]
 
-    def configure(self, dataset: str, image_shape: tuple[int, int, int], seed: int) -> Any:
+    def configure(self, dataset: str, image_shape: tuple[int, int, int], classes: int, seed: int) -> Any:
         """Return the configuration for a data set: ResCNet's own preset of it, or what suits its images."""
         options = self.options | {"seed": seed}
         if self.name != RESCNET:
             return make_member(self.name, image_shape, options)
         preset = dataset if dataset in preset_names() else None
-        return make_config(preset, image_shape=image_shape, **options)
+        return make_config(preset, image_shape=image_shape, classes=classes, **options)
 
     def fit(self, config: Any, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> Fitted:
         """Learn from images (n, channels, height, width) and their classes (n,)."""
