@@ -37,8 +37,8 @@ def file_table(runs: list[dict[str, Any]]) -> list[str]:
     read_out = any(run.get("readout") for run in runs)
     rows = []
     for seeds in groups.values():
-        group = [run for run in seeds if len(run["history"]) >= depth] or seeds
-        reached = [run["history"][depth - 1] for run in group if len(run["history"]) >= depth]
+        deep = [run for run in seeds if len(run["history"]) >= depth]
+        reached, group = [run["history"][depth - 1] for run in deep], deep or seeds
         held = [100 * r["validation_accuracy"] for r in reached if r["validation_accuracy"] is not None]
         test = [100 * r["test_accuracy"] for r in reached if r["test_accuracy"] is not None]
         changed = differences(group[0]["config"], base)
