@@ -15,6 +15,7 @@ PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise wit
     "mnist": {
         "layers": 231, "filters": 60, "first_filter_size": 13, "filter_size": 3, "bank": "pca", "block_size": 7,
         "block_stride": 4, "pyramid": (4, 2, 1), "posterior": "softmax", "ceiling": 0.8,
+        "head": "multiclass-lda", "scaling": "channel",  # which the paper leaves open
     },
     "cifar10": {
         "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
