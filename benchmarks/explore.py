@@ -49,7 +49,7 @@ class Explorer:
         self.started = time.time()
         data = load(arguments.dataset)
         images, labels = data.train.images[: arguments.limit], data.train.labels[: arguments.limit]
-        kept, held = hold_out(labels, min(0.5, arguments.held_out / len(labels)), seed=0)
+        kept, held = hold_out(labels, min(0.5, arguments.held_out / len(labels)), seed=arguments.split)
         self.training = images[kept], labels[kept]
         self.held_out = images[held], labels[held]
         self.test = data.test.images[: arguments.limit], data.test.labels[: arguments.limit]
@@ -102,6 +102,7 @@ class Explorer:
             **origin(trainer.device, shown_command("python", "benchmarks/explore.py")),
             "seed": config.seed,
             "training_images": len(self.training[0]),
+            "split": self.arguments.split,
             "stopped": history.stopped or TIME_WAS_UP,
             "readout": asdict(history.readout) if history.readout else None,
             "history": [compact(record) for record in history],
@@ -121,10 +122,10 @@ class Explorer:
 
         One of this name that did not is taken out.
         """
-        ours = [name, self.arguments.dataset, len(self.training[0]), config.to_dict()]
+        ours = [name, self.arguments.dataset, len(self.training[0]), self.arguments.split, config.to_dict()]
         for run in self.runs:
             theirs = NetworkConfig().to_dict() | run["config"]
-            if [run["name"], run["dataset"], run["training_images"], theirs] != ours:
+            if [run["name"], run["dataset"], run["training_images"], run.get("split", 0), theirs] != ours:
                 continue
             if run["stopped"] == TIME_WAS_UP or (config.readout == "kernel" and not run.get("readout")):
                 self.runs.remove(run)
@@ -184,6 +185,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=None, help="layers of every variant, for a trial")
     parser.add_argument("--chosen", type=Path, default=None, help="TOML file for the best variant's options")
     parser.add_argument("--held-out", type=int, default=5000)
+    parser.add_argument("--split", type=int, default=0, help="which images are held out: the seed of their draw")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--memory", default="auto", help="bytes a run may use, as 40GB")
     arguments = parser.parse_args()

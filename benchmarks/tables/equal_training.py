@@ -77,6 +77,12 @@ CIFAR10 = Comparison(
         ("shares, γ = 0.3", "explore-cifar10-shares-deep", "shares, gamma .3, alpha .4, deep"),
         ("shares, γ = 0.3, α = 1", "explore-cifar10-shares-deep", "shares, gamma .3, alpha 1, deep"),
         ("shares, γ = 1, α = 1", "explore-cifar10-shares", "shares, gamma 1, alpha 1"),
+        ("shares, multi-class, γ = 0.1", "explore-cifar10-shares-multi", "shares, multi-class, gamma .1, alpha .4"),
+        (
+            "shares, multi-class, γ = 0.3, α = 1",
+            "explore-cifar10-shares-multi",
+            "shares, multi-class, gamma .3, alpha 1",
+        ),
         ("γ = 0.1, own images, σ = 64", "explore-cifar10-steps", "60 sigma 64"),
         ("γ = 0.1, own images, α = 0.2 after layer 1", "explore-cifar10-steps", "60 alpha .2, first 1"),
         ("γ = 1, stride 1", "table3", "rate-0.4"),
@@ -134,10 +140,24 @@ CIFAR100 = Comparison(
             "explore-cifar100-shares-multi-flips-small-ridge",
             "shares, multi-class, flips, gamma .04",
         ),
+        (
+            "shares, multi-class, γ = 0.04, α down to 0.1, flips",
+            "explore-cifar100-shares-falling-flips",
+            "shares, multi-class, flips, gamma .04, alpha to .1",
+        ),
     ),
     (93.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.75, 99.9, 99.95),
     (38.0, 68.0),
-    ("σ", "α = 0.1", "γ = 0.03", "shares, γ = 0.3", "shares, γ = 3,", "α = 0.3, multi-class", "multi-class, γ = 0.1"),
+    (
+        "σ",
+        "α = 0.1",
+        "γ = 0.03",
+        "shares, γ = 0.3",
+        "shares, γ = 3,",
+        "α = 0.3, multi-class",
+        "multi-class, γ = 0.1",
+        "γ = 0.04, α down",
+    ),
 )
 
 

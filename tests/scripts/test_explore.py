@@ -17,7 +17,7 @@ def explorer_with(**changes):
     run = {"name": "base", "dataset": "digits", "training_images": 4, "config": config.to_dict()}
     run |= {"stopped": "3 layers were asked for", "readout": None, "history": history, **changes}
     found = explore.Explorer.__new__(explore.Explorer)
-    found.arguments, found.training, found.runs = Namespace(dataset="digits"), ([0] * 4, [0] * 4), [run]
+    found.arguments, found.training, found.runs = Namespace(dataset="digits", split=0), ([0] * 4, [0] * 4), [run]
     return found, config
 
 
@@ -35,7 +35,8 @@ def test_options_that_came_later_count_as_their_defaults():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"name": "other"}, {"dataset": "mnist"}, {"training_images": 3}, {"config": {"layers": 2}}]
+    "changes",
+    [{"name": "other"}, {"dataset": "mnist"}, {"training_images": 3}, {"split": 1}, {"config": {"layers": 2}}],
 )
 def test_another_run_is_another(changes):
     explorer, config = explorer_with(**changes)
