@@ -12,7 +12,16 @@ from .readout_options import ReadoutOptions
 from .stages.augment import Augmentation
 from .stages.convolution import Border
 from .stages.discriminant import Prior, Shrinkage
-from .stages.filters import BankOptions, Bias, FilterLength, PCABias, bank_of_layer, check_banks, check_components
+from .stages.filters import (
+    BankOptions,
+    Bias,
+    DrawSides,
+    FilterLength,
+    PCABias,
+    bank_of_layer,
+    check_banks,
+    check_components,
+)
 from .stages.images import Scope
 from .stages.patches import Centring
 from .stages.pyramid import Cell, Cells, Reduction, pyramid_cells
@@ -50,6 +59,9 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
     negatives: int = option(32, "stacked-LDA: patches of other classes in a draw", 1)
     tolerance: float = option(0.0, "stacked-LDA: greatest training error of an accepted draw", 0, 1)
     draw_ridge: float = option(0.01, "stacked-LDA: ridge of a draw, relative to its patches' variance", 0)
+    draw_sides: DrawSides = option(
+        "one", "stacked-LDA: a draw gives the discriminant of its class, or both classes', one the other's negative"
+    )
     filter_bias: Bias = option(
         "mean",
         "stacked-LDA: the discriminant's constant, the same without prior odds, minus the mean response, or none",
@@ -191,6 +203,7 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
             pca_bias=self.pca_bias,
             patch_ridge=self.patch_ridge,
             length=self.filter_length,
+            sides=self.draw_sides,
         )
 
     @property

@@ -86,6 +86,8 @@ def test_a_draw_is_scikit_learns_lda(dimension, generator):
         w, b = naive.binary_lda(x, labels == 1, gamma)
         np.testing.assert_allclose(weights[draw].numpy(), w, rtol=1e-6, atol=1e-8)
         assert float(bias[draw]) == pytest.approx(b, rel=1e-6)
+        others, constant = naive.binary_lda(x, labels == 0, gamma)  # the other class's own, against this one
+        np.testing.assert_allclose((*others, constant), (*-w, -b), rtol=1e-6, atol=1e-8)
         wrong = np.mean((x @ w + b > 0) != labels)
         assert float(error[draw]) == pytest.approx(wrong)
 
@@ -162,6 +164,22 @@ def test_a_filter_may_be_as_long_as_its_discriminant(source):
     assert float(lengths.max() / lengths.min()) > 1.01
     torch.testing.assert_close(own.weights / lengths[:, None], unit.weights)
     torch.testing.assert_close(own.bias / lengths, unit.bias)
+
+
+@pytest.mark.parametrize("bias", ["lda", "mean"])
+@pytest.mark.parametrize("count", [5, 6])
+def test_a_draw_may_give_both_classes_discriminants(source, bias, count):
+    """One against the rest has two for two classes, each the other's negative."""
+
+    def learn(sides, count):
+        generator = torch.Generator().manual_seed(3)
+        return find_bank("stacked-lda")(source, count, generator, BankOptions(sides=sides, bias=bias))
+
+    one, both = learn("one", 3), learn("both", count)
+    assert both.weights.shape == (count, 27) and both.bias.shape == (count,)
+    for found, drawn in ((both.weights, one.weights), (both.bias, one.bias)):
+        assert torch.equal(found[::2], drawn)
+        assert torch.equal(found[1::2], -drawn[: count // 2])
 
 
 def test_no_discriminant_without_bound_becomes_a_filter(generator):

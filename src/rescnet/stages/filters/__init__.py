@@ -4,6 +4,7 @@ from .grey import GreyPatches
 from .interface import (
     BankOptions,
     Bias,
+    DrawSides,
     FilterBank,
     FilterLength,
     Filters,
@@ -17,6 +18,7 @@ from .registry import bank_names, find_bank, register_bank
 __all__ = [
     "BankOptions",
     "Bias",
+    "DrawSides",
     "FilterBank",
     "FilterLength",
     "Filters",

@@ -14,6 +14,7 @@ from .class_moments import ClassMoments
 Bias = Literal["lda", "midpoint", "mean", "none"]
 PCABias = Literal["none", "mean"]
 FilterLength = Literal["unit", "own"]
+DrawSides = Literal["one", "both"]
 
 
 class NotEnoughFiltersError(ValueError):
@@ -47,6 +48,9 @@ class BankOptions:
     length : {"unit", "own"}
         Of a stacked-LDA filter: one, as that of a PCA filter, or the discriminant's own, which grows as its patches
         lie closer together. Pooling does not see it; the next layer does, where all maps share one range.
+    sides : {"one", "both"}
+        What a draw of stacked-LDA gives: the discriminant of its class; or, as one against the rest has it for two
+        classes (appendix A.4), that of the other patches too, which is its negative. ReLU lets a half of each through.
     within_ridge : float
         What the LDA bank adds to the within scatter, relative to its mean eigenvalue.
     orthonormal : bool
@@ -62,6 +66,7 @@ class BankOptions:
     pca_bias: PCABias = "none"
     patch_ridge: float = 0.1
     length: FilterLength = "unit"
+    sides: DrawSides = "one"
     within_ridge: float = 0.0
     orthonormal: bool = False
 

@@ -23,7 +23,16 @@ MOST_EQUAL_DRAWS = 500  # draws without a single different patch, after which th
 
 @register_bank("stacked-lda")
 def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
-    """Return the first ``count`` discriminants accepted, in the order they were drawn."""
+    """Return the first ``count`` discriminants accepted, in the order drawn, with their negatives if asked."""
+    if options.sides == "one":
+        return _accepted(source, count, generator, options)
+    drawn = _accepted(source, ceil(count / 2), generator, options)
+    weights = torch.stack([drawn.weights, -drawn.weights], dim=1).flatten(0, 1)
+    return Filters(weights[:count], torch.stack([drawn.bias, -drawn.bias], dim=1).flatten()[:count])
+
+
+def _accepted(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
+    """Draw until ``count`` discriminants are accepted, and return them."""
     weights: list[Tensor] = []
     bias: list[Tensor] = []
     found = drawn = 0
