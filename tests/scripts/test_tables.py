@@ -145,9 +145,11 @@ def test_another_reading_is_no_row_of_the_readme(results):
 
     runs = [entry("cifar10", 50, True), entry("cifar10-means", 60, True), entry("cifar100", 50, False)]
     runs.append(entry("mnist", 60, True, layer=231))
+    runs.append(entry("tiny-imagenet", 60, True) | {"stopped": "no training image is wrong"})
     (results / "table2.json").write_text(json.dumps(runs))
     rows = reproduction.summary_rows()
-    assert len(rows) == 3
+    assert len(rows) == 4
+    assert "TinyImageNet (all 60 images, until no training image was wrong;" in rows[3]
     assert "MNIST (all 60 images, to the paper's depth;" in rows[2]
     assert "CIFAR-10 (all 50 images, depth fixed before;" in rows[0] and "stopped" not in rows[0]
     assert "CIFAR-100 (all 50 images, to layer 7;" in rows[1] and "stopped before its end" in rows[1]
