@@ -83,6 +83,12 @@ CIFAR10 = Comparison(
             "explore-cifar10-shares-multi",
             "shares, multi-class, gamma .3, alpha 1",
         ),
+        ("γ = 1, both sides of a draw", "explore-cifar10-sides", "both sides"),
+        (
+            "γ = 1, both sides of a draw, the paper's constants",
+            "explore-cifar10-sides",
+            "both sides, the discriminant's constant, PCA without one",
+        ),
         ("γ = 0.1, own images, σ = 64", "explore-cifar10-steps", "60 sigma 64"),
         ("γ = 0.1, own images, α = 0.2 after layer 1", "explore-cifar10-steps", "60 alpha .2, first 1"),
         ("γ = 1, stride 1", "table3", "rate-0.4"),
@@ -97,7 +103,7 @@ CIFAR10 = Comparison(
     ),
     (92.0, 93.0, 95.0, 96.0, 97.0, 98.0, 99.0, 99.5, 99.75),
     (68.0, 88.0),
-    (OWN, "α", "σ", SHARES, "features", "softmax, means", "γ = 1, means", "γ = 1, maxima"),
+    (OWN, "α", "σ", SHARES, "features", "both sides", "softmax, means", "γ = 1, means", "γ = 1, maxima"),
 )
 CIFAR100 = Comparison(
     "cifar100",
@@ -123,6 +129,21 @@ CIFAR100 = Comparison(
         ("shares, γ = 3, the paper's α", "explore-cifar100-shares", "shares, gamma 3, the paper's alpha"),
         ("shares, multi-class, γ = 0.1, the paper's α", "table2", "cifar100-small-ridge"),
         ("shares, multi-class, γ = 0.3, the paper's α", "table2", "cifar100"),
+        (
+            "shares, multi-class, γ = 0.3, the paper's α, means of adaptive cells",
+            "explore-cifar100-shares-open",
+            "shares, multi-class, means of adaptive cells",
+        ),
+        (
+            "shares, multi-class, γ = 0.3, the paper's α, own images",
+            "explore-cifar100-shares-open",
+            "shares, multi-class, own images",
+        ),
+        (
+            "shares, multi-class, γ = 0.3, the paper's α, both sides of a draw",
+            "explore-cifar100-shares-sides",
+            "shares, multi-class, both sides",
+        ),
         (
             "shares, multi-class, γ = 0.1, α down to 0.1",
             "explore-cifar100-shares-falling",
@@ -157,6 +178,7 @@ CIFAR100 = Comparison(
         "α = 0.3, multi-class",
         "multi-class, γ = 0.1",
         "γ = 0.04, α down",
+        "γ = 0.3, the paper's α, ",
     ),
 )
 
