@@ -9,6 +9,7 @@ from typing import Any
 from rescnet.reproduce.plans import load_plan, plan_names
 from rescnet.reproduce.plots import curves, datasets
 from rescnet.reproduce.tables import NOT_CHOSEN, markdown, table_rows
+from rescnet.training.stopping import NO_TRAINING_ERROR
 
 from . import league, neighbours
 from .results_files import RESULTS, not_run_yet, percent, read
@@ -69,7 +70,7 @@ def _depth(entry: dict[str, Any], layer: int, papers: list[int]) -> str:
     """Return what a depth is that no held-out images chose in the same run."""
     if not entry.get("finished", True):
         return f"to layer {layer}"
-    if "no training image" in entry.get("stopped", ""):
+    if entry.get("stopped") == NO_TRAINING_ERROR:
         return "until no training image was wrong"
     return "to the paper's depth" if layer in papers else "depth fixed before"
 

@@ -18,6 +18,8 @@ from tables import (
     side_by_side,
 )
 
+from rescnet.charts.style import COLOURS
+
 ORIGIN = {"device": "a GPU", "versions": {"torch": "2"}, "commit": "abc", "command": "do it"}
 
 
@@ -133,6 +135,12 @@ def test_readings_are_compared_where_as_many_training_images_are_right(results):
     assert "| γ = 1, α = 0.2 | – | – | 81.00 | – | – | – | – | 84.00 | 84.00 |" in rows
     (drawn,) = equal_training.pictures().values()
     assert "γ = 3" in drawn and "γ = 1, α = 0.2" not in drawn
+
+
+@pytest.mark.parametrize("of", [equal_training.CIFAR10, equal_training.CIFAR100], ids=lambda of: of.dataset)
+def test_what_is_drawn_is_a_row_and_has_a_colour(of):
+    assert set(of.drawn) <= {name for name, _, _ in of.runs}
+    assert len(set(of.drawn)) == len(of.drawn) <= len(COLOURS)
 
 
 def test_another_reading_is_no_row_of_the_readme(results):

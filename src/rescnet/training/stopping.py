@@ -5,11 +5,13 @@ from __future__ import annotations
 from ..config import NetworkConfig
 from .history import History
 
+NO_TRAINING_ERROR = "no training image is wrong"
+
 
 def reason_to_stop(config: NetworkConfig, history: History) -> str:
     """Return why no layer is to be added after those of a history; nothing where one is."""
     if len(history) and config.stop_at_zero_error and history[-1].train_accuracy == 1:
-        return "no training image is wrong"
+        return NO_TRAINING_ERROR
     if len(history) >= config.layers:
         return "1 layer was asked for" if config.layers == 1 else f"{config.layers} layers were asked for"
     if config.patience and history.layers_since_best() >= config.patience:
