@@ -36,7 +36,7 @@ def workspace_per_image(
     by_class = any(class_sum_banks(config.bank, layer) for layer in range(1, config.bank.count(";") + 2))
     for layer in config.kinds_of_layer:
         depth, k = channels + (d if config.place_in_stack(layer) > 1 else 0), config.size_of_filter(layer)
-        in_place = fused and config.centring == "mean-patch" and not by_class
+        in_place = fused and not by_class
         apart, covered = config.dilation_of(layer), span(k, config.dilation_of(layer))
         if not (in_place and sums_in_place(depth, (h // apart, w // apart), k)):
             patches = max(patches, 2 * depth * k * k * (h - covered + 1) * (w - covered + 1))

@@ -62,6 +62,12 @@ def test_pca_filters_are_scikit_learns_components(blobs, source, generator):
     assert bool((filters.bias == 0).all())
 
 
+def test_each_patch_centring_is_that_of_patches_less_their_own_means(blobs):
+    patches = all_patches(blobs).reshape(-1, 3, 9)
+    expected = np.cov((patches - patches.mean(2, keepdims=True)).reshape(-1, 27).T, bias=True)
+    np.testing.assert_allclose(source_of(*blobs, centring="each-patch").covariance(), expected, atol=1e-12)
+
+
 def test_each_patch_centring_leaves_rank_24_of_27(blobs):
     covariance = source_of(*blobs, centring="each-patch").covariance()
     assert int((torch.linalg.eigvalsh(covariance) > 1e-10).sum()) == 24

@@ -29,7 +29,7 @@ def filter_sums_bytes(
         k = config.size_of_filter(layer)
         numbers, positions = depth * k * k, (h - k + 1) * (w - k + 1)
         needed = PATCH_SUM_COPIES * DOUBLE * numbers**2
-        if fused and config.centring == "mean-patch" and sums_in_place(depth, (h, w), k):
+        if fused and sums_in_place(depth, (h, w), k):
             needed += zone_sums_bytes(depth)
         by_class = 0
         for bank in class_sum_banks(config.bank, config.place_in_stack(layer)):

@@ -67,7 +67,7 @@ class LayerPatches:
         self._image_store = store_images(images, input_range.low.device, "device")
         self._chunk, self._generator = chunk, generator
         self._mean_and_covariance: tuple[Tensor, Tensor] | None = None
-        self._folds = network.half and network.config.centring == "mean-patch"
+        self._centres_each = network.config.centring == "each-patch"
         self.labels, self.weights = labels.cpu(), weights
         self.images, self.size = len(labels), size
         self._workers = workers or Workers()
@@ -78,19 +78,16 @@ class LayerPatches:
         self.rows, self.columns = images.shape[2] - self._span + 1, images.shape[3] - self._span + 1
 
     def covariance(self) -> Tensor:
-        """Return the patch covariance, float64, shape (M, M): exact over all patches, or of a sample."""
-        return self._moments()[1]
+        """Return the patch covariance, float64, shape (M, M): exact over all patches, or of a sample.
+
+        Taking off each patch's own means is a projection H, so that the covariance of such patches is H C H.
+        """
+        covariance = self._moments()[1]
+        return self._centred(self._centred(covariance).T) if self._centres_each else covariance
 
     def mean(self) -> Tensor:
         """Return the mean patch, float64, shape (M,), of patches as filters see them: nothing taken off."""
-        if self._network.config.centring == "mean-patch":
-            return self._moments()[0]
-        total = torch.zeros(self.channels * self.size**2, dtype=torch.float64, device=self._input_range.low.device)
-        for _, maps, images in stream(self._chunk, self._maps, self._image_store):
-            inputs = self._network.layer_input(self._input_range, maps, images)
-            total += extract_patches(inputs, self.size, self._dilation).sum((0, 1), dtype=torch.float64)
-        self._workers.add_up(total)
-        return total / (self.images * self.rows * self.columns)
+        return self._moments()[0]
 
     def _moments(self) -> tuple[Tensor, Tensor]:
         """Return mean and covariance, computed once."""
@@ -98,7 +95,7 @@ class LayerPatches:
             samples = self._network.config.patch_samples
             moments = self._sampled_moments(samples) if samples else self._of_all_workers(self._exact_moments())
             mean, covariance = moments.mean(), moments.covariance()
-            if self._folds and not samples:
+            if self._network.half and not samples:
                 folded = self._network.folded_scale(self._input_range, self._maps)
                 mean, covariance = scale_mean(mean, folded, self.size), scale_covariance(covariance, folded, self.size)
             self._mean_and_covariance = mean, covariance
@@ -138,12 +135,12 @@ class LayerPatches:
             yield group[part], self._centred(extract_patches(inputs, self.size, self._dilation))
 
     def _exact_moments(self) -> PatchMoments:
-        if self._folds:
+        if self._network.half:
             return self._raw_moments()
         total: PatchMoments | None = None
         for _, maps, images in stream(self._chunk, self._maps, self._image_store):
             inputs = self._network.layer_input(self._input_range, maps, images)
-            moments = PatchMoments.of(self._centred(extract_patches(inputs, self.size, self._dilation)))
+            moments = PatchMoments.of(extract_patches(inputs, self.size, self._dilation))
             total = moments if total is None else total + moments
         assert total is not None
         return total
@@ -165,12 +162,11 @@ class LayerPatches:
             image = torch.randint(self.images, batch, generator=self._generator)
             row = torch.randint(self.rows, batch, generator=self._generator)
             column = torch.randint(self.columns, batch, generator=self._generator)
-            moments = PatchMoments.of(self._centred(self.gather(image, row, column)))
+            moments = PatchMoments.of(self.gather(image, row, column))
             total = moments if total is None else total + moments
             samples -= batch[0]
         assert total is not None
         return total
 
     def _centred(self, patches: Tensor) -> Tensor:
-        each = self._network.config.centring == "each-patch"
-        return remove_patch_means(patches, self.channels) if each else patches
+        return remove_patch_means(patches, self.channels) if self._centres_each else patches
