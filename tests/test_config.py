@@ -248,9 +248,9 @@ def test_directions_a_stack_cannot_have_are_refused_before_any_layer(options, me
 def test_banks_are_told_what_the_configuration_says():
     config = NetworkConfig(
         positives=3, negatives=5, tolerance=0.1, draw_ridge=0.2, most_draws=7, filter_bias="none", pca_bias="none",
-        patch_ridge=0.3, filter_length="own", draw_sides="both",
+        patch_ridge=0.3, filter_length="own", draw_sides="both", pca_signs="drawn",
     )  # fmt: skip
     told = config.bank_options
     assert (told.positives, told.negatives, told.tolerance, told.draw_ridge, told.most_draws) == (3, 5, 0.1, 0.2, 7)
     assert (told.bias, told.pca_bias, told.patch_ridge, told.length) == ("none", "none", 0.3, "own")
-    assert told.sides == "both"
+    assert (told.sides, told.pca_signs) == ("both", "drawn")

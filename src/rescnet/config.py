@@ -18,6 +18,7 @@ from .stages.filters import (
     DrawSides,
     FilterLength,
     PCABias,
+    PCASigns,
     bank_of_layer,
     check_banks,
     check_components,
@@ -70,6 +71,7 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
         "unit", "stacked-LDA: as long as PCA's filters, or as the discriminant has them"
     )
     pca_bias: PCABias = option("mean", "PCA: nothing, or minus the mean response, as if patches were centred")
+    pca_signs: PCASigns = option("fixed", "PCA: a filter's largest number is positive, or its sign is drawn anew")
     most_draws: int = option(100_000, "stacked-LDA: draws after which the search is given up", 1)
 
     scaling: Scope = option(
@@ -201,6 +203,7 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
             self.most_draws,
             bias=self.filter_bias,
             pca_bias=self.pca_bias,
+            pca_signs=self.pca_signs,
             patch_ridge=self.patch_ridge,
             length=self.filter_length,
             sides=self.draw_sides,

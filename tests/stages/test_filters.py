@@ -62,6 +62,17 @@ def test_pca_filters_are_scikit_learns_components(blobs, source, generator):
     assert bool((filters.bias == 0).all())
 
 
+def test_drawn_signs_turn_some_pca_filters_and_come_from_the_seed(source, generator):
+    fixed = find_bank("pca")(source, 20, generator, BankOptions(pca_bias="mean"))
+    drawn = BankOptions(pca_bias="mean", pca_signs="drawn")
+    once, again, other = (find_bank("pca")(source, 20, torch.Generator().manual_seed(s), drawn) for s in (0, 0, 1))
+    signs = (once.weights * fixed.weights).sum(1)
+    assert {-1.0, 1.0} == set(signs.round(decimals=9).tolist())
+    torch.testing.assert_close(once.weights, signs[:, None] * fixed.weights)
+    torch.testing.assert_close(once.bias, signs * fixed.bias)
+    assert torch.equal(once.weights, again.weights) and not torch.equal(once.weights, other.weights)
+
+
 def test_each_patch_centring_is_that_of_patches_less_their_own_means(blobs):
     patches = all_patches(blobs).reshape(-1, 3, 9)
     expected = np.cov((patches - patches.mean(2, keepdims=True)).reshape(-1, 27).T, bias=True)

@@ -11,6 +11,7 @@ from .interface import (
     NotEnoughFiltersError,
     PatchSource,
     PCABias,
+    PCASigns,
 )
 from .mixed import bank_of_layer, check_banks, check_components, learn_filters, parse_mixture
 from .registry import bank_names, find_bank, register_bank
@@ -25,6 +26,7 @@ __all__ = [
     "GreyPatches",
     "NotEnoughFiltersError",
     "PCABias",
+    "PCASigns",
     "PatchSource",
     "bank_names",
     "bank_of_layer",

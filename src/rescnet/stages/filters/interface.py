@@ -13,6 +13,7 @@ from .class_moments import ClassMoments
 
 Bias = Literal["lda", "midpoint", "mean", "none"]
 PCABias = Literal["none", "mean"]
+PCASigns = Literal["fixed", "drawn"]
 FilterLength = Literal["unit", "own"]
 DrawSides = Literal["one", "both"]
 
@@ -43,6 +44,9 @@ class BankOptions:
     pca_bias : {"none", "mean"}
         What a PCA filter adds: nothing, or minus its response to the mean patch, so that patches are centred when they
         are filtered as they are when the filters are learnt.
+    pca_signs : {"fixed", "drawn"}
+        Which of its two signs a PCA filter has, which nothing but ReLU can tell: the one that makes its largest number
+        positive, much the same layer after layer; or one drawn anew in each.
     patch_ridge : float
         ε of the banks that whiten, relative to the mean eigenvalue of the patch covariance.
     length : {"unit", "own"}
@@ -64,6 +68,7 @@ class BankOptions:
     most_draws: int = 100_000
     bias: Bias = "lda"
     pca_bias: PCABias = "none"
+    pca_signs: PCASigns = "fixed"
     patch_ridge: float = 0.1
     length: FilterLength = "unit"
     sides: DrawSides = "one"

@@ -19,5 +19,7 @@ def pca_filters(source: PatchSource, count: int, generator: torch.Generator, opt
             f"{len(covariance)}, or take larger filters."
         )
     filters = fix_signs(leading_eigenvectors(covariance, count).T.contiguous())
+    if options.pca_signs == "drawn":
+        filters *= 2 * torch.randint(2, (count, 1), generator=generator).to(filters) - 1
     bias = -filters @ source.mean() if options.pca_bias == "mean" else covariance.new_zeros(count)
     return Filters(filters, bias)
