@@ -15,6 +15,7 @@ NEAR = 0.25  # a layer counts at a training accuracy it is no further from; near
 FROM = 90.0  # the pictures' first training accuracy
 WORDS = {
     "own images": "Own images: each sign's classifier sees those alone (`sign_samples`).",
+    "drawn filter signs": "Drawn filter signs: of PCA's filters, anew in each layer (`pca_signs`).",
     "shares": "Shares: sigmoids divided by their sum over the classes (`posterior`).",
 }
 
@@ -88,6 +89,18 @@ CIFAR10 = Comparison(
             "explore-cifar10-sides",
             "both sides, the discriminant's constant, PCA without one",
         ),
+        ("γ = 1, drawn filter signs", "explore-cifar10-signs", "drawn signs"),
+        ("γ = 1, drawn filter signs, both sides", "explore-cifar10-signs", "drawn signs, both sides"),
+        (
+            "shares, multi-class, γ = 0.3, α = 1, drawn filter signs, both sides",
+            "explore-cifar10-shares-signs-deep",
+            "shares, multi-class, alpha 1, drawn signs, both sides",
+        ),
+        (
+            "shares, multi-class, γ = 0.3, α = 1, drawn filter signs, both sides, means of the official cells",
+            "explore-cifar10-shares-signs",
+            "shares, multi-class, alpha 1, drawn signs, both sides, means of the official cells",
+        ),
         ("γ = 0.1, own images, σ = 64", "explore-cifar10-steps", "60 sigma 64"),
         ("γ = 0.1, own images, α = 0.2 after layer 1", "explore-cifar10-steps", "60 alpha .2, first 1"),
         ("γ = 1, stride 1", "table3", "rate-0.4"),
@@ -110,7 +123,7 @@ CIFAR10 = Comparison(
         "γ = 1, stride 1",
         "γ = 3, stride 1",
         "γ = 1, stride 1, means of adaptive cells",
-        "γ = 0.3, softmax",
+        "shares, multi-class, γ = 0.3, α = 1, drawn filter signs, both sides",
         "the residual regressed (not the paper's)",
         "γ = 1, flips",
     ),
@@ -138,7 +151,7 @@ CIFAR100 = Comparison(
         ("shares, γ = 1, the paper's α", "explore-cifar100-shares-deep", "shares, gamma 1, the paper's alpha, deep"),
         ("shares, γ = 3, the paper's α", "explore-cifar100-shares", "shares, gamma 3, the paper's alpha"),
         ("shares, multi-class, γ = 0.1, the paper's α", "table2", "cifar100-small-ridge"),
-        ("shares, multi-class, γ = 0.3, the paper's α", "table2", "cifar100"),
+        ("shares, multi-class, γ = 0.3, the paper's α", "table2", "cifar100-fixed-signs"),
         (
             "shares, multi-class, γ = 0.3, the paper's α, means of adaptive cells",
             "explore-cifar100-shares-open",
@@ -153,6 +166,21 @@ CIFAR100 = Comparison(
             "shares, multi-class, γ = 0.3, the paper's α, both sides of a draw",
             "explore-cifar100-shares-sides",
             "shares, multi-class, both sides",
+        ),
+        (
+            "shares, multi-class, γ = 0.3, the paper's α, drawn filter signs, both sides",
+            "table2",
+            "cifar100",
+        ),
+        (
+            "shares, multi-class, γ = 0.3, the paper's α, drawn filter signs, both sides, means of the official cells",
+            "explore-cifar100-shares-signs",
+            "shares, multi-class, drawn signs, both sides, means of the official cells",
+        ),
+        (
+            "shares, multi-class, γ = 0.1, the paper's α, drawn filter signs, both sides, means of the official cells",
+            "explore-cifar100-shares-signs-means",
+            "means, drawn signs, both sides, gamma .1",
         ),
         (
             "shares, multi-class, γ = 0.1, α down to 0.1",
@@ -181,12 +209,12 @@ CIFAR100 = Comparison(
     (38.0, 68.0),
     (
         "γ = 3, α = 0.3",
-        "γ = 3, α = 0.3, means of adaptive cells",
         "γ = 10, α = 0.3",
         "γ = 30, the paper's α",
         "shares, γ = 0.1, the paper's α",
         "shares, γ = 1, the paper's α",
         "shares, multi-class, γ = 0.3, the paper's α",
+        "shares, multi-class, γ = 0.3, the paper's α, drawn filter signs, both sides",
         "the residual regressed (not the paper's)",
         "γ = 3, α = 0.3, flips",
         "shares, multi-class, γ = 0.04, the paper's α, flips",
