@@ -71,7 +71,9 @@ class NetworkConfig(ReadoutOptions, FlowOptions, FeatureOptions):
         "unit", "stacked-LDA: as long as PCA's filters, or as the discriminant has them"
     )
     pca_bias: PCABias = option("mean", "PCA: nothing, or minus the mean response, as if patches were centred")
-    pca_signs: PCASigns = option("fixed", "PCA: a filter's largest number is positive, or its sign is drawn anew")
+    pca_signs: PCASigns = option(
+        "fixed", "PCA: a filter's number of largest size is positive, or its sign is drawn anew"
+    )
     most_draws: int = option(100_000, "stacked-LDA: draws after which the search is given up", 1)
 
     scaling: Scope = option(

@@ -12,6 +12,7 @@ from naive_flow import naive_flow
 from rescnet import ComputeOptions, NetworkConfig, load, save, train
 from rescnet.export import ExportedNetwork
 from rescnet.model import Model
+from rescnet.stages.patches import remove_patch_means
 from rescnet.training.patch_source import LayerPatches
 from rescnet.training.trainer import Trainer
 
@@ -153,10 +154,11 @@ def test_files_and_stores_make_no_difference(few, tmp_path):
     assert torch.equal(*(network.outputs(images) for network in found))
 
 
-def test_drawn_dilated_patches_are_those_the_covariance_is_of(few):
+@pytest.mark.parametrize("centring", ["mean-patch", "each-patch"])
+def test_drawn_dilated_patches_are_those_the_covariance_is_of(few, centring):
     """All patches gathered one by one, against the sums over them; and the half-precision sums against both."""
     (images, labels), _ = few
-    config = config_of(dilation=2)
+    config = config_of(dilation=2, centring=centring)
     trainer = Trainer(images[:8], labels[:8], config, None, None, ComputeOptions(precision="balanced"))
     trainer.add_layer()
     maps, pixels, span = trainer.training.maps, trainer.training.images, 5
@@ -174,8 +176,19 @@ def test_drawn_dilated_patches_are_those_the_covariance_is_of(few):
     gathered = exact.gather(*places)
     assert (exact.rows, exact.columns) == (rows, rows)
     torch.testing.assert_close(exact.mean(), gathered.mean(0), rtol=0, atol=1e-5)
-    torch.testing.assert_close(exact.covariance(), torch.cov(gathered.T, correction=0), rtol=0, atol=1e-5)
+    centred = remove_patch_means(gathered, exact.channels) if centring == "each-patch" else gathered
+    torch.testing.assert_close(exact.covariance(), torch.cov(centred.T, correction=0), rtol=0, atol=1e-5)
     torch.testing.assert_close(source(half=True).covariance(), exact.covariance(), rtol=0, atol=1e-3)
+
+
+def test_signs_of_pca_filters_are_drawn_anew_in_each_layer(few):
+    """Layers that restart from the image find the same eigenvectors."""
+    (images, labels), _ = few
+    config = config_of(bank="pca", restart_every=1, pca_signs="drawn", filters=20)
+    first, second, _ = (layer.weights for layer in train(images, labels, config)[0].layers)
+    signs = (first * second).flatten(1).sum(1)
+    torch.testing.assert_close(second, signs.sign()[:, None, None, None] * first)
+    assert {-1.0, 1.0} == set(signs.sign().tolist())
 
 
 def test_the_plan_counts_what_the_options_hold(few):

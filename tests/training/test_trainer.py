@@ -129,6 +129,7 @@ def test_no_gradient_anywhere(halves, monkeypatch):
         {"sign_samples": "own", "head": "multiclass-lda", "posterior": "softmax", "softmax_scale": 0.1},
         {"posterior": "softmax", "softmax_scale": 0.5},
         {"posterior": "sigmoid-shares", "learning_rate": 1.0},
+        {"pca_signs": "drawn", "draw_sides": "both"},
         {"scaling": "channel", "z_score": "block", "pooling": "mean", "cells": "adaptive"},
         {"bank": "pca", "centring": "each-patch", "patch_samples": 3000, "first_filter_size": 5},
         {"shrinkage": "convex", "ridge": 0.2, "prior": "equal", "rate_on_first_layer": False},

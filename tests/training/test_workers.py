@@ -21,7 +21,7 @@ SMALL = {"filters": 6, "layers": 3, "block_size": 6, "block_stride": 2, "pyramid
 CASES = [
     {},
     {"compute": {"dtype": "float64"}, "head": "ridge", "learning_rate": 0.3, "patch_samples": 3000},
-    {"compute": {"dtype": "float64", "maps": "file"}, "sign_samples": "own", "scaling": "channel", "ridge": 0.5},
+    {"compute": {"dtype": "float64", "maps": "file"}, "sign_samples": "own", "scaling": "channel", "pca_signs": "drawn"},
     {"augment": "flip + shift 1 + rotate 10", "copies": 2, "layers": 2, "average": "flip"},
     {
         "compute": {"dtype": "float64"}, "head": "ridge", "bank": "patches + stacked-lda", "activation": "relu",

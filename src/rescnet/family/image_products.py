@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..stages.filters.class_moments import ClassMoments
-from ..stages.patches import extract_patches, remove_patch_means
+from ..stages.patches import extract_patches, remove_means_of_products, remove_patch_means
 
 MOST_BYTES = 2**29  # that the products of all groups may take
 MOST_NUMBERS = 4096  # in an image
@@ -63,9 +63,8 @@ def sums_of_images(chunks: Iterable[tuple[Tensor, Tensor]], groups: int, maps: i
 
 def without_means(sums: ClassMoments, channels: int) -> ClassMoments:
     """Return the sums over patches less their own mean per channel: means are linear, so they come off the sums."""
-    half = remove_patch_means(sums.outer, channels).transpose(1, 2)
     return replace(
         sums,
-        outer=remove_patch_means(half, channels),
+        outer=remove_means_of_products(sums.outer, channels),
         by_position=remove_patch_means(sums.by_position, channels),
     )

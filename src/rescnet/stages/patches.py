@@ -40,6 +40,11 @@ def remove_patch_means(patches: Tensor, channels: int) -> Tensor:
     return (by_channel - by_channel.mean(-1, keepdim=True)).flatten(-2)
 
 
+def remove_means_of_products(products: Tensor, channels: int) -> Tensor:
+    """Return Σ p pᵀ, or a covariance, shape (..., M, M), of patches less their own means: H C H, a projection twice."""
+    return remove_patch_means(remove_patch_means(products, channels).mT, channels)
+
+
 @dataclass(frozen=True)
 class PatchMoments:
     """Sums over patches. They add: over chunks of images, and over workers.

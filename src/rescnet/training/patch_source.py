@@ -12,7 +12,7 @@ from ..kernels.half_layer import add_dilated, raw_input, scale_covariance, scale
 from ..network import Network
 from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.images import ValueRange
-from ..stages.patches import PatchMoments, extract_patches, remove_patch_means, span
+from ..stages.patches import PatchMoments, extract_patches, remove_means_of_products, remove_patch_means, span
 from .map_store import MapStore
 from .streaming import store_images, stream
 from .workers import Workers
@@ -78,15 +78,12 @@ class LayerPatches:
         self.rows, self.columns = images.shape[2] - self._span + 1, images.shape[3] - self._span + 1
 
     def covariance(self) -> Tensor:
-        """Return the patch covariance, float64, shape (M, M): exact over all patches, or of a sample.
-
-        Taking off each patch's own means is a projection H, so that the covariance of such patches is H C H.
-        """
+        """Return the patch covariance, float64, shape (M, M): exact over all patches, or of a sample."""
         covariance = self._moments()[1]
-        return self._centred(self._centred(covariance).T) if self._centres_each else covariance
+        return remove_means_of_products(covariance, self.channels) if self._centres_each else covariance
 
     def mean(self) -> Tensor:
-        """Return the mean patch, float64, shape (M,), of patches as filters see them: nothing taken off."""
+        """Return the mean patch, float64, shape (M,), of all patches or a sample, as filters see them: nothing off."""
         return self._moments()[0]
 
     def _moments(self) -> tuple[Tensor, Tensor]:
@@ -132,7 +129,8 @@ class LayerPatches:
     def _grouped_patches(self, group: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         for part, maps, images in stream(self._chunk, self._maps, self._image_store):
             inputs = self._network.layer_input(self._input_range, maps, images)
-            yield group[part], self._centred(extract_patches(inputs, self.size, self._dilation))
+            patches = extract_patches(inputs, self.size, self._dilation)
+            yield group[part], remove_patch_means(patches, self.channels) if self._centres_each else patches
 
     def _exact_moments(self) -> PatchMoments:
         if self._network.half:
@@ -167,6 +165,3 @@ class LayerPatches:
             samples -= batch[0]
         assert total is not None
         return total
-
-    def _centred(self, patches: Tensor) -> Tensor:
-        return remove_patch_means(patches, self.channels) if self._centres_each else patches

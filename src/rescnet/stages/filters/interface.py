@@ -45,8 +45,8 @@ class BankOptions:
         What a PCA filter adds: nothing, or minus its response to the mean patch, so that patches are centred when they
         are filtered as they are when the filters are learnt.
     pca_signs : {"fixed", "drawn"}
-        Which of its two signs a PCA filter has, which nothing but ReLU can tell: the one that makes its largest number
-        positive, much the same layer after layer; or one drawn anew in each.
+        The sign of a PCA filter, which is arbitrary for an eigenvector but decides what ReLU keeps. ``"fixed"``: its
+        number of largest size is positive. ``"drawn"``: random, for each filter in each layer, from the seed.
     patch_ridge : float
         ε of the banks that whiten, relative to the mean eigenvalue of the patch covariance.
     length : {"unit", "own"}
