@@ -6,7 +6,7 @@ import pytest
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, preset_names
 from rescnet.family import make_member
-from rescnet.making_config import make_compute
+from rescnet.making_config import SMALL_SIDE, make_compute
 from rescnet.report.filter_pictures import banks_of
 from rescnet.stages.filters import bank_of_layer
 from rescnet.workspace import class_sum_banks
@@ -182,6 +182,7 @@ def test_settings_suit_images_nobody_chose_settings_for(shape):
     config.check_images(shape[0], shape[1:])
     size = config.size_of_filter(1)
     assert shape[0] * size**2 >= config.filters // 2  # as many principal components as are asked for
+    assert config.pca_signs == ("drawn" if min(shape[1:]) >= SMALL_SIDE else make_config("digits").pca_signs)
 
 
 def test_many_classes_vote_as_those_of_cifar_100():

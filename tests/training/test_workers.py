@@ -19,9 +19,9 @@ from rescnet.training.workers import Workers, join_workers, own_device
 SCRIPT = Path(__file__).with_name("worker_runs.py")
 SMALL = {"filters": 6, "layers": 3, "block_size": 6, "block_stride": 2, "pyramid": [2, 1], "stop_at_zero_error": False}
 CASES = [
-    {},
+    {"pca_signs": "drawn", "draw_sides": "both"},
     {"compute": {"dtype": "float64"}, "head": "ridge", "learning_rate": 0.3, "patch_samples": 3000},
-    {"compute": {"dtype": "float64", "maps": "file"}, "sign_samples": "own", "scaling": "channel", "pca_signs": "drawn"},
+    {"compute": {"dtype": "float64", "maps": "file"}, "sign_samples": "own", "scaling": "channel", "ridge": 0.5},
     {"augment": "flip + shift 1 + rotate 10", "copies": 2, "layers": 2, "average": "flip"},
     {
         "compute": {"dtype": "float64"}, "head": "ridge", "bank": "patches + stacked-lda", "activation": "relu",
