@@ -97,17 +97,17 @@ def suited_settings(image_shape: tuple[int, int, int], classes: int | None = Non
 
     Small images (a side under 16 pixels) get the ``digits`` preset. Larger ones get the defaults, with blocks half as
     large as the shorter side and an eighth of it apart, as the paper has them on 32×32 and 64×64 images; grey ones
-    larger filters first, since 3×3 grey patches have only nine principal components; and the signs of their PCA filters
-    are drawn, which is ahead of fixed ones with few images (docs/ablations.md). More than ten classes vote as those of
-    CIFAR-100 do, with multi-class scores and posteriors that sum to 1.
+    larger filters first, since 3×3 grey patches have only nine principal components; in colour, PCA filters with drawn
+    signs, which are ahead there with few images (docs/ablations.md). More than ten classes vote as those of CIFAR-100
+    do, with multi-class scores and posteriors that sum to 1.
     """
     channels, height, width = image_shape
     side = min(height, width)
     if side < SMALL_SIDE:
         settings = load_preset("digits")
     else:
-        settings = {"block_size": side // 2, "block_stride": side // 8, "pca_signs": "drawn"}
-        settings |= {"first_filter_size": 7} if channels < 3 else {}
+        settings = {"block_size": side // 2, "block_stride": side // 8}
+        settings |= {"first_filter_size": 7} if channels < 3 else {"pca_signs": "drawn"}
     if classes is not None and classes > MANY_CLASSES:
         settings |= {"head": "multiclass-lda", "posterior": "sigmoid-shares"}
     return settings

@@ -193,6 +193,18 @@ def test_class_moments_do_not_depend_on_chunks(blobs):
         torch.testing.assert_close(getattr(one, name), getattr(other, name))
 
 
+def test_class_moments_of_patches_less_their_own_means(blobs):
+    images, labels = blobs[0][:30], blobs[1][:30]
+    scaled = (images - images.min()) / float(images.max() - images.min())
+    x = np.array(naive.patches(scaled.astype(float), 3)).reshape(30, -1, 3, 9)
+    x = (x - x.mean(3, keepdims=True)).reshape(30, -1, 27)
+    found = source_of(images, labels, centring="each-patch").class_moments()
+    for c in range(6):
+        members = x[labels == c]
+        np.testing.assert_allclose(found.outer[c], np.einsum("npi,npj->ij", members, members), atol=1e-10)
+        np.testing.assert_allclose(found.by_position[c], members.sum(0), atol=1e-12)
+
+
 def test_images_are_dealt_out_to_the_sets_of_their_class():
     group, groups = groups_of(torch.tensor([0, 2, 0, 0, 2]), 2)
     assert groups == 6

@@ -8,13 +8,12 @@ which machines do best; patches would be k² copies of every image, multiplied a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from ..stages.filters.class_moments import ClassMoments
-from ..stages.patches import extract_patches, remove_means_of_products, remove_patch_means
+from ..stages.patches import extract_patches
 
 MOST_BYTES = 2**29  # that the products of all groups may take
 MOST_NUMBERS = 4096  # in an image
@@ -59,12 +58,3 @@ def sums_of_images(chunks: Iterable[tuple[Tensor, Tensor]], groups: int, maps: i
         outer += products[:, window[:, None], window]
     by_position = extract_patches(totals.view(-1, *shape), size).reshape(groups, -1, windows.shape[1])
     return ClassMoments(count, outer, by_position)
-
-
-def without_means(sums: ClassMoments, channels: int) -> ClassMoments:
-    """Return the sums over patches less their own mean per channel: means are linear, so they come off the sums."""
-    return replace(
-        sums,
-        outer=remove_means_of_products(sums.outer, channels),
-        by_position=remove_patch_means(sums.by_position, channels),
-    )

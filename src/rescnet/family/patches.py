@@ -10,7 +10,7 @@ from torch import Tensor
 from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
 from .config import Patches
-from .image_products import products_fit, sums_of_images, without_means
+from .image_products import products_fit, sums_of_images
 from .network import z_score_patches
 
 
@@ -98,7 +98,7 @@ class StagePatches:
         if self._normalisation != "z-score" and products_fit(self._shape, groups):
             parts = ((group[index], inputs) for index, inputs in self._parts(order))
             sums = sums_of_images(parts, groups, self._maps, self.size)
-            return without_means(sums, self.channels) if self.zero_mean else sums
+            return sums.without_patch_means(self.channels) if self.zero_mean else sums
         return sum_by_group(((group[index], self._patches(inputs)) for index, inputs in self._parts(order)), groups)
 
     def _moments(self) -> PatchMoments:

@@ -12,7 +12,7 @@ from ..kernels.half_layer import add_dilated, raw_input, scale_covariance, scale
 from ..network import Network
 from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.images import ValueRange
-from ..stages.patches import PatchMoments, extract_patches, remove_means_of_products, remove_patch_means, span
+from ..stages.patches import PatchMoments, extract_patches, remove_means_of_products, span
 from .map_store import MapStore
 from .streaming import store_images, stream
 from .workers import Workers
@@ -124,13 +124,12 @@ class LayerPatches:
         group, groups = groups_of(self.labels, sets)
         sums = sum_by_group(self._grouped_patches(group[self._mine]), groups)
         self._workers.add_up(sums.images, sums.outer, sums.by_position)
-        return sums
+        return sums.without_patch_means(self.channels) if self._centres_each else sums
 
     def _grouped_patches(self, group: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         for part, maps, images in stream(self._chunk, self._maps, self._image_store):
             inputs = self._network.layer_input(self._input_range, maps, images)
-            patches = extract_patches(inputs, self.size, self._dilation)
-            yield group[part], remove_patch_means(patches, self.channels) if self._centres_each else patches
+            yield group[part], extract_patches(inputs, self.size, self._dilation)
 
     def _exact_moments(self) -> PatchMoments:
         if self._network.half:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
+
+from ..patches import remove_means_of_products, remove_patch_means
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ class ClassMoments:
         patches = (self.images * self.positions).clamp_min(1)
         mean = self.by_position.sum(1) / patches[:, None]
         return self.outer / patches[:, None, None] - mean[:, :, None] * mean[:, None, :]
+
+    def without_patch_means(self, channels: int) -> ClassMoments:
+        """Return the sums over patches less their own mean per channel: means are linear, so they come off the sums."""
+        outer = remove_means_of_products(self.outer, channels)
+        return replace(self, outer=outer, by_position=remove_patch_means(self.by_position, channels))
 
 
 def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:
