@@ -70,6 +70,14 @@ def test_names_of_marks_do_not_lie_on_each_other():
     assert len(heights) == 4 and min(np.diff(sorted(heights))) >= 13
 
 
+def test_a_mark_s_name_does_not_lie_on_another_mark():
+    marks = [Mark("a long name", 20, 5), Mark("m", 27, 5.2)]
+    drawn = ElementTree.fromstring(line_chart("t", "x", "y", [Line("l", [(0, 0), (100, 10)])], marks))
+    (height,) = (float(t.get("y")) for t in drawn.iter(f"{SVG}text") if t.text == "a long name")
+    tops = [float(p.get("d").split()[1].split("l")[0]) for p in drawn.iter(f"{SVG}path")]  # 12 pixels high
+    assert height - 9 > tops[1] + 12 or height < tops[1]
+
+
 def legend(chart):
     (box,) = (r for r in ElementTree.fromstring(chart).iter(f"{SVG}rect") if r.get("opacity") == ".85")
     top = float(box.get("y"))

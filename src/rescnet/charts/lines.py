@@ -83,17 +83,19 @@ def line_chart(
         drawn.append(f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'{dash}/>")
     labels: list[tuple[float, float]] = []
     marked: list[tuple[float, float]] = []
-    for mark in marks:
+    diamonds = [(across(mark.x), down(mark.y)) for mark in marks]
+    for mark, (x, y) in zip(marks, diamonds, strict=True):
         colour = COLOURS[mark.colour % len(COLOURS)] if mark.colour is not None else INK
-        x, y = across(mark.x), down(mark.y)
         drawn.append(f"<path d='M{x:.1f} {y - 6:.1f}l6 6l-6 6l-6 -6z' fill='{colour}' stroke='#fff'/>")
-        left, height = x > WIDTH - RIGHT - 150, y - 6
-        while any(abs(x - other) < 110 and abs(height - taken) < 13 for other, taken in labels):
+        left, height, long = x > WIDTH - RIGHT - 150, y - 6, LETTER * len(mark.name)
+        start = x - 10 - long if left else x + 10
+        while any(abs(x - other) < 110 and abs(height - taken) < 13 for other, taken in labels) or any(
+            start - 6 < other < start + long + 6 and abs(height - 4 - there) < 10 for other, there in diamonds
+        ):
             height += 14 if height >= y else 26  # from above the mark to below it, then further down
         labels.append((x, height))
         drawn.append(text(x - 10 if left else x + 10, height, mark.name, 11.5, "end" if left else "start", INK))
-        end = x - 10 if left else x + 10 + LETTER * len(mark.name)
-        marked += [(x, y), (end, height - 6)]
+        marked += [(x, y), (x - 10 if left else start + long, height - 6)]
     shown = [(across(x), down(y)) for line in lines for x, y in line.points]
     named = [(line, colour) for line, colour in zip(lines, colours, strict=True) if line.name]
     return document(WIDTH, HEIGHT, drawn + _legend(named, shown, marked), title)
