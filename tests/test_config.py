@@ -19,6 +19,11 @@ PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise wit
     },
     "cifar10": {
         "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
+        "block_stride": 1, "pyramid": (4, 2, 1), "sigmoid_scale": 16, "ceiling": 0.8,
+        "posterior": "sigmoid-shares", "head": "multiclass-lda",
+    },
+    "cifar10-sigmoids": {
+        "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
         "block_stride": 1, "pyramid": (4, 2, 1), "posterior": "sigmoid", "sigmoid_scale": 16, "ceiling": 0.8,
     },
     "cifar100": {
