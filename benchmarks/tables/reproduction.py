@@ -44,15 +44,15 @@ def pictures() -> dict[Path, str]:
 
 
 def summary_rows() -> list[str]:
-    """Return rows for the README's table: of each figure of Tables 2 and 4 the first network run, with most images."""
+    """Return rows for the README's table: for each figure of Tables 2 and 4 the plan's first network that was run."""
     rows, told = [], set()
     for name in ("table2", "table4"):
         found = _with_most_images(entries(name))
         for experiment in load_plan(name).experiments:
-            entry, figure = found.get(experiment.name), (experiment.dataset, experiment.paper)
-            if entry is None or figure in told or (name == "table4" and not entry["config"].get("augment")):
+            entry, reported = found.get(experiment.name), (experiment.dataset, experiment.paper)
+            if entry is None or reported in told or (name == "table4" and not entry["config"].get("augment")):
                 continue  # the last: a network of Table 2 again
-            told.add(figure)
+            told.add(reported)
             summary = entry["summary"]
             at = summary.get("chosen") or summary["last"]
             held, seen = entry["images"].get("validation"), entry["images"]["train"]

@@ -20,6 +20,7 @@ from .readout_options import check_readout_asked
 
 SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digits
 MANY_CLASSES = 10  # of more than these the paper's votes turn all signs at once (docs/ablations.md)
+SHARES = {"head": "multiclass-lda", "posterior": "sigmoid-shares"}  # as the presets of CIFAR vote
 
 
 def preset_names() -> list[str]:
@@ -98,8 +99,8 @@ def suited_settings(image_shape: tuple[int, int, int], classes: int | None = Non
     Small images (a side under 16 pixels) get the ``digits`` preset. Larger ones get the defaults, with blocks half as
     large as the shorter side and an eighth of it apart, as the paper has them on 32×32 and 64×64 images; grey ones
     larger filters first, since 3×3 grey patches have only nine principal components; in colour, PCA filters with drawn
-    signs, which are ahead there with few images (docs/ablations.md). More than ten classes vote as those of CIFAR-100
-    do, with multi-class scores and posteriors that sum to 1.
+    signs, and multi-class scores with posteriors that sum to 1, as CIFAR's presets have them: both are ahead there with
+    few images (docs/ablations.md). More than ten classes vote like that in grey too.
     """
     channels, height, width = image_shape
     side = min(height, width)
@@ -107,9 +108,9 @@ def suited_settings(image_shape: tuple[int, int, int], classes: int | None = Non
         settings = load_preset("digits")
     else:
         settings = {"block_size": side // 2, "block_stride": side // 8}
-        settings |= {"first_filter_size": 7} if channels < 3 else {"pca_signs": "drawn"}
+        settings |= {"first_filter_size": 7} if channels < 3 else {"pca_signs": "drawn", **SHARES}
     if classes is not None and classes > MANY_CLASSES:
-        settings |= {"head": "multiclass-lda", "posterior": "sigmoid-shares"}
+        settings |= SHARES
     return settings
 
 

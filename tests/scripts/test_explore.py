@@ -1,13 +1,18 @@
-"""``benchmarks/explore.py`` goes on with a file it wrote before."""
+"""``benchmarks/explore.py`` goes on with a file it wrote before; its variants say what ``results/`` records."""
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
+from pathlib import Path
 
 import explore
 import pytest
 
 from rescnet import make_config
+
+VARIANTS = Path(explore.__file__).parent / "variants"
+RESULTS = VARIANTS.parents[1] / "results"
 
 
 def explorer_with(**changes):
@@ -55,3 +60,17 @@ def test_a_run_without_its_readout_is_not_whole():
     explorer, _ = explorer_with(config=options.to_dict())
     assert explorer.known("base", options) is None
     assert not explorer.runs
+
+
+@pytest.mark.parametrize("file", sorted(RESULTS.glob("explore-*.json")), ids=lambda file: file.stem)
+def test_variants_say_what_was_run(file):
+    """A preset that changes must not change what a variant of before is: it names the preset it had, or the options."""
+    rows = json.loads((VARIANTS / file.name.removeprefix("explore-")).read_text())[0]
+    runs = {(run["name"], run["seed"]): run for run in json.loads(file.read_text())}
+    found = [(row, runs[key]) for row in rows if (key := (row["name"], row.get("seed", 0))) in runs]
+    assert found
+    for row, run in found:
+        options = {key: value for key, value in row.items() if key not in ("name", "start")}
+        told = make_config(row.get("start", run["dataset"]), **options).to_dict()
+        recorded = {key: value for key, value in run["config"].items() if key in told}
+        assert told | recorded == told, row["name"]
