@@ -25,7 +25,7 @@ from rescnet.training.trainer import Trainer
 
 def config_of(layers: int) -> NetworkConfig:
     """Return the network that is timed."""
-    return make_config("cifar10", layers=layers, block_stride=4, stop_at_zero_error=False)
+    return make_config("cifar10-sigmoids", layers=layers, block_stride=4, stop_at_zero_error=False)
 
 
 def trainer_of(images: Any, labels: Any, layers: int, memory: str, by_rows: bool) -> Trainer:

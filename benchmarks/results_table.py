@@ -84,11 +84,9 @@ def main() -> int:
         (ROOT / "docs/performance.md", "precisions", fast_path.precisions()),
         (ROOT / "docs/performance.md", "capped", fast_path.capped()),
         (ROOT / "docs/reproduction.md", "table2-others", reproduction.both_halves()),
-        (ROOT / "docs/ablations.md", "equal-training", equal_training.table(equal_training.comparisons()["cifar10"])),
-        (
-            ROOT / "docs/ablations.md",
-            "equal-training-cifar100",
-            equal_training.table(equal_training.comparisons()["cifar100"]),
+        *(
+            (ROOT / "docs/ablations.md", f"equal-training-{name}", equal_training.table(of))
+            for name, of in equal_training.comparisons().items()
         ),
         (ROOT / "docs/ablations.md", "ablations", ablations.tables("explore-*.json")),
         *((ROOT / "docs/reproduction.md", name, reproduction.table(name)) for name in reproduction.PAPER),

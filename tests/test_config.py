@@ -32,6 +32,10 @@ PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise wit
         "posterior": "sigmoid-shares",  # our own: with plain sigmoids the paper's rates swing
         "head": "multiclass-lda",  # which the paper leaves open
     },
+    "cifar100-sigmoids": {
+        "layers": 436, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
+        "block_stride": 4, "pyramid": (4, 2, 1), "posterior": "sigmoid", "sigmoid_scale": 16, "ceiling": 0.8,
+    },
     "tiny-imagenet": {
         "layers": 512, "filters": 40, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 32,
         "block_stride": 8, "pyramid": (4, 2, 1), "sigmoid_scale": 16, "ceiling": 0.8,

@@ -41,6 +41,10 @@ class ValueRange:
         """Return the range of both sets of images: ranges stream, chunk by chunk."""
         return ValueRange(torch.minimum(self.low, other.low), torch.maximum(self.high, other.high))
 
+    def beside(self, image: ValueRange) -> ValueRange:
+        """Return the ranges of the channels of ``[maps ; image]``, this being the maps'."""
+        return ValueRange(torch.cat([self.low, image.low]), torch.cat([self.high, image.high]))
+
     def with_scope(self, scope: Scope, maps: int = 0) -> ValueRange:
         """Return the range each channel is scaled by: its own, its source's or everyone's; maps are the first ones."""
         if scope == "channel":
@@ -48,7 +52,7 @@ class ValueRange:
         if scope == "source" and maps:
             parts = [ValueRange(self.low[part], self.high[part]) for part in (slice(maps), slice(maps, None))]
             of_maps, of_image = (part.with_scope("global") for part in parts)
-            return ValueRange(torch.cat([of_maps.low, of_image.low]), torch.cat([of_maps.high, of_image.high]))
+            return of_maps.beside(of_image)
         return ValueRange(self.low.min().expand_as(self.low), self.high.max().expand_as(self.high))
 
 

@@ -236,9 +236,7 @@ class Trainer:
             return image_range.with_scope(self.config.scaling)
         maps_range = self.workers.widest(split.maps_range)
         low, high = (min_max_scale(end[None], layers[0].input_range)[0] for end in (image_range.low, image_range.high))
-        joined = ValueRange(
-            torch.cat([maps_range.low.to(self.dtype), low]), torch.cat([maps_range.high.to(self.dtype), high])
-        )
+        joined = ValueRange(maps_range.low.to(self.dtype), maps_range.high.to(self.dtype)).beside(ValueRange(low, high))
         return joined.with_scope(self.config.scaling, maps=len(maps_range.low))
 
     def _learn_filters(self, number: int, input_range: ValueRange, draws: Draws) -> tuple[Tensor, Tensor]:
