@@ -268,8 +268,8 @@ def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
     result = CliRunner().invoke(app, ["reproduce", "table4", "--dry-run", *small_cifar])
     assert result.exit_code == 0 and "88.35" in result.output and "times are unknown" in result.output
     others = (
-        "cifar10-sigmoids, cifar10-flips-sigmoids, cifar100-flips-fixed-signs, cifar100-flips-one-vs-rest, "
-        "cifar100-flips-sigmoids, cifar100-flips-slow\n"
+        "cifar10-sigmoids, cifar10-flips-large-ridge, cifar10-flips-sigmoids, cifar100-flips-fixed-signs, "
+        "cifar100-flips-one-vs-rest, cifar100-flips-sigmoids, cifar100-flips-slow\n"
     )
     assert f"other readings, each run with --only: {others}" in result.output
     result = CliRunner().invoke(app, ["reproduce", "beyond", "--dry-run", *small_cifar])
