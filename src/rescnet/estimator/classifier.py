@@ -51,8 +51,8 @@ class ResCNetClassifier(ImageClassifier):
     preset : str, default=None
         Settings to start from, as ``"mnist"`` or ``"cifar10"``; see :func:`rescnet.preset_names`. None: what suits the
         images: ``"digits"`` if a side is under 16 pixels; else 20 layers of 50 filters, second-order pooling in blocks
-        half as large as the shorter side, an eighth of it apart. Colour images, and more than ten
-        classes, have multi-class scores.
+        half as large as the shorter side, an eighth of it apart. Colour images, and more than ten classes, have
+        multi-class scores.
     n_filters : int, default=None
         Filters in every layer.
     filter_size, first_filter_size : int, default=None
