@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from rescnet.reproduce.plans import load_plan, plan_names
 from rescnet.reproduce.plots import curves, datasets
+from rescnet.reproduce.records import seeds_together
 from rescnet.reproduce.tables import NOT_CHOSEN, markdown, table_rows
 from rescnet.training.stopping import NO_TRAINING_ERROR
 
@@ -44,29 +47,29 @@ def pictures() -> dict[Path, str]:
 
 
 def summary_rows() -> list[str]:
-    """Return rows for the README's table: Table 2 and Table 4, of each network the run that saw the most images."""
+    """Return rows for the README's table: Table 2 and Table 4, of each network the runs that saw the most images."""
     rows = []
     for name in ("table2", "table4"):
         found = _with_most_images(entries(name))
         for experiment in load_plan(name).only([]):
-            entry = found.get(experiment.name)
-            if entry is None or (name == "table4" and not entry["config"].get("augment")):
+            seeds = found.get(experiment.name)
+            if seeds is None or (name == "table4" and not seeds[0]["config"].get("augment")):
                 continue  # the second: a network of Table 2 again
-            summary = entry["summary"]
-            at = summary.get("chosen") or summary["last"]
+            entry = seeds[0]
             held, seen = entry["images"].get("validation"), entry["images"]["train"]
-            fixed = _depth(entry, at["layer"], [figure.layers for figure in experiment.paper])
+            layers = ", ".join(dict.fromkeys(str(_at(seed)["layer"]) for seed in seeds))
+            fixed = _depth(entry, _at(entry)["layer"], [figure.layers for figure in experiment.paper])
             how = f"depth chosen on {held:,} held-out images" if held else f"all {seen:,} images, {fixed}"
-            origin = f"`{entry['command']}`, {entry['commit']}"
+            origin = "; ".join(f"`{seed['command']}`, {seed['commit']}" for seed in seeds)
             stopped = "" if entry.get("finished", True) else ", stopped before its end"
-            minutes = f"{entry['seconds'] / 60:.1f} min for {entry['layers']} layers{stopped}"
+            minutes = f"{mean(seed['seconds'] for seed in seeds) / 60:.1f} min for {entry['layers']} layers{stopped}"
             paper = max(figure.accuracy for figure in experiment.paper)
-            what, accuracy = f"{experiment.label} ({how}; the paper: {paper:g} %)", f"**{percent(at['test'])} %**"
-            rows.append(f"| {what} | {at['layer']} | {accuracy} | {minutes} | {entry['device']} | {origin} |")
+            what = f"{experiment.label} ({how}; the paper: {paper:g} %)"
+            rows.append(f"| {what} | {layers} | {_accuracy(seeds, ' %')} | {minutes} | {entry['device']} | {origin} |")
     return rows
 
 
-def _depth(entry: dict[str, Any], layer: int, papers: list[int]) -> str:
+def _depth(entry: Mapping[str, Any], layer: int, papers: list[int]) -> str:
     """Return what a depth is that no held-out images chose in the same run."""
     if not entry.get("finished", True):
         return f"to layer {layer}"
@@ -98,11 +101,11 @@ def headline() -> list[str]:
 
 def both_halves() -> list[str]:
     """Return Table 2 whole: every network as published, and beside it, in bold, what was measured here."""
-    ours = {name: entry["summary"] for name, entry in _with_most_images(entries("table2")).items()}
+    ours = _with_most_images(entries("table2"))
     rows = [
         "| network | trained with | CIFAR-10 | CIFAR-100 | MNIST | TinyImageNet |",
         "|---|---|---|---|---|---|",
-        f"| ResCNet | closed form | {' | '.join(_ours(ours.get(d), d) for d in DATASETS)} |",
+        f"| ResCNet | closed form | {' | '.join(_ours(ours.get(d, []), d) for d in DATASETS)} |",
     ]
     for network in load_plan("table2").published:
         cells = []
@@ -121,13 +124,27 @@ def both_halves() -> list[str]:
     return rows
 
 
-def _with_most_images(found: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return one entry a network, by name: the one that learnt from the most images."""
-    return {entry["name"]: entry for entry in sorted(found, key=lambda entry: int(entry["images"]["train"]))}
+def _with_most_images(found: list[dict[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return one network's runs by its name, a seed each: those that learnt from the most images."""
+    by_images = sorted(seeds_together(found), key=lambda seeds: int(seeds[0]["images"]["train"]))
+    return {seeds[0]["name"]: seeds for seeds in by_images}
 
 
-def _ours(summary: dict[str, Any] | None, dataset: str) -> str:
+def _at(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the layer to quote: the one chosen on held-out images, or the last."""
+    found: dict[str, Any] = entry["summary"].get("chosen") or entry["summary"]["last"]
+    return found
+
+
+def _accuracy(seeds: Sequence[Mapping[str, Any]], unit: str = "") -> str:
+    """Write the test accuracy of a network, or the mean of its seeds and their deviation; nothing if it has none."""
+    tests = [_at(entry)["test"] for entry in seeds if _at(entry)["test"] is not None]
+    if len(tests) < 2:
+        return f"**{percent(tests[0])}{unit}**" if tests else ""
+    return f"**{percent(mean(tests))}{unit}** ± {percent(stdev(tests))} ({len(tests)} seeds)"
+
+
+def _ours(seeds: Sequence[Mapping[str, Any]], dataset: str) -> str:
     plan = next(e for e in load_plan("table2").experiments if e.dataset == dataset)
-    published = f"{max(figure.accuracy for figure in plan.paper):g}"
-    at = summary and (summary.get("chosen") or summary["last"])
-    return f"{published} · **{percent(at['test'])}**" if at and at["test"] is not None else published
+    published, measured = f"{max(figure.accuracy for figure in plan.paper):g}", _accuracy(seeds)
+    return f"{published} · {measured}" if measured else published

@@ -234,7 +234,7 @@ def test_readings_are_compared_at_equal_depth_and_seeds_averaged(results):
 def test_both_halves_of_table_2_show_what_was_measured(results):
     at = {"layer": 5, "test": 0.86, "train": 1.0, "held_out": 0.86}
     ours = {"name": "cifar10", "dataset": "cifar10", "summary": {"last": at | {"test": 0.5}, "chosen": at}, **ORIGIN}
-    ours |= {"config": {}, "images": {"train": 45_000, "validation": 5000}, "layers": 9, "seconds": 90}
+    ours |= {"config": {}, "images": {"train": 45_000, "validation": 5000}, "layers": 9, "seconds": 90, "seed": 0}
     history = [{"epoch": 1, "validation_accuracy": 0.9, "test_accuracy": 0.88}]
     history.append({"epoch": 2, "validation_accuracy": 0.8, "test_accuracy": 0.99})
     theirs = {"name": "resnet18", "dataset": "cifar10", "config": {"flips": False}, "history": history}
@@ -252,6 +252,11 @@ def test_both_halves_of_table_2_show_what_was_measured(results):
     assert "| ResCNet | closed form | 87.54 · **87.00** | 64.9 | 99.52 | 44.37 |" in reproduction.both_halves()
     (row,) = reproduction.summary_rows()
     assert row.startswith("| CIFAR-10 (all 50,000 images, depth fixed before; the paper: 87.54 %) | 5 | **87.00 %** |")
+    another = everything | {"seed": 1, "summary": {"last": at | {"layer": 7, "test": 0.88}}, "seconds": 150}
+    (results / "table2.json").write_text(json.dumps([another, ours, everything]))
+    assert "| 87.54 · **87.50** ± 0.71 (2 seeds) | 64.9 |" in reproduction.both_halves()[2]
+    (row,) = reproduction.summary_rows()
+    assert "| 5, 7 | **87.50 %** ± 0.71 (2 seeds) | 2.0 min" in row
 
 
 def league_row(model, accuracy, **others):
