@@ -275,7 +275,7 @@ def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
     result = CliRunner().invoke(app, ["reproduce", "beyond", "--dry-run", *small_cifar])
     assert result.exit_code == 0 and "other readings" not in result.output
     result = CliRunner().invoke(app, ["reproduce", "table2", "--dry-run", *small_cifar])
-    assert "other readings, each run with --only: cifar10-fixed-signs" in result.output
+    assert "other readings, each run with --only: cifar10-deeper, cifar10-fixed-signs" in result.output
     assert not (tmp_path / "out").exists()
 
 
