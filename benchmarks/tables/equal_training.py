@@ -42,15 +42,12 @@ class Comparison:
         For files, and for people.
     trainings : tuple of float
         Training accuracies that are columns, in %.
-    held_out : (float, float)
-        What the picture shows, in %, with room for the legend below the lines.
     runs : tuple of Reading
     """
 
     dataset: str
     label: str
     trainings: tuple[float, ...]
-    held_out: tuple[float, float]
     runs: tuple[Reading, ...]
 
     @property
@@ -129,7 +126,7 @@ def pictures() -> dict[Path, str]:
             lines.append(Line(reading.name, [(step, share) for step, share in held if share is not None]))
         if shown := [line for line in lines if line.points]:
             axes = "training accuracy in %", "held-out accuracy in %"
-            found[of.picture] = line_chart(of.title, *axes, shown, y_range=of.held_out)
+            found[of.picture] = line_chart(of.title, *axes, shown)
     return found
 
 

@@ -95,6 +95,14 @@ def test_the_legend_lies_low_unless_it_would_hide_something():
     assert legend(line_chart("t", "x", "y", [high], y_range=(0, 10)))[1] > HEIGHT * 0.8
 
 
+def test_the_legend_lies_below_the_picture_where_there_is_no_room_within():
+    everywhere = Line("l", [(float(x), float(y)) for x in range(101) for y in range(11)])
+    chart = line_chart("t", "x", "y", [everywhere, everywhere], y_range=(0, 10))
+    top, bottom = legend(chart)
+    *_, height = ElementTree.fromstring(chart).get("viewBox").split()
+    assert top > max(y for line in points(chart) for _, y in line) and bottom <= float(height)
+
+
 def test_lines_without_a_name_are_not_in_the_legend():
     named, nameless = Line("one", [(0, 0), (1, 1)], colour=0), Line("", [(0, 1), (1, 0)], dashed=True, colour=0)
     top, bottom = legend(line_chart("t", "x", "y", [named, nameless]))

@@ -10,7 +10,7 @@ from .style import COLOURS, FAINT, GRID, INK, document, text
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 62, 24, 44, 50
 MOST_POINTS = 600  # of a line; more are thinned out
-LETTER = 6.6  # width of one, about
+LETTER, ROW = 6.6, 17  # of the legend: width of a letter, about, and height of a line
 
 
 @dataclass(frozen=True)
@@ -98,30 +98,38 @@ def line_chart(
         marked += [(x, y), (x - 10 if left else start + long, height - 6)]
     shown = [(across(x), down(y)) for line in lines for x, y in line.points]
     named = [(line, colour) for line, colour in zip(lines, colours, strict=True) if line.name]
-    return document(WIDTH, HEIGHT, drawn + _legend(named, shown, marked), title)
+    place = _legend_place([line.name for line, _ in named], shown, marked)
+    height = max(HEIGHT, place[1] + ROW * len(named))
+    return document(WIDTH, height, drawn + _legend(named, *place), title)
 
 
-def _legend(
-    lines: Sequence[tuple[Line, str]], shown: Sequence[tuple[float, float]], marked: Sequence[tuple[float, float]]
-) -> list[str]:
-    """Return the legend, on the right, where it hides the fewest marks and then the least of the lines; else low."""
-    drawn: list[str] = []
-    widest = max((LETTER * len(line.name) for line, _ in lines), default=0) + 44
-    left, height = WIDTH - RIGHT - widest, 17 * len(lines) + 9
+def _legend_place(
+    names: Sequence[str], shown: Sequence[tuple[float, float]], marked: Sequence[tuple[float, float]]
+) -> tuple[float, int]:
+    """Return left and first line of the legend: on the right, as low as it hides nothing; else below the picture."""
+    left, height = WIDTH - RIGHT - _legend_width(names), ROW * len(names) + 9
 
-    def hidden(y: float) -> tuple[int, int]:
+    def hides(y: int) -> bool:
         top, bottom = y - 16, y - 16 + height
-        of_marks = sum(across >= left and top - 6 <= down <= bottom + 6 for across, down in marked)
-        return of_marks, sum(across >= left and top <= down <= bottom for across, down in shown)
+        a_mark = any(across >= left and top - 6 <= down <= bottom + 6 for across, down in marked)
+        return a_mark or any(across >= left and top <= down <= bottom for across, down in shown)
 
-    lowest = HEIGHT - BOTTOM - 14 - 17 * (len(lines) - 1)
-    y = min(range(lowest, min(TOP + 21, lowest - 1), -6), key=hidden)
-    drawn.append(
-        f"<rect x='{left:.1f}' y='{y - 16}' width='{widest:.1f}' height='{height}' fill='#fff' opacity='.85'/>"
-    )
+    lowest = HEIGHT - BOTTOM - 14 - ROW * (len(names) - 1)
+    free = (y for y in range(lowest, TOP + 15, -6) if not hides(y))
+    return next(((left, y) for y in free), (LEFT, HEIGHT + 8))
+
+
+def _legend_width(names: Sequence[str]) -> float:
+    return max((LETTER * len(name) for name in names), default=0) + 44
+
+
+def _legend(lines: Sequence[tuple[Line, str]], left: float, first: int) -> list[str]:
+    """Draw the legend: a row a line, on nearly opaque white."""
+    width, height = _legend_width([line.name for line, _ in lines]), ROW * len(lines) + 9
+    drawn = [f"<rect x='{left:.1f}' y='{first - 16}' width='{width:.1f}' height='{height}' fill='#fff' opacity='.85'/>"]
     for number, (line, colour) in enumerate(lines):
         dash = " stroke-dasharray='5 4'" if line.dashed else ""
-        here = y + 17 * number
+        here = first + ROW * number
         drawn.append(
             f"<line x1='{left + 6:.1f}' x2='{left + 30:.1f}' y1='{here - 4}' y2='{here - 4}' stroke='{colour}' "
             f"stroke-width='2'{dash}/>"
