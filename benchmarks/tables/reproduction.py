@@ -61,11 +61,12 @@ def summary_rows() -> list[str]:
             fixed = _depth(entry, _at(entry)["layer"], [figure.layers for figure in experiment.paper])
             how = f"depth chosen on {held:,} held-out images" if held else f"all {seen:,} images, {fixed}"
             origin = "; ".join(f"`{seed['command']}`, {seed['commit']}" for seed in seeds)
-            stopped = "" if entry.get("finished", True) else ", stopped before its end"
-            minutes = f"{mean(seed['seconds'] for seed in seeds) / 60:.1f} min for {entry['layers']} layers{stopped}"
+            stopped = "" if all(seed.get("finished", True) for seed in seeds) else ", stopped before its end"
+            seconds, depth = (mean(seed[fact] for seed in seeds) for fact in ("seconds", "layers"))
+            time = f"{seconds / 60:.1f} min for {depth:.0f} layers{stopped}"
             paper = max(figure.accuracy for figure in experiment.paper)
             what = f"{experiment.label} ({how}; the paper: {paper:g} %)"
-            rows.append(f"| {what} | {layers} | {_accuracy(seeds, ' %')} | {minutes} | {entry['device']} | {origin} |")
+            rows.append(f"| {what} | {layers} | {_accuracy(seeds, ' %') or '–'} | {time} | {entry['device']} | {origin} |")
     return rows
 
 
@@ -125,7 +126,7 @@ def both_halves() -> list[str]:
 
 
 def _with_most_images(found: list[dict[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return one network's runs by its name, a seed each: those that learnt from the most images."""
+    """Return each network's runs by its name, one a seed: those that learnt from the most images."""
     by_images = sorted(seeds_together(found), key=lambda seeds: int(seeds[0]["images"]["train"]))
     return {seeds[0]["name"]: seeds for seeds in by_images}
 

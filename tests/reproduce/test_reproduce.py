@@ -142,6 +142,9 @@ def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path):
     assert entry["layers"] == 2 and entry["stopped"] == "its time was over" and not entry["finished"]
     assert results.finished(entry["key"], 5) is None
     assert results.finished(entry["key"], 2)["layers"] == 2
+    for name, layers in (("deeper", 9), ("as deep", 2)):  # one network under several names
+        results.put(entry | {"name": name, "layers": layers})
+    assert results.finished(entry["key"], 2)["layers"] == 2 and results.finished(entry["key"], 3)["name"] == "deeper"
     assert run(replace(config, layers=7), dataset, tmp_path)[0].go()["layers"] == 7
     shallow = run(replace(config, layers=4), dataset, tmp_path)[0].go()
     assert shallow["layers"] == 4

@@ -253,10 +253,11 @@ def test_both_halves_of_table_2_show_what_was_measured(results):
     (row,) = reproduction.summary_rows()
     assert row.startswith("| CIFAR-10 (all 50,000 images, depth fixed before; the paper: 87.54 %) | 5 | **87.00 %** |")
     another = everything | {"seed": 1, "summary": {"last": at | {"layer": 7, "test": 0.88}}, "seconds": 150}
+    another |= {"layers": 7, "finished": False}
     (results / "table2.json").write_text(json.dumps([another, ours, everything]))
     assert "| 87.54 · **87.50** ± 0.71 (2 seeds) | 64.9 |" in reproduction.both_halves()[2]
     (row,) = reproduction.summary_rows()
-    assert "| 5, 7 | **87.50 %** ± 0.71 (2 seeds) | 2.0 min" in row
+    assert "| 5, 7 | **87.50 %** ± 0.71 (2 seeds) | 2.0 min for 8 layers, stopped before its end |" in row
 
 
 def league_row(model, accuracy, **others):

@@ -106,7 +106,7 @@ def line_chart(
 def _legend_place(
     names: Sequence[str], shown: Sequence[tuple[float, float]], marked: Sequence[tuple[float, float]]
 ) -> tuple[float, int]:
-    """Return left and first line of the legend: on the right, as low as it hides nothing; else below the picture."""
+    """Return left and first line of the legend: on the right, where it is lowest and hides nothing; else below."""
     left, height = WIDTH - RIGHT - _legend_width(names), ROW * len(names) + 9
 
     def hides(y: int) -> bool:

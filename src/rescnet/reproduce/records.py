@@ -88,8 +88,10 @@ class Results:
     def finished(self, key: str, layers: int, siblings: Iterable[str] = ()) -> dict[str, Any] | None:
         """Return the experiment with that identity if nothing is left to do, from this file or another table's.
 
-        That is so if it stopped by its own rules before the layers it was asked for, or has the layers asked for now.
+        That is so if it stopped by its own rules before the layers it was asked for, or has the layers asked for now;
+        of several, as where a table has a network once more and deeper, the one with the fewest layers is meant.
         """
+        found = []
         for file in (self.file, *(self.file.with_name(f"{name}.json") for name in siblings)):
             for entry in _read(file):
                 reads_out = entry["config"].get("readout") == "kernel"
@@ -97,8 +99,8 @@ class Results:
                     continue  # its readout is of other layers, or was not come to
                 stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
                 if entry.get("key") == key and (stopped_early or entry["layers"] >= layers):
-                    return entry
-        return None
+                    found.append(entry)
+        return min(found, key=lambda entry: int(entry["layers"]), default=None)
 
 
 def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
