@@ -65,8 +65,8 @@ def summary_rows() -> list[str]:
             seconds, depth = (mean(seed[fact] for seed in seeds) for fact in ("seconds", "layers"))
             time = f"{seconds / 60:.1f} min for {depth:.0f} layers{stopped}"
             paper = max(figure.accuracy for figure in experiment.paper)
-            what = f"{experiment.label} ({how}; the paper: {paper:g} %)"
-            rows.append(f"| {what} | {layers} | {_accuracy(seeds, ' %') or '–'} | {time} | {entry['device']} | {origin} |")
+            what, accuracy = f"{experiment.label} ({how}; the paper: {paper:g} %)", _accuracy(seeds, " %") or "–"
+            rows.append(f"| {what} | {layers} | {accuracy} | {time} | {entry['device']} | {origin} |")
     return rows
 
 
