@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any
 
 from rescnet.reproduce.plans import load_plan, plan_names
 from rescnet.reproduce.plots import curves, datasets
 from rescnet.reproduce.records import seeds_together
-from rescnet.reproduce.tables import NOT_CHOSEN, markdown, table_rows
+from rescnet.reproduce.tables import NOT_CHOSEN, markdown, mean_and_deviation, table_rows
 from rescnet.training.stopping import NO_TRAINING_ERROR
 
 from . import league, neighbours
-from .results_files import RESULTS, not_run_yet, percent, read
+from .results_files import RESULTS, not_run_yet, read
 
 PAPER = tuple(name for name in plan_names() if name != "beyond")
 DATASETS = ("cifar10", "cifar100", "mnist", "tiny-imagenet")
@@ -140,9 +140,9 @@ def _at(entry: Mapping[str, Any]) -> dict[str, Any]:
 def _accuracy(seeds: Sequence[Mapping[str, Any]], unit: str = "") -> str:
     """Write the test accuracy of a network, or the mean of its seeds and their deviation; nothing if it has none."""
     tests = [_at(entry)["test"] for entry in seeds if _at(entry)["test"] is not None]
-    if len(tests) < 2:
-        return f"**{percent(tests[0])}{unit}**" if tests else ""
-    return f"**{percent(mean(tests))}{unit}** ± {percent(stdev(tests))} ({len(tests)} seeds)"
+    if not tests:
+        return ""
+    return mean_and_deviation(tests, unit) + (f" ({len(tests)} seeds)" if len(tests) > 1 else "")
 
 
 def _ours(seeds: Sequence[Mapping[str, Any]], dataset: str) -> str:

@@ -98,15 +98,15 @@ def line_chart(
         marked += [(x, y), (x - 10 if left else start + long, height - 6)]
     shown = [(across(x), down(y)) for line in lines for x, y in line.points]
     named = [(line, colour) for line, colour in zip(lines, colours, strict=True) if line.name]
-    place = _legend_place([line.name for line, _ in named], shown, marked)
-    height = max(HEIGHT, place[1] + ROW * len(named))
-    return document(WIDTH, height, drawn + _legend(named, *place), title)
+    legend_left, first = _legend_place([line.name for line, _ in named], shown, marked)
+    whole = max(HEIGHT, first + ROW * len(named))
+    return document(WIDTH, whole, drawn + _legend(named, legend_left, first), title)
 
 
 def _legend_place(
     names: Sequence[str], shown: Sequence[tuple[float, float]], marked: Sequence[tuple[float, float]]
 ) -> tuple[float, int]:
-    """Return left and first line of the legend: on the right, where it is lowest and hides nothing; else below."""
+    """Return left and first line of the legend: on the right, lowest where it hides no point; else below all."""
     left, height = WIDTH - RIGHT - _legend_width(names), ROW * len(names) + 9
 
     def hides(y: int) -> bool:

@@ -71,16 +71,22 @@ def markdown(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return rows
 
 
+def mean_and_deviation(shares: Sequence[float], unit: str = "") -> str:
+    """Write the mean of shares of 1, in percent and bold, and their deviation where there are several."""
+    percents = [100 * share for share in shares]
+    deviation = f" ± {stdev(percents):.2f}" if len(percents) > 1 else ""
+    return f"**{mean(percents):.2f}{unit}**{deviation}"
+
+
 def _cell(group: Sequence[Mapping[str, Any]], which: str, more: str = "") -> str:
     """Write the accuracy of one network, or the mean of those that differ in the seed, with their deviation."""
     found = [entry["summary"][which] for entry in group if which in entry["summary"]]
     found = [at for at in found if at["test"] is not None]
     if not found:
         return NOT_CHOSEN
-    tests, layers = [100 * at["test"] for at in found], ", ".join(dict.fromkeys(str(at["layer"]) for at in found))
-    if len(found) == 1:
-        return f"**{tests[0]:.2f}** ({layers}{more})"
-    return f"**{mean(tests):.2f}** ± {stdev(tests):.2f} ({layers}{more}; {len(found)} seeds)"
+    layers = ", ".join(dict.fromkeys(str(at["layer"]) for at in found))
+    seeds = f"; {len(found)} seeds" if len(found) > 1 else ""
+    return f"{mean_and_deviation([at['test'] for at in found])} ({layers}{more}{seeds})"
 
 
 def _time(seconds: float) -> str:
