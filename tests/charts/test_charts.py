@@ -9,6 +9,7 @@ import pytest
 
 from rescnet.charts import Line, Mark, ladder_chart, line_chart, stacked_bars
 from rescnet.charts.lines import HEIGHT, LEFT, RIGHT, WIDTH, _log_ticks, _ticks
+from rescnet.charts.style import COLOURS
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -110,8 +111,9 @@ def test_lines_without_a_name_are_not_in_the_legend():
     assert bottom - top == pytest.approx(17 + 9)
 
 
-def test_the_legend_has_the_colours_of_the_lines():
+def test_the_legend_has_the_colours_of_the_lines_and_the_first_lies_on_top():
     lines = [Line(name, [(0, 0), (1, 1)]) for name in ("", "one", "two")]
     drawn = ElementTree.fromstring(line_chart("t", "x", "y", lines))
-    _, *named = (line.get("stroke") for line in drawn.iter(f"{SVG}polyline"))
-    assert [line.get("stroke") for line in drawn.iter(f"{SVG}line") if line.get("stroke-width") == "2"] == named
+    *named, first = (line.get("stroke") for line in drawn.iter(f"{SVG}polyline"))  # a later one hides those before
+    assert first == COLOURS[0]
+    assert [line.get("stroke") for line in drawn.iter(f"{SVG}line") if line.get("stroke-width") == "2"] == named[::-1]

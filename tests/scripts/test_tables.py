@@ -145,7 +145,7 @@ def test_every_reading_has_its_name_and_what_is_drawn_a_colour(of):
 
 
 def test_another_reading_is_no_row_of_the_readme(results):
-    """The preset's network is, once with the most images it saw; its depth is told where it came to its end."""
+    """The preset's network is, at each depth, once with the most images it saw; a depth is told where it ended."""
 
     def entry(name, train, finished, layer=7):
         last = {"layer": layer, "train": 1.0, "held_out": None, "test": 0.5}
@@ -155,9 +155,12 @@ def test_another_reading_is_no_row_of_the_readme(results):
     runs = [entry("cifar10", 50, True), entry("cifar10-means", 60, True), entry("cifar100", 50, False)]
     runs.append(entry("mnist", 60, True, layer=231))
     runs.append(entry("tiny-imagenet", 60, True) | {"stopped": "no training image is wrong"})
+    runs += [entry("cifar10-deeper", 45, True, layer=9), entry("cifar10-deeper", 50, True, layer=9)]
     (results / "table2.json").write_text(json.dumps(runs))
-    rows = reproduction.summary_rows()
+    first, deeper, *others = reproduction.summary_rows()
+    rows = [first, *others]
     assert len(rows) == 4
+    assert "CIFAR-10, 1,400 layers (all 50 images, depth fixed before;" in deeper and "| 9 |" in deeper
     assert "TinyImageNet (all 60 images, until no training image was wrong;" in rows[3]
     assert "MNIST (all 60 images, to the paper's depth;" in rows[2]
     assert "CIFAR-10 (all 50 images, depth fixed before;" in rows[0] and "stopped" not in rows[0]

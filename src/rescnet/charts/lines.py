@@ -42,7 +42,7 @@ def line_chart(
     log_x: bool = False,
     y_range: tuple[float, float] | None = None,
 ) -> str:
-    """Draw lines; what lies outside ``y_range`` is cut off."""
+    """Draw lines, the first on top of the others; what lies outside ``y_range`` is cut off."""
     xs = [x for line in lines for x, _ in line.points] + [mark.x for mark in marks]
     ys = [y for line in lines for _, y in line.points] + [mark.y for mark in marks]
     if not xs:
@@ -75,7 +75,7 @@ def line_chart(
     middle = (TOP + HEIGHT - BOTTOM) / 2
     drawn.append(text(16, middle, y_name, 12, "middle", FAINT, transform=f"rotate(-90 16 {middle:.1f})"))
     colours = [COLOURS[(n if line.colour is None else line.colour) % len(COLOURS)] for n, line in enumerate(lines)]
-    for line, colour in zip(lines, colours, strict=True):
+    for line, colour in reversed([*zip(lines, colours, strict=True)]):
         step = max(1, ceil(len(line.points) / MOST_POINTS))
         kept = [*line.points[::step], *([line.points[-1]] if (len(line.points) - 1) % step else [])]
         path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in kept)
