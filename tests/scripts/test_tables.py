@@ -131,8 +131,8 @@ def test_readings_are_compared_where_as_many_training_images_are_right(results):
     hidden = [{"name": "gamma 1, alpha .2", "history": history}]
     (results / "explore-cifar10-more.json").write_text(json.dumps(hidden))
     rows = equal_training.table(equal_training.comparisons()["cifar10"])
-    assert "| γ = 3 | – | – | 81.00 | – | – | – | – | 84.00 | 84.00 |" in rows
-    assert "| γ = 1, α = 0.2 | – | – | 81.00 | – | – | – | – | 84.00 | 84.00 |" in rows
+    assert "| γ = 3 | – | – | 81.00 | – | – | – | – | 84.00 | 84.00 | 10.00 | 10.00 |" in rows
+    assert "| γ = 1, α = 0.2 | – | – | 81.00 | – | – | – | – | 84.00 | 84.00 | 10.00 | 10.00 |" in rows
     (drawn,) = equal_training.pictures().values()
     assert "γ = 3" in drawn and "γ = 1, α = 0.2" not in drawn
 
