@@ -31,7 +31,7 @@ def rungs(runs: list[dict[str, Any]]) -> list[tuple[str, list[float], list[float
 def _reached(run: dict[str, Any], which: str, depth: int) -> float:
     """Return the accuracy a run came to."""
     last = [run["readout"]] if run.get("readout") else run["history"][max(0, depth - 5) : depth]
-    return mean(record[f"{which}_accuracy"] for record in last)
+    return float(mean(record[f"{which}_accuracy"] for record in last))
 
 
 def kept(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:

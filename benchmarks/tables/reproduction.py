@@ -49,14 +49,14 @@ def pictures() -> dict[Path, str]:
 def summary_rows() -> list[str]:
     """Return rows for the README's table: Table 2 and Table 4, of each network the runs that saw the most images.
 
-    Other readings are left out, but a preset's network that went deeper than the paper's.
+    Other readings are left out, but for a preset's network at another depth.
     """
     rows = []
     for name in ("table2", "table4"):
         found = _with_most_images(entries(name))
         for experiment in load_plan(name).experiments:
-            seeds = found.get(experiment.name)
-            if seeds is None or (experiment.another_reading and not experiment.depth_only):
+            seeds, another_depth = found.get(experiment.name), {"layers"} == set(experiment.changes)
+            if seeds is None or (experiment.another_reading and (experiment.preset or not another_depth)):
                 continue
             if name == "table4" and not seeds[0]["config"].get("augment"):
                 continue  # a network of Table 2 again

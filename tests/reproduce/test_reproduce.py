@@ -129,6 +129,19 @@ def test_a_run_that_is_cut_short_goes_on_where_it_was_left(config, dataset, tmp_
     assert accuracies(entry) == accuracies(whole)
 
 
+def test_a_deeper_network_of_another_name_is_taken_up_to_the_layers_asked_for(config, dataset, tmp_path):
+    shallow = run(replace(config, layers=2), dataset, tmp_path / "shallow")[0].go()
+    ran, results = run(config, dataset, tmp_path)
+    deep = ran.go()
+    found = results.finished(ran.key, 2, "another")
+    same = ("key", "config", "finished", "stopped", "layers", "summary", "seed")
+    assert {fact: found[fact] for fact in same} == {fact: shallow[fact] for fact in same}
+    assert found["history"] == deep["history"][:2]
+    assert found["seconds"] == pytest.approx(sum(sum(r["seconds"].values()) for r in deep["history"][:2]), abs=0.01)
+    assert results.finished(ran.key, 2, deep["name"]) == deep  # its own is left as it is
+    assert results.finished(ran.key, 5, "another") == deep and results.finished(ran.key, 6, "another") is None
+
+
 def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path):
     cut, results = run(config, dataset, tmp_path, deadline=time.monotonic() + 1e9)
     options = cut.options
@@ -140,11 +153,8 @@ def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path):
     cut.heard = late
     entry = cut.go()
     assert entry["layers"] == 2 and entry["stopped"] == "its time was over" and not entry["finished"]
-    assert results.finished(entry["key"], 5) is None
-    assert results.finished(entry["key"], 2)["layers"] == 2
-    for name, layers in (("deeper", 9), ("as deep", 2)):  # one network under several names
-        results.put(entry | {"name": name, "layers": layers})
-    assert results.finished(entry["key"], 2)["layers"] == 2 and results.finished(entry["key"], 3)["name"] == "deeper"
+    assert results.finished(entry["key"], 5, entry["name"]) is None
+    assert results.finished(entry["key"], 2, entry["name"])["layers"] == 2
     assert run(replace(config, layers=7), dataset, tmp_path)[0].go()["layers"] == 7
     shallow = run(replace(config, layers=4), dataset, tmp_path)[0].go()
     assert shallow["layers"] == 4
@@ -326,10 +336,10 @@ def test_a_readout_is_run_told_and_fitted_anew_for_other_layers(config, dataset,
     entry = ran.go()
     assert entry["summary"]["readout"]["test"] == entry["readout"]["test_accuracy"] > 0.5
     assert entry["seconds"] >= round(entry["readout"]["seconds"], 2)
-    assert results.finished(ran.key, 2) and not results.finished(ran.key, 1)
+    assert results.finished(ran.key, 2, "x") and not results.finished(ran.key, 1, "x")
     cut = Results(tmp_path / "cut" / "table2.json")
     cut.put(entry | {"readout": None})
-    assert not cut.finished(ran.key, 2)
+    assert not cut.finished(ran.key, 2, "x")
     plan = replace(load_plan("table2"), experiments=(EXPERIMENT,))
     shown = f"{100 * entry['readout']['test_accuracy']:.2f}"
     assert titles([entry])[2] == "with the kernel readout (layers)" and shown in table_rows(plan, [entry])[0][2]

@@ -75,7 +75,8 @@ def line_chart(
     middle = (TOP + HEIGHT - BOTTOM) / 2
     drawn.append(text(16, middle, y_name, 12, "middle", FAINT, transform=f"rotate(-90 16 {middle:.1f})"))
     colours = [COLOURS[(n if line.colour is None else line.colour) % len(COLOURS)] for n, line in enumerate(lines)]
-    for line, colour in reversed([*zip(lines, colours, strict=True)]):
+    coloured = [*zip(lines, colours, strict=True)]
+    for line, colour in reversed(coloured):
         step = max(1, ceil(len(line.points) / MOST_POINTS))
         kept = [*line.points[::step], *([line.points[-1]] if (len(line.points) - 1) % step else [])]
         path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in kept)
@@ -97,7 +98,7 @@ def line_chart(
         drawn.append(text(x - 10 if left else x + 10, height, mark.name, 11.5, "end" if left else "start", INK))
         marked += [(x, y), (x - 10 if left else start + long, height - 6)]
     shown = [(across(x), down(y)) for line in lines for x, y in line.points]
-    named = [(line, colour) for line, colour in zip(lines, colours, strict=True) if line.name]
+    named = [(line, colour) for line, colour in coloured if line.name]
     legend_left, first = _legend_place([line.name for line, _ in named], shown, marked)
     whole = max(HEIGHT, first + ROW * len(named))
     return document(WIDTH, whole, drawn + _legend(named, legend_left, first), title)

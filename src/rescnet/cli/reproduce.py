@@ -111,7 +111,8 @@ def _run(
     from ..reproduce.running import experiment_key
     from .sources import load_source
 
-    done = results.finished(experiment_key(experiment, config, options), config.layers, plan_names())
+    key = experiment_key(experiment, config, options)
+    done = results.finished(key, config.layers, experiment.name, plan_names())
     if done and not again:
         own = experiment.name, experiment.label, experiment.changes, [vars(figure) for figure in experiment.paper]
         results.put(done | dict(zip(("name", "label", "changes", "paper"), own, strict=True)))

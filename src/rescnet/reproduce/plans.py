@@ -58,11 +58,6 @@ class Experiment:
     paper: tuple[PaperFigure, ...] = ()
     another_reading: bool = False
 
-    @property
-    def depth_only(self) -> bool:
-        """Whether its settings are its data set's preset, but for the depth."""
-        return not self.preset and set(self.changes) <= {"layers"}
-
     def config(self, file: Path | None = None, **overrides: Any) -> NetworkConfig:
         """Return the preset's settings, then those of a file, then what the table varies, then what is asked for."""
         base = make_config(self.preset or self.dataset, file).to_dict()

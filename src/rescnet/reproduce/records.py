@@ -11,6 +11,7 @@ from typing import Any
 
 from ..readout import ReadoutRecord
 from ..training.history import LayerRecord
+from ..training.stopping import enough_layers
 
 
 def identity(**facts: Any) -> str:
@@ -85,22 +86,40 @@ class Results:
         beside.write_text(f"[\n{lines}\n]\n")
         beside.replace(self.file)
 
-    def finished(self, key: str, layers: int, siblings: Iterable[str] = ()) -> dict[str, Any] | None:
+    def finished(self, key: str, layers: int, name: str, siblings: Iterable[str] = ()) -> dict[str, Any] | None:
         """Return the experiment with that identity if nothing is left to do, from this file or another table's.
 
-        That is so if it stopped by its own rules before the layers it was asked for, or has the layers asked for now;
-        of several, as where a table has a network once more and deeper, the one with the fewest layers is meant.
+        That is so if it stopped by its own rules before the layers it was asked for, or has the layers asked for now.
+        The one of that name in this file is returned as it is; a deeper one, of another name or table, up to these.
         """
-        found = []
-        for file in (self.file, *(self.file.with_name(f"{name}.json") for name in siblings)):
+        found = None
+        for file in (self.file, *(self.file.with_name(f"{table}.json") for table in siblings)):
             for entry in _read(file):
                 reads_out = entry["config"].get("readout") == "kernel"
                 if reads_out and (not entry.get("readout") or entry["layers"] != layers):
                     continue  # its readout is of other layers, or was not come to
                 stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
                 if entry.get("key") == key and (stopped_early or entry["layers"] >= layers):
-                    found.append(entry)
-        return min(found, key=lambda entry: int(entry["layers"]), default=None)
+                    if file == self.file and entry["name"] == name:
+                        return entry
+                    found = found or _up_to(entry, layers)
+        return found
+
+
+def _up_to(entry: dict[str, Any], layers: int) -> dict[str, Any]:
+    """Return an experiment as it would be had it been asked for no more than so many layers."""
+    if entry["layers"] <= layers:
+        return entry
+    records = [LayerRecord(**record) for record in entry["history"][:layers]]
+    return entry | {
+        "config": entry["config"] | {"layers": layers},
+        "finished": True,
+        "stopped": enough_layers(layers),
+        "layers": layers,
+        "seconds": round(sum(record.total_seconds for record in records), 2),
+        "summary": summarise(records),
+        "history": entry["history"][:layers],
+    }
 
 
 def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:

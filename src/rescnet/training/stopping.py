@@ -13,10 +13,15 @@ def reason_to_stop(config: NetworkConfig, history: History) -> str:
     if len(history) and config.stop_at_zero_error and history[-1].train_accuracy == 1:
         return NO_TRAINING_ERROR
     if len(history) >= config.layers:
-        return "1 layer was asked for" if config.layers == 1 else f"{config.layers} layers were asked for"
+        return enough_layers(config.layers)
     if config.patience and history.layers_since_best() >= config.patience:
         return f"validation accuracy has not risen for {config.patience} layer{'s' if config.patience > 1 else ''}"
     return ""
+
+
+def enough_layers(layers: int) -> str:
+    """Return what a run says that stops at the depth it was asked for."""
+    return "1 layer was asked for" if layers == 1 else f"{layers} layers were asked for"
 
 
 def depth_to_use(config: NetworkConfig, history: History) -> int | None:
