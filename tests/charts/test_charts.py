@@ -71,6 +71,14 @@ def test_names_of_marks_do_not_lie_on_each_other():
     assert len(heights) == 4 and min(np.diff(sorted(heights))) >= 13
 
 
+def test_names_of_marks_stay_beside_them_where_there_is_room():
+    marks = [Mark("m", x, 5) for x in (20, 30, 40)]
+    drawn = ElementTree.fromstring(line_chart("t", "x", "y", [Line("l", [(0, 0), (100, 10)])], marks))
+    tops = {float(p.get("d").split()[1].split("l")[0]) for p in drawn.iter(f"{SVG}path")}
+    heights = {float(t.get("y")) for t in drawn.iter(f"{SVG}text") if t.text == "m"}
+    assert len(tops) == len(heights) == 1 and abs(tops.pop() - heights.pop()) < 6
+
+
 def test_a_mark_s_name_does_not_lie_on_another_mark():
     marks = [Mark("a long name", 20, 5), Mark("m", 27, 5.2)]
     drawn = ElementTree.fromstring(line_chart("t", "x", "y", [Line("l", [(0, 0), (100, 10)])], marks))

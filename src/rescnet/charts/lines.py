@@ -82,26 +82,43 @@ def line_chart(
         path = " ".join(f"{across(x):.1f},{down(y):.1f}" for x, y in kept)
         dash = " stroke-dasharray='5 4'" if line.dashed else ""
         drawn.append(f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='2'{dash}/>")
-    labels: list[tuple[float, float]] = []
+    labels: list[tuple[float, float, float]] = []
     marked: list[tuple[float, float]] = []
     diamonds = [(across(mark.x), down(mark.y)) for mark in marks]
     for mark, (x, y) in zip(marks, diamonds, strict=True):
         colour = COLOURS[mark.colour % len(COLOURS)] if mark.colour is not None else INK
         drawn.append(f"<path d='M{x:.1f} {y - 6:.1f}l6 6l-6 6l-6 -6z' fill='{colour}' stroke='#fff'/>")
-        left, height, long = x > WIDTH - RIGHT - 150, y - 6, LETTER * len(mark.name)
+        left, long = x > WIDTH - RIGHT - 150, LETTER * len(mark.name)
         start = x - 10 - long if left else x + 10
-        while any(abs(x - other) < 110 and abs(height - taken) < 13 for other, taken in labels) or any(
-            start - 6 < other < start + long + 6 and abs(height - 4 - there) < 10 for other, there in diamonds
-        ):
-            height += 14 if height >= y else 26  # from above the mark to below it, then further down
-        labels.append((x, height))
-        drawn.append(text(x - 10 if left else x + 10, height, mark.name, 11.5, "end" if left else "start", INK))
+        height = _label_height(start, start + long, y, labels, diamonds)
+        labels.append((start, start + long, height))
+        drawn.append(text(x - 10 if left else start, height, mark.name, 11.5, "end" if left else "start", INK))
         marked += [(x, y), (x - 10 if left else start + long, height - 6)]
     shown = [(across(x), down(y)) for line in lines for x, y in line.points]
     named = [(line, colour) for line, colour in coloured if line.name]
     legend_left, first = _legend_place([line.name for line, _ in named], shown, marked)
     whole = max(HEIGHT, first + ROW * len(named))
     return document(WIDTH, whole, drawn + _legend(named, legend_left, first), title)
+
+
+def _label_height(
+    start: float,
+    end: float,
+    mark: float,
+    labels: Sequence[tuple[float, float, float]],
+    diamonds: Sequence[tuple[float, float]],
+) -> float:
+    """Return the height of a mark's name: above it, as near as other names and marks allow, else below."""
+
+    def clear(height: float) -> bool:
+        names = any(
+            start < other_end and other < end and abs(height - taken) < 13 for other, other_end, taken in labels
+        )
+        return not names and not any(start - 6 < x < end + 6 and abs(height - 4 - there) < 10 for x, there in diamonds)
+
+    above, below = ([mark + 6 + 14 * step for step in steps] for steps in ((-1, -2, -3), range(1, 20)))
+    free = filter(clear, [*(height for height in above if height > TOP - 10), *below])
+    return next(free, mark - 8)
 
 
 def _legend_place(
