@@ -184,14 +184,17 @@ def show_seconds(seconds: float) -> str:
 
     Examples
     --------
-    >>> show_seconds(7.26), show_seconds(65), show_seconds(3720)
-    ('7.3 s', '1 min 05 s', '1 h 02 min')
+    >>> show_seconds(7.26), show_seconds(65), show_seconds(3720), show_seconds(200_000)
+    ('7.3 s', '1 min 05 s', '1 h 02 min', '2 days 7 h')
     """
     if seconds < 60:
         return f"{seconds:.1f} s"
     if seconds < 3600:
         return f"{int(seconds) // 60} min {int(seconds) % 60:02} s"
-    return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60:02} min"
+    hours = int(seconds) // 3600
+    if hours < 48:
+        return f"{hours} h {int(seconds) % 3600 // 60:02} min"
+    return f"{hours // 24} days {hours % 24} h"
 
 
 def _percent(share: float | None) -> str:

@@ -258,6 +258,7 @@ def test_the_command_runs_resumes_and_reuses_other_tables(small_cifar, tmp_path)
     first = CliRunner().invoke(app, words)
     assert first.exit_code == 0, first.output
     assert "cifar100 is not here, skipped" in first.output and "2 layers in" in first.output
+    assert "cifar10: CIFAR-10, up to 2 layers; images: " in first.output and "18 held out, " in first.output
     (entry,) = json.loads((tmp_path / "out" / "table2.json").read_text())
     assert entry["name"] == "cifar10" and entry["layers"] == 2 and entry["images"]["validation"] == 18
     assert (tmp_path / "out" / "table2-cifar10.svg").exists()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..training.history import LayerRecord
 
 LAYERS_BETWEEN_LINES = 10
+SPLITS = {"train": "to learn from", "validation": "held out", "test": "to test with"}
 
 
 def reproduce(
@@ -127,10 +128,9 @@ def _run(
     run = ExperimentRun(experiment, config, dataset, results, options, _layer_printer(console, config.layers))
     if again:
         run.forget()
-    _say(
-        console,
-        f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, up to {config.layers} layers, {run.images}",
-    )
+    images = ", ".join(f"{number:,} {SPLITS[split]}" for split, number in run.images.items())
+    depth = f"up to {count(config.layers, 'layer', 'layers')}"
+    _say(console, f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, {depth}; images: {images}")
     try:
         entry = run.go()
     except KeyboardInterrupt:
