@@ -107,7 +107,8 @@ class Network:
         shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
         filters = f"{self.config.filters} {self.config.bank} filters"
         readout = ", kernel readout" if self.readout else ""
-        return f"Network({len(self.layers)} layers of {filters}, images {shape}, {self.classes} classes{readout})"
+        layers = f"{len(self.layers)} layer{'' if len(self.layers) == 1 else 's'}"
+        return f"Network({layers} of {filters}, images {shape}, {self.classes} classes{readout})"
 
     def averaged_over(self, views: str | None) -> Network:
         """Return the network with predictions that are the mean over such views, as ``"flip + shift 1"``.

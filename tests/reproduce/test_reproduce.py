@@ -26,6 +26,7 @@ from rescnet.reproduce import (
 )
 from rescnet.reproduce.forecast import seconds_per_layer
 from rescnet.reproduce.plots import curves
+from rescnet.reproduce.records import seeds_together
 from rescnet.reproduce.running import experiment_key, split_images
 from rescnet.reproduce.tables import markdown, table_rows, titles
 from rescnet.training.history import LayerRecord
@@ -140,6 +141,29 @@ def test_a_deeper_network_of_another_name_is_taken_up_to_the_layers_asked_for(co
     assert found["seconds"] == pytest.approx(sum(sum(r["seconds"].values()) for r in deep["history"][:2]), abs=0.01)
     assert results.finished(ran.key, 2, deep["name"]) == deep  # its own is left as it is
     assert results.finished(ran.key, 5, "another") == deep and results.finished(ran.key, 6, "another") is None
+
+
+def test_a_run_cut_short_takes_the_place_of_none_with_more_layers(config, dataset, tmp_path):
+    """Unless it is of other settings; run to its end, a shallower one was asked for."""
+    whole = run(config, dataset, tmp_path)[0].go()
+    results = Results(tmp_path / "table2.json")
+    results.put(whole)
+    results.put(whole | {"layers": 2, "finished": False})
+    assert results.entries() == [whole]
+    for shallower in (whole | {"layers": 2}, whole | {"layers": 1, "finished": False, "key": "of other settings"}):
+        results.put(shallower)
+        assert results.entries() == [shallower]
+
+
+def test_networks_of_other_settings_are_no_seeds_of_each_other(config):
+    def entry(seed, **settings):
+        told = replace(config, seed=seed, **settings).to_dict()
+        return {"name": "cifar10", "images": {"train": 50}, "seed": seed, "config": told}
+
+    first, second = entry(0), entry(1)
+    del second["config"]["copies"]  # an option at its default that there was not yet
+    assert seeds_together([second, first]) == [[first, second]]
+    assert [len(group) for group in seeds_together([first, entry(1, ridge=7.0), entry(2, layers=9)])] == [1, 1, 1]
 
 
 def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path):
@@ -276,6 +300,8 @@ def test_a_trial_on_few_images_leaves_the_results_alone(small_cifar, tmp_path):
     assert done.exit_code == 0, done.output
     written = {file.name for file in (tmp_path / "out").iterdir()}
     assert written == {f"table2-of-40-images{end}" for end in (".json", ".md", "-cifar10.svg")}
+    words = ["reproduce", "table4", "--only", "cifar10", *small_cifar, "--held-out", "0", "--limit", "40"]
+    assert "finished before, 2 layers" in CliRunner().invoke(app, words).output  # the same network, of another table
 
 
 def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
@@ -288,19 +314,24 @@ def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
     assert f"other readings, each run with --only: {others}" in result.output
     result = CliRunner().invoke(app, ["reproduce", "beyond", "--dry-run", *small_cifar])
     assert result.exit_code == 0 and "other readings" not in result.output
+    assert "expected time" in result.output and "…" not in result.output.partition("times are")[0]
     result = CliRunner().invoke(app, ["reproduce", "table2", "--dry-run", *small_cifar])
     assert "other readings, each run with --only: cifar10-deeper, cifar10-fixed-signs" in result.output
     assert not (tmp_path / "out").exists()
 
 
-def test_bad_input_is_refused(small_cifar):
+def test_bad_input_is_refused(small_cifar, tmp_path):
+    (tmp_path / "file").touch()
     for words in (
         ["table5"],
         ["table2", "--only", "cifar"],
         ["table2", "--only", "mnist"],
         ["table2", "--memory", "x"],
+        ["table2", "--limit", "5"],
+        ["table2", "--seconds", "-1"],
+        ["table2", "--state", str(tmp_path / "file")],
     ):
-        assert CliRunner().invoke(app, ["reproduce", *words, *small_cifar]).exit_code == 2, words
+        assert CliRunner().invoke(app, ["reproduce", words[0], *small_cifar, *words[1:]]).exit_code == 2, words
 
 
 def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
@@ -322,6 +353,7 @@ def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
     assert "(1, unfinished)" in (tmp_path / "out" / "table2.md").read_text()
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0 and "2 layers in" in result.output and "layer    1 " not in result.output
+    assert "going on after layer 1, whose maps are computed anew first" in result.output
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "add_layer", interrupted)
         result = CliRunner().invoke(app, [*words, "--seed", "1"])

@@ -31,10 +31,11 @@ def reproduce(
     ] = None,
     layers: Annotated[int | None, typer.Option(help="Layers at most, instead of the paper's.", min=1)] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Begin no layer after so many seconds; the same command goes on later.")
+        float | None, typer.Option(help="Begin no layer after so many seconds; the same command goes on later.", min=0)
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(help="For a trial: about so many training and test images, results in their own file.")
+        int | None,
+        typer.Option(help="For a trial: about so many training and test images, results in their own file.", min=1),
     ] = None,
     held_out: Annotated[int, typer.Option(help="Training images the depth is chosen on; 0: none.", min=0)] = 5000,
     config: Annotated[Path | None, typer.Option(help="TOML file of options that override the presets'.")] = None,
@@ -59,31 +60,41 @@ def reproduce(
     Test accuracy is told in three ways: at the depth chosen on held-out training images, at the last layer, and at the
     best layer of the test curve, which is the paper's rule. Settings are the presets'.
     """
+    from ..byte_budget import parse_bytes
     from ..compute_options import ComputeOptions
+    from ..data.fetching import default_root
     from ..reproduce import Results, RunOptions, load_plan
     from ..training.devices import choose_device
 
     plan = load_plan(name)
     experiments = plan.only(only or [])
+    for option, folder in (("--out", out), ("--state", state)):
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{option} {folder} is a file: name a folder, it need not be there.")
+    if memory != "auto":
+        parse_bytes(memory)
     compute = ComputeOptions(device=device, precision=precision, memory=memory)  # type: ignore[arg-type]
     choose_device(device)
     options = RunOptions(
         held_out=held_out,
         limit=limit,
         state=None if no_save else state,
-        deadline=time.monotonic() + seconds if seconds else None,
+        deadline=None if seconds is None else time.monotonic() + seconds,
         compute=compute,
     )
     overrides = {"layers": layers, "seed": seed}
     overrides = {key: value for key, value in overrides.items() if value is not None}
-    console, results = Console(), Results(out / (f"{name}.json" if limit is None else f"{name}-of-{limit}-images.json"))
+    console, results = Console(), Results(out / f"{_stem(name, limit)}.json")
     configs = {experiment.name: experiment.config(config, **overrides) for experiment in experiments}
     present = {experiment.name: download or _is_here(experiment.dataset, root) for experiment in experiments}
     if dry_run:
         _print_plan(console, plan, experiments, configs, present, options, out)
         return
     if not any(present.values()):
-        raise ValueError(f"none of the data sets of {name} is here: name their folder with --root, or say --download.")
+        raise ValueError(
+            f"none of the data sets of {name} is whole in {root or default_root()}: name their folder with --root, or "
+            "say --download."
+        )
     with _terminate_as_interrupt():
         for experiment in experiments:
             if not present[experiment.name]:
@@ -113,7 +124,8 @@ def _run(
     from .sources import load_source
 
     key = experiment_key(experiment, config, options)
-    done = results.finished(key, config.layers, experiment.name, plan_names())
+    siblings = [_stem(table, options.limit) for table in plan_names()]
+    done = results.finished(key, config.layers, experiment.name, siblings)
     if done and not again:
         own = experiment.name, experiment.label, experiment.changes, [vars(figure) for figure in experiment.paper]
         results.put(done | dict(zip(("name", "label", "changes", "paper"), own, strict=True)))
@@ -131,6 +143,8 @@ def _run(
     images = ", ".join(f"{number:,} {SPLITS[split]}" for split, number in run.images.items())
     depth = f"up to {count(config.layers, 'layer', 'layers')}"
     _say(console, f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, {depth}; images: {images}")
+    if left := min(run.left_before(), config.layers):
+        _say(console, f"  going on after layer {left}, whose maps are computed anew first")
     try:
         entry = run.go()
     except KeyboardInterrupt:
@@ -153,6 +167,11 @@ def _run(
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def _stem(table: str, limit: int | None) -> str:
+    """Return the name of a table's file: a trial with few images has its own."""
+    return table if limit is None else f"{table}-of-{limit}-images"
 
 
 def _layer_printer(console: Console, layers: int) -> Any:
@@ -189,7 +208,7 @@ def _print_plan(
     _say(console, f"[bold]{escape(plan.title)}[/bold], on {device}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("experiment", "data", "layers", "varied", "paper", "expected time"):
-        table.add_column(title)
+        table.add_column(title, overflow="fold")  # names are needed whole
     total, unknown = 0.0, False
     for experiment in experiments:
         public, config = PUBLIC_SETS[experiment.dataset], configs[experiment.name]
@@ -235,7 +254,7 @@ def _print_table(console: Console, plan: Plan, results: Any) -> None:
 
     table = Table(title=plan.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in titles(results.entries()):
-        table.add_column(title)
+        table.add_column(title, overflow="fold")
     for row in table_rows(plan, results.entries()):
         table.add_row(*(escape(cell.replace("**", "")) for cell in row))
     console.print(table)

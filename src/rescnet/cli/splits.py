@@ -43,9 +43,9 @@ def check_classes(dataset: Dataset) -> None:
         )
     counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
     if single := np.flatnonzero(counts == 1).tolist():
-        others = f" and {len(single) - 1} more" if len(single) > 1 else ""
+        others, has = (f" and {len(single) - 1} more", "have") if len(single) > 1 else ("", "has")
         raise ValueError(
-            f"{dataset.name}: the class {dataset.class_names[single[0]]!r}{others} has one training image only: give "
+            f"{dataset.name}: the class {dataset.class_names[single[0]]!r}{others} {has} one training image only: give "
             "each class two or more, or leave it out."
         )
 

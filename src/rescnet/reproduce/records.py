@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..config import NetworkConfig
 from ..readout import ReadoutRecord
 from ..training.history import LayerRecord
 from ..training.stopping import enough_layers
@@ -73,11 +74,15 @@ class Results:
     def put(self, entry: dict[str, Any]) -> None:
         """Add an experiment, in place of an earlier one of its name, seed and number of training images.
 
-        One that is to have a readout and has not come to it takes the place of none that has.
+        One that is to have a readout and has not come to it takes the place of none that has, nor one cut short that
+        of the same network with more layers.
         """
         before = [other for other in self.entries() if _place(other) == _place(entry)]
         lacks_readout = entry["config"].get("readout") == "kernel" and not entry.get("readout")
         if lacks_readout and any(other.get("readout") for other in before):
+            return
+        deeper = any(other.get("key") == entry.get("key") and other["layers"] > entry["layers"] for other in before)
+        if deeper and not entry.get("finished"):
             return
         kept = [other for other in self.entries() if _place(other) != _place(entry)]
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -124,9 +129,12 @@ def _up_to(entry: dict[str, Any], layers: int) -> dict[str, Any]:
 
 def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     """Return the entries in groups that differ in nothing but the seed, which comes in order."""
-    groups: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    defaults = NetworkConfig().to_dict()
     for entry in sorted(entries, key=lambda entry: int(entry["seed"])):
-        groups.setdefault(_place(entry)[:2], []).append(entry)
+        given = {name: value for name, value in entry["config"].items() if value != defaults.get(name)}
+        given.pop("seed", None)
+        groups.setdefault(identity(place=_place(entry)[:2], config=given), []).append(entry)
     return list(groups.values())
 
 

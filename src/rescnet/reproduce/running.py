@@ -125,6 +125,15 @@ class ExperimentRun:
             entry = self._write(trainer)
         return entry
 
+    def left_before(self) -> int:
+        """Return how many layers an earlier run has left to go on from."""
+        if self._place is None or not self._place.exists():
+            return 0
+        try:
+            return len(ModelFolder.open(self._place).records)
+        except ModelFileError:
+            return 0
+
     def forget(self) -> None:
         """Throw away the layers an earlier run has left."""
         if self._place is not None and self._place.exists():
@@ -178,10 +187,10 @@ class ExperimentRun:
 
     def _go_on(self, trainer: Trainer) -> None:
         """Take up the layers an earlier run has left, if they can be read."""
-        if self._place is None or not self._place.exists():
+        layers = self.left_before()  # all: a run goes on from its last layer
+        if self._place is None or not layers:
             return
         try:
-            layers = len(ModelFolder.open(self._place).records)  # all: a run goes on from its last layer
             model = load_model(self._place, layers, device=trainer.device)
         except ModelFileError:  # cut short while it was written: begin anew
             return
@@ -245,5 +254,8 @@ def _some(images: ImageSet, limit: int | None, seed: int) -> ImageSet:
     """Return about ``limit`` images, each class in proportion."""
     if limit is None or limit >= len(images):
         return images
+    classes = len(set(images.labels.tolist()))
+    if limit < classes:
+        raise ValueError(f"a limit of {limit} is less than one image for each of {classes} classes: ask for more.")
     _, taken = hold_out(images.labels, limit / len(images), seed)
     return replace(images, images=images.images[taken], labels=images.labels[taken])

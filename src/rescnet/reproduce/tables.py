@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean, stdev
 from typing import Any
 
+from ..progress import count
 from .plans import Plan
 from .records import seeds_together
 
@@ -44,7 +45,7 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
                     _cell(group, "last", unfinished),
                     _cell(group, "paper_rule"),
                     "; ".join([f"{entry['images']['train']:,}", *changes]),
-                    f"{_time(mean(seed['seconds'] for seed in group))} for {layers} layers"
+                    f"{_time(mean(seed['seconds'] for seed in group))} for {count(layers, 'layer', 'layers')}"
                     f"{' and the readout' if 'readout' in entry['summary'] else ''}",
                 ]
             )
