@@ -176,8 +176,12 @@ def test_one_writer_at_a_time(begun, pictures, small, refused, rescnet):
     assert rescnet("train", "--resume", begun).exit_code == 0
 
 
-def test_more_layers_can_be_asked_for(begun, whole, rescnet, pictures, options, tmp_path):
+def test_more_layers_can_be_asked_for(begun, whole, rescnet, pictures, options, tmp_path, monkeypatch):
+    first = json.loads((begun / "model.json").read_text())["about"]["command"]
+    monkeypatch.setattr("sys.argv", ["rescnet", "train", "and so on"])
     result = rescnet("train", "--resume", begun, "--layers", LAYERS + 2, "--json")
+    commands = json.loads((begun / "model.json").read_text())["about"]["command"]
+    assert commands == f"{first} && rescnet train 'and so on'"  # both made it
     summary = json.loads(result.stdout.splitlines()[-1])
     assert summary["layers"] == LAYERS + 2
     assert rescnet("train", pictures, *options, "--layers", LAYERS + 2, "--out", tmp_path / "long").exit_code == 0
@@ -202,7 +206,9 @@ def test_another_configuration_is_refused(words, message, begun, refused):
 
 
 def test_what_was_said_again_the_same_is_no_other_configuration(begun, rescnet):
+    first = json.loads((begun / "model.json").read_text())["about"]["command"]
     assert rescnet("train", "--resume", begun, "--filters", 6).exit_code == 0
+    assert json.loads((begun / "model.json").read_text())["about"]["command"] == first
 
 
 def test_images_that_were_moved_are_found_by_their_new_name(small, rescnet, refused, pictures, tmp_path):

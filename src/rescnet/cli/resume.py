@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,11 +92,17 @@ def take_up(
         compute=compute,
         device=str(device),
         place=place,
-        about={},
+        about=_commands(about, config != run.folder.config),
         log=log,
         resumed=run,
         workers=workers,
     )
+
+
+def _commands(about: dict[str, Any], other_options: bool) -> dict[str, Any]:
+    """Return what made the network, if it takes this command too: one that only goes on adds nothing."""
+    before = about.get("command")
+    return {"command": f"{before} && {shlex.join(['rescnet', *sys.argv[1:]])}"} if before and other_options else {}
 
 
 def say_taken_up(run: InterruptedRun, compute: ComputeOptions, console: Console) -> None:
