@@ -55,8 +55,9 @@ def summary_rows() -> list[str]:
     for name in ("table2", "table4"):
         found = _with_most_images(entries(name))
         for experiment in load_plan(name).experiments:
-            seeds, another_depth = found.get(experiment.name), {"layers"} == set(experiment.changes)
-            if seeds is None or (experiment.another_reading and (experiment.preset or not another_depth)):
+            seeds = found.get(experiment.name)
+            another_depth = not experiment.preset and set(experiment.changes) == {"layers"}
+            if seeds is None or (experiment.another_reading and not another_depth):
                 continue
             if name == "table4" and not seeds[0]["config"].get("augment"):
                 continue  # a network of Table 2 again

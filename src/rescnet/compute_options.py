@@ -32,3 +32,7 @@ class ComputeOptions:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             object.__setattr__(self, name, checked(name, value, ComputeOptions))
+        if self.memory != "auto":
+            from .byte_budget import parse_bytes  # loads torch, which a command's help does without
+
+            parse_bytes(self.memory)

@@ -39,6 +39,11 @@ def origin(device: torch.device | str = "cpu", command: str | None = None) -> di
     }
 
 
+def command_line() -> str:
+    """Return the command line of this process, as it was given."""
+    return shlex.join(["rescnet", *sys.argv[1:]])
+
+
 def shown_command(*program: str) -> str:
     """Return the command line of this process, absolute paths by their last name: they mean nothing elsewhere."""
     return shlex.join([*program, *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])

@@ -29,6 +29,8 @@ def test_amounts_are_read(text, expected):
 def test_unreadable_amounts_are_refused(text):
     with pytest.raises(ValueError, match="write it as 500MB"):
         parse_bytes(text)
+    with pytest.raises(ValueError, match="write it as"):  # before any work
+        ComputeOptions(memory=text)
 
 
 def test_auto_is_a_share_of_the_machine():

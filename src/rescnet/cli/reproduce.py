@@ -60,7 +60,6 @@ def reproduce(
     Test accuracy is told in three ways: at the depth chosen on held-out training images, at the last layer, and at the
     best layer of the test curve, which is the paper's rule. Settings are the presets'.
     """
-    from ..byte_budget import parse_bytes
     from ..compute_options import ComputeOptions
     from ..data.fetching import default_root
     from ..reproduce import Results, RunOptions, load_plan
@@ -71,8 +70,6 @@ def reproduce(
     for option, folder in (("--out", out), ("--state", state)):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{option} {folder} is a file: name a folder, it need not be there.")
-    if memory != "auto":
-        parse_bytes(memory)
     compute = ComputeOptions(device=device, precision=precision, memory=memory)  # type: ignore[arg-type]
     choose_device(device)
     options = RunOptions(
@@ -122,6 +119,7 @@ def _run(
     from ..reproduce import ExperimentRun, plan_names
     from ..reproduce.running import experiment_key
     from .sources import load_source
+    from .splits import check_limit
 
     key = experiment_key(experiment, config, options)
     siblings = [_stem(table, options.limit) for table in plan_names()]
@@ -137,6 +135,7 @@ def _run(
         _say(console, f"{experiment.name}: not begun, the time is over")
         return
     dataset = load_source(experiment.dataset, root)
+    check_limit(dataset, options.limit)
     run = ExperimentRun(experiment, config, dataset, results, options, _layer_printer(console, config.layers))
     if again:
         run.forget()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,8 +99,10 @@ def take_up(
 
 def _commands(about: dict[str, Any], other_options: bool) -> dict[str, Any]:
     """Return what made the network, if it takes this command too: one that only goes on adds nothing."""
+    from ..provenance import command_line
+
     before = about.get("command")
-    return {"command": f"{before} && {shlex.join(['rescnet', *sys.argv[1:]])}"} if before and other_options else {}
+    return {"command": f"{before} && {command_line()}"} if before and other_options else {}
 
 
 def say_taken_up(run: InterruptedRun, compute: ComputeOptions, console: Console) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -128,6 +126,7 @@ def _begin(
 ) -> TrainingRun:
     """Return a new run; what is wrong with it is told before any work."""
     from ..model_files import check_place
+    from ..provenance import command_line
     from ..training.devices import choose_device
     from .sources import full_name, load_source, parse_size
     from .splits import check_classes, check_limit, describe_held_out, hold_out_images
@@ -153,7 +152,7 @@ def _begin(
         "root": str(root.resolve()) if root else None,
         "image_size": image_size,
         "preset": preset,
-        "command": shlex.join(["rescnet", *sys.argv[1:]]),
+        "command": command_line(),
         "seed": network_config.seed,
         "held_out": describe_held_out(dataset, fraction, limit, network_config.seed),
     }

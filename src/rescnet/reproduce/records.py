@@ -20,6 +20,12 @@ def identity(**facts: Any) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def given_options(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are not at their default: a file may be older than some that are."""
+    defaults = NetworkConfig().to_dict()
+    return {name: value for name, value in config.items() if name not in defaults or value != defaults[name]}
+
+
 def summarise(history: Iterable[LayerRecord], readout: ReadoutRecord | None = None) -> dict[str, Any]:
     """Return the test accuracy in three ways, each with its layer; and with the readout, if there is one.
 
@@ -130,11 +136,9 @@ def _up_to(entry: dict[str, Any], layers: int) -> dict[str, Any]:
 def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
     """Return the entries in groups that differ in nothing but the seed, which comes in order."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    defaults = NetworkConfig().to_dict()
     for entry in sorted(entries, key=lambda entry: int(entry["seed"])):
-        given = {name: value for name, value in entry["config"].items() if value != defaults.get(name)}
-        given.pop("seed", None)
-        groups.setdefault(identity(place=_place(entry)[:2], config=given), []).append(entry)
+        settings = given_options(entry["config"]) | {"seed": None}
+        groups.setdefault(identity(place=_place(entry)[:2], config=settings), []).append(entry)
     return list(groups.values())
 
 

@@ -21,7 +21,7 @@ from ..training.history import LayerRecord
 from ..training.trainer import Trainer
 from ..training.with_readout import add_readout
 from .plans import Experiment
-from .records import Results, compact, identity, summarise
+from .records import Results, compact, given_options, identity, summarise
 
 SAVE_EVERY, WRITE_EVERY = 300.0, 30.0  # seconds between two savings of the layers, of the result
 
@@ -218,8 +218,7 @@ def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOp
 
     Options at their default have no part in it, so that one more option does not make other runs of all.
     """
-    defaults = NetworkConfig().to_dict()
-    settings = {name: value for name, value in config.to_dict().items() if name != "layers" and value != defaults[name]}
+    settings = {name: value for name, value in given_options(config.to_dict()).items() if name != "layers"}
     places = ("device", "memory", "maps", "scratch")  # where things are kept changes nothing that is learnt
     compute = {name: value for name, value in asdict(options.compute).items() if name not in places}
     compute["precision"] = choose_precision(options.compute, choose_device(options.compute.device))
@@ -254,8 +253,5 @@ def _some(images: ImageSet, limit: int | None, seed: int) -> ImageSet:
     """Return about ``limit`` images, each class in proportion."""
     if limit is None or limit >= len(images):
         return images
-    classes = len(set(images.labels.tolist()))
-    if limit < classes:
-        raise ValueError(f"a limit of {limit} is less than one image for each of {classes} classes: ask for more.")
     _, taken = hold_out(images.labels, limit / len(images), seed)
     return replace(images, images=images.images[taken], labels=images.labels[taken])
