@@ -22,10 +22,10 @@ from typing import Any
 import torch
 
 from rescnet import ComputeOptions, Network, NetworkConfig, make_config
-from rescnet.bench.cases import smooth_noise
-from rescnet.byte_budget import parse_bytes
 from rescnet.data import load
-from rescnet.provenance import commit, shown_command
+from rescnet.experiments.bench.cases import smooth_noise
+from rescnet.experiments.provenance import commit, shown_command
+from rescnet.formatting import parse_bytes
 from rescnet.training.trainer import Trainer
 
 Pair = tuple[torch.Tensor, torch.Tensor]

@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from rescnet import make_config, train
-from rescnet.provenance import commit
+from rescnet.experiments.provenance import commit
 
 
 def main() -> None:

@@ -25,11 +25,11 @@ import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
-from rescnet.holdout import hold_out
-from rescnet.provenance import origin, shown_command
-from rescnet.reproduce.records import compact
+from rescnet.data.splits import hold_out
+from rescnet.experiments.provenance import origin, shown_command
+from rescnet.experiments.reproduce.records import compact
+from rescnet.training.fit_readout import add_readout
 from rescnet.training.trainer import Trainer
-from rescnet.training.with_readout import add_readout
 
 TIME_WAS_UP = "time was up"
 DEPTHS = 1, 5, 10, 20, 40, 60, 100, 150, 200, 300

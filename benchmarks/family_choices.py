@@ -24,15 +24,15 @@ import torch
 from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
-from rescnet.byte_budget import memory_budget
 from rescnet.data import load
+from rescnet.data.splits import hold_out
+from rescnet.experiments.provenance import origin, shown_command
 from rescnet.family import FamilyNetwork, make_member, member_names
 from rescnet.family.fitting import fit_member
 from rescnet.family.svm import fit_svm
 from rescnet.family.workspace import images_at_a_time
-from rescnet.holdout import hold_out
-from rescnet.provenance import origin, shown_command
-from rescnet.training.devices import choose_device
+from rescnet.network.device import choose_device
+from rescnet.network.memory import memory_budget
 
 Options = dict[str, Any]
 

@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
-from rescnet.provenance import origin, shown_command
+from rescnet.experiments.provenance import origin, shown_command
 from rescnet.training import trainer as training
 from rescnet.training.trainer import Trainer
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 
 from rescnet import ComputeOptions
-from rescnet.bench import choose_cases, measure_case, measure_ceilings
 from rescnet.cli.bench import write_json
+from rescnet.experiments.bench import choose_cases, measure_case, measure_ceilings
 
 
 def main() -> None:

@@ -28,10 +28,10 @@ sys.path.insert(0, str(ROOT / "src"))
 from league_lanes import Task, run_lanes  # noqa: E402
 from tables.league import picture  # noqa: E402
 
-from rescnet.byte_budget import parse_bytes  # noqa: E402
+from rescnet.experiments.compare import Row  # noqa: E402
+from rescnet.experiments.provenance import commit, origin, shown_command  # noqa: E402
 from rescnet.family import member_names  # noqa: E402
-from rescnet.league import Row  # noqa: E402
-from rescnet.provenance import commit, origin, shown_command  # noqa: E402
+from rescnet.formatting import parse_bytes  # noqa: E402
 
 RESCNET = {
     "mnist": "rescnet:layers=3:filters=20",

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig
-from rescnet.provenance import commit
+from rescnet.experiments.provenance import commit
 from rescnet.training.trainer import Trainer
 
 CONFIG = NetworkConfig(

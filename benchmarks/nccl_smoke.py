@@ -14,8 +14,8 @@ import argparse
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig
+from rescnet.training.distributed.workers import Workers, join_workers
 from rescnet.training.trainer import Trainer
-from rescnet.training.workers import Workers, join_workers
 
 CASES = [
     ({}, {}),

@@ -26,7 +26,7 @@ from neighbours import LABELS, NETWORKS
 from neighbours.train import add_options, recipe_of, run_neighbour, show, split_images
 
 from rescnet import ComputeOptions, make_config
-from rescnet.provenance import origin, shown_command
+from rescnet.experiments.provenance import origin, shown_command
 from rescnet.training.trainer import Trainer
 
 WARM_UP_IMAGES = 2_000

@@ -26,10 +26,10 @@ import torch
 from memory_growth import CLASSES, CONFIG, write_images
 
 from rescnet import ComputeOptions, make_config
-from rescnet.provenance import commit
-from rescnet.training.memory import plan_memory
+from rescnet.experiments.provenance import commit
+from rescnet.training.distributed.workers import join_workers
+from rescnet.training.memory_plan import plan_memory
 from rescnet.training.trainer import Trainer
-from rescnet.training.workers import join_workers
 
 LAYERS, IMAGES = 4, 6000
 IMAGENET, IMAGENET_CLASSES, TINY_CLASSES, SHAPE = 1_281_167, 1000, 200, (3, 64, 64)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from rescnet.config import NetworkConfig
-from rescnet.network import Network
+from rescnet.config.network import NetworkConfig
+from rescnet.network.network import Network
 from rescnet.stages.images import ValueRange
-from rescnet.training.patch_source import LayerPatches
+from rescnet.training.layer_patches import LayerPatches
 
 
 def source_of(images, labels, size=3, chunk=7, seed=0, **options):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, Network, NetworkConfig, ResCNetClassifier, train
-from rescnet.doubts import DoubtfulInput
+from rescnet.network.inputs import DoubtfulInput
 
 GOOD = np.random.default_rng(0).integers(0, 256, (20, 3, 12, 12)).astype(np.uint8)
 LABELS = np.arange(20) % 4

@@ -26,10 +26,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rescnet
 from rescnet import NetworkConfig, ResCNetClassifier, make_config
-from rescnet.doubts import DoubtfulInput
+from rescnet.config.shared_options import SHARED_BY_LAYERS
+from rescnet.data.splits import hold_out
 from rescnet.estimator.automatic import PARAMETER_OF
-from rescnet.holdout import hold_out
-from rescnet.shared_options import SHARED_BY_LAYERS
+from rescnet.network.inputs import DoubtfulInput
 
 SMALL = {"n_layers": 3, "n_filters": 8, "random_state": 0, "options": {"stop_at_zero_error": False}}
 
@@ -220,7 +220,7 @@ def test_views_can_be_chosen_once_fitted(digits, fitted):
 def test_chunks_do_not_show(digits, fitted, monkeypatch):
     _, (test, _) = digits
     whole, stages = fitted.predict_proba(test), list(fitted.staged_predict_proba(test))
-    monkeypatch.setattr("rescnet.network.chunk_size", lambda *_: 7)
+    monkeypatch.setattr("rescnet.network.network.chunk_size", lambda *_: 7)
     np.testing.assert_allclose(fitted.predict_proba(test), whole, atol=1e-12)
     np.testing.assert_allclose(list(fitted.staged_predict_proba(test)), stages, atol=1e-12)
 
@@ -264,7 +264,7 @@ def test_warm_start_refuses_what_it_cannot_go_on_from(digits):
 def test_layers_share_what_the_network_computes_them_with():
     """A key the network reads while predicting is one a warm start may not change."""
     config = NetworkConfig
-    computing = rescnet.network, rescnet.layer_features, config.features, config.grid, config.grids
+    computing = rescnet.network.network, rescnet.network.features, config.features, config.grid, config.grids
     of_layers = config.keeps_diagonal.fget, config.pooled_maps.fget
     source = "".join(map(inspect.getsource, (*computing, *of_layers)))
     read = {key for key in vars(make_config()) if re.search(rf"\b(config|self)\.{key}\b", source)}
@@ -500,8 +500,9 @@ def test_read_only_images_are_left_alone(digits):
 
 STREAM = """
 import numpy as np, torch
-from rescnet import ResCNetClassifier, workspace
-from rescnet.training.memory import PeakMemory
+from rescnet import ResCNetClassifier
+from rescnet.network import memory as workspace
+from rescnet.training.stopwatch import PeakMemory
 
 torch.set_num_threads(1)
 workspace.LARGEST_WORKSPACE["cpu"] = 2**24

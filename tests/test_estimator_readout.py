@@ -11,7 +11,7 @@ from one_cpu import one_cpu_only
 from sklearn.datasets import load_digits
 
 from rescnet import ResCNetClassifier, load, save
-from rescnet.probabilities import probabilities
+from rescnet.network.probabilities import probabilities
 
 SMALL = {"n_filters": 6, "options": {"readout": "kernel", "stop_at_zero_error": False}, "random_state": 0}
 

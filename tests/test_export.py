@@ -14,13 +14,13 @@ from sklearn.datasets import load_digits
 from typer.testing import CliRunner
 
 from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, __version__
-from rescnet import export as exporting
 from rescnet.cli import app
-from rescnet.export import export_onnx, export_program
-from rescnet.export_check import differences, is_explained, unsteadiness
-from rescnet.exported_network import ExportedNetwork
-from rescnet.model import Model, describe_images
+from rescnet.export import files as exporting
+from rescnet.export.files import export_onnx, export_program
+from rescnet.export.module import ExportedNetwork
+from rescnet.export.verify import differences, is_explained, unsteadiness
 from rescnet.model_files import save_model
+from rescnet.network.model import Model, describe_images
 from rescnet.training.train import train
 
 SMALL = {

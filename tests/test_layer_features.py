@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
-from rescnet.layer_features import layer_features
-from rescnet.model import Model
 from rescnet.model_files import load_model, save_model
+from rescnet.network.features import layer_features
+from rescnet.network.model import Model
+from rescnet.stages.matrix_sqrt import matrix_roots
 from rescnet.stages.pooling import block_means, pool_features, pooling_input, signed_power
 from rescnet.stages.pyramid import Cell
-from rescnet.stages.roots import matrix_roots
 from rescnet.stages.second_order import BlockGrid
 
 BASE = {"filters": 4, "block_size": 4, "block_stride": 2, "pyramid": (2, 1), "layers": 3, "stop_at_zero_error": False}
@@ -151,9 +151,9 @@ def test_a_network_is_trained_saved_and_gone_on_with(blobs, tmp_path, options):
 
 def test_images_may_be_prepared_by_several_workers_shares(blobs):
     from rescnet.stages.images import ValueRange
-    from rescnet.training.map_store import DeviceStore
+    from rescnet.training.distributed.workers import Workers
     from rescnet.training.prepared import learn_preparation
-    from rescnet.training.workers import Workers
+    from rescnet.training.stores.store import DeviceStore
 
     images = torch.from_numpy(np.ascontiguousarray(blobs[0][:50]))
     store = DeviceStore(tuple(images.shape), images.dtype, images.device, given=images)

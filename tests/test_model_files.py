@@ -16,8 +16,8 @@ from one_cpu import one_cpu_only
 
 from rescnet import NetworkConfig, ResCNetClassifier, train
 from rescnet.family import FamilyClassifier
-from rescnet.model import Model, describe_images, describe_run
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, check_place, layout, load_model, save_model
+from rescnet.network.model import Model, describe_images, describe_run
 
 TINY = {"filters": 3, "layers": 3, "block_size": 4, "block_stride": 2, "pyramid": (2, 1), "bank": "pca"}
 NAMES = ("ant", "bee", "Käfer")
@@ -66,7 +66,7 @@ def test_what_is_no_model_is_refused_with_what_to_hand_over(model, tmp_path):
     ):
         with pytest.raises(ValueError) as error:
             save_model(tmp_path / "m", given)
-        one_sentence(error, words, "hand over", "rescnet.model.Model(network, history, class_names)")
+        one_sentence(error, words, "hand over", "rescnet.Model(network, history, class_names)")
     with pytest.raises(ValueError) as error:
         save_model(model, tmp_path / "m")
     one_sentence(error, "the path is of type Model: give the folder first")

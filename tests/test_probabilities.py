@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rescnet.probabilities import probabilities
+from rescnet.network.probabilities import probabilities
 
 
 def test_rows_sum_to_one_and_rank_classes_as_outputs_do(generator):

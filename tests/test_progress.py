@@ -10,10 +10,10 @@ import torch
 from rich.console import Console
 
 from rescnet import ComputeOptions, NetworkConfig, make_config
-from rescnet.network import Network
-from rescnet.progress import TrainingTable
-from rescnet.training.history import LayerRecord
-from rescnet.training.memory import plan_memory
+from rescnet.network.history import LayerRecord
+from rescnet.network.network import Network
+from rescnet.training.listeners.table import TrainingTable
+from rescnet.training.memory_plan import plan_memory
 from rescnet.training.trainer import Trainer
 
 

@@ -8,7 +8,7 @@ import sys
 
 import torch
 
-from rescnet import provenance
+from rescnet.experiments import provenance
 
 
 def test_the_command_can_be_read_elsewhere(monkeypatch, tmp_path):

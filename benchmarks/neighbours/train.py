@@ -21,8 +21,8 @@ sys.path.insert(0, str(BENCHMARKS.parent / "src"))
 from neighbours import LEARNING_RATES, NETWORKS  # noqa: E402
 from neighbours.training import DeviceImages, Recipe, train_neighbour  # noqa: E402
 from rescnet.data import load  # noqa: E402
-from rescnet.holdout import hold_out  # noqa: E402
-from rescnet.provenance import origin, shown_command  # noqa: E402
+from rescnet.data.splits import hold_out  # noqa: E402
+from rescnet.experiments.provenance import origin, shown_command  # noqa: E402
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

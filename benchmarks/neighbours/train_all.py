@@ -25,7 +25,7 @@ sys.path.insert(0, str(BENCHMARKS.parent / "src"))
 from neighbours import NETWORKS  # noqa: E402
 from neighbours.train import add_options, recipe_of, show, split_images  # noqa: E402
 from neighbours.training import DeviceImages, epochs_within, train_neighbour  # noqa: E402
-from rescnet.provenance import origin, shown_command  # noqa: E402
+from rescnet.experiments.provenance import origin, shown_command  # noqa: E402
 
 ALL = "network-in-network,maxout,stochastic-pooling"
 SHARE_OF_TRAINING = 0.8  # of a network's time; the rest is evaluation, start and a margin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rescnet.charts import stacked_bars
+from rescnet.experiments.charts import stacked_bars
 
 from .results_files import DOCS, RESULTS, not_run_yet, percent, read, source_line
 

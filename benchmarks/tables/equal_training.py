@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from rescnet.charts import Line, line_chart
+from rescnet.experiments.charts import Line, line_chart
 
 from .results_files import DOCS, RESULTS, not_run_yet, read
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from rescnet.charts import ladder_chart
+from rescnet.experiments.charts import ladder_chart
 
 from .ablations import spread
 from .results_files import DOCS, RESULTS, not_run_yet, read

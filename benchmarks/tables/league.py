@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from rescnet.league import Row, draw_league
+from rescnet.experiments.compare import Row, draw_league
 
 from .results_files import RESULTS, not_run_yet, percent, read
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rescnet.reproduce.plans import load_plan
+from rescnet.experiments.reproduce.plans import load_plan
 
 from .results_files import RESULTS, not_run_yet, percent, read, source_line
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from rescnet.reproduce.plans import load_plan, plan_names
-from rescnet.reproduce.plots import curves, datasets
-from rescnet.reproduce.records import seeds_together
-from rescnet.reproduce.tables import NOT_CHOSEN, markdown, mean_and_deviation, table_rows
-from rescnet.training.stopping import NO_TRAINING_ERROR
+from rescnet.experiments.reproduce.plans import load_plan, plan_names
+from rescnet.experiments.reproduce.plots import curves, datasets
+from rescnet.experiments.reproduce.records import seeds_together
+from rescnet.experiments.reproduce.tables import NOT_CHOSEN, markdown, mean_and_deviation, table_rows
+from rescnet.network.depth import NO_TRAINING_ERROR
 
 from . import league, neighbours
 from .results_files import RESULTS, not_run_yet, read

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rescnet.charts import Line, line_chart
+from rescnet.experiments.charts import Line, line_chart
 
 from .results_files import DOCS, RESULTS, not_run_yet, percent, read, source_line
 

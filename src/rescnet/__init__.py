@@ -20,19 +20,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .compute_options import ComputeOptions
-    from .config import NetworkConfig
+    from .config.compute import ComputeOptions
+    from .config.network import NetworkConfig
+    from .config.presets import make_config, preset_names
     from .estimator import ResCNetClassifier
-    from .making_config import make_config, preset_names
     from .model_files import load_model as load
     from .model_files import save_model as save
-    from .network import Network
-    from .training.history import History
+    from .network.model import Model
+    from .network.network import Network
     from .training.train import train
 
 __all__ = [
     "ComputeOptions",
-    "History",
+    "Model",
     "Network",
     "NetworkConfig",
     "ResCNetClassifier",
@@ -45,14 +45,14 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
-    "ComputeOptions": "compute_options.ComputeOptions",
-    "History": "training.history.History",
-    "Network": "network.Network",
-    "NetworkConfig": "config.NetworkConfig",
+    "ComputeOptions": "config.compute.ComputeOptions",
+    "Model": "network.model.Model",
+    "Network": "network.network.Network",
+    "NetworkConfig": "config.network.NetworkConfig",
     "ResCNetClassifier": "estimator.ResCNetClassifier",
     "load": "model_files.load_model",
-    "make_config": "making_config.make_config",
-    "preset_names": "making_config.preset_names",
+    "make_config": "config.presets.make_config",
+    "preset_names": "config.presets.preset_names",
     "save": "model_files.save_model",
     "train": "training.train.train",
 }

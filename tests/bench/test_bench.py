@@ -11,11 +11,11 @@ import torch
 from typer.testing import CliRunner
 
 from rescnet import ComputeOptions
-from rescnet.bench import NothingMeasuredError, choose_cases, known_cases, measure_case, measure_ceilings
-from rescnet.bench.cases import smooth_noise
-from rescnet.bench.costs import STAGES
-from rescnet.bench.heads import compare_heads, contestants, make_rows
 from rescnet.cli import app
+from rescnet.experiments.bench import NothingMeasuredError, choose_cases, known_cases, measure_case, measure_ceilings
+from rescnet.experiments.bench.cases import smooth_noise
+from rescnet.experiments.bench.costs import STAGES
+from rescnet.experiments.bench.sklearn_heads import compare_heads, contestants, make_rows
 
 CPU = torch.device("cpu")
 CEILINGS = {"float32": 1e11, "copy": 1e10}
@@ -88,7 +88,7 @@ def test_ratios_are_to_our_head_of_the_same_kind():
 
 
 def test_the_command_writes_json_and_prints_a_table(tmp_path, monkeypatch):
-    monkeypatch.setattr("rescnet.bench.measure_ceilings", lambda device: CEILINGS)
+    monkeypatch.setattr("rescnet.experiments.bench.measure_ceilings", lambda device: CEILINGS)
     out = tmp_path / "bench.json"
     words = ["bench", "--preset", "digits", "--images", "40", "--filters", "4", "--layers", "1", "--out", str(out)]
     result = CliRunner().invoke(app, [*words, "--device", "cpu"])

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from rescnet import make_config
-from rescnet.bench import layer_costs
-from rescnet.bench.costs import STAGES
+from rescnet.experiments.bench import layer_costs
+from rescnet.experiments.bench.costs import STAGES
 from rescnet.stages.convolution import convolve
 
 SHAPE, CLASSES, TRAIN, OTHER = (3, 12, 10), 4, 7, 2

@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from rescnet.charts import Line, Mark, ladder_chart, line_chart, stacked_bars
-from rescnet.charts.lines import HEIGHT, LEFT, RIGHT, WIDTH, _log_ticks, _ticks
-from rescnet.charts.style import COLOURS
+from rescnet.experiments.charts import Line, Mark, ladder_chart, line_chart, stacked_bars
+from rescnet.experiments.charts.lines import HEIGHT, LEFT, RIGHT, WIDTH, _log_ticks, _ticks
+from rescnet.experiments.charts.style import COLOURS
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from rescnet.cli.compare import _table
-from rescnet.league import Row, draw_league, model_names, parse_models
-from rescnet.league.published import PUBLISHED
+from rescnet.experiments.compare import Row, draw_league, model_names, parse_models
+from rescnet.experiments.compare.published import PUBLISHED
 
 QUICK = "pcanet:filters=2/2,stacked-lda:discriminants=50,rescnet:layers=1:filters=4"
 PROVENANCE = {"dataset", "config", "commit", "command", "device", "versions", "seed"}

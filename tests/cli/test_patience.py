@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet.model import Model
 from rescnet.model_files import ModelFolder, ModelWriter, layout, load_model, read_run, save_model
+from rescnet.network.model import Model
 from rescnet.report import write_report
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rescnet import data
-from rescnet.cli.pictures import check_pictures
+from rescnet.cli.image_files import check_pictures
 from rescnet.model_files import load_model
 
 

@@ -223,7 +223,7 @@ def test_the_help_of_a_truth_value_says_what_its_flag_does(rescnet, monkeypatch)
     assert "pool blocks' means" in off and "(off by default)" in off
 
 
-@pytest.mark.filterwarnings("default::rescnet.doubts.DoubtfulInput")
+@pytest.mark.filterwarnings("default::rescnet.network.inputs.DoubtfulInput")
 def test_what_looks_like_a_mistake_is_told_in_one_line(small, rescnet, tmp_path):
     """A class without an image, and images divided by 255: both are computed, with a line on stderr."""
     images = np.random.default_rng(0).integers(0, 256, (40, 8, 8)).astype(np.uint8)

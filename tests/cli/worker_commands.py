@@ -20,8 +20,9 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from rescnet.cli import answers, app
-from rescnet.training import heartbeat
+from rescnet.cli import app
+from rescnet.cli import errors as answers
+from rescnet.training.distributed import watchdog as heartbeat
 
 
 def attempt(words, rank, port, agent, said, errors):

@@ -7,10 +7,10 @@ import torch
 from sklearn.datasets import load_digits
 
 from rescnet import ComputeOptions, make_config
+from rescnet.network.device import choose_precision
 from rescnet.stages.discriminant import factorise, one_vs_rest_lda
-from rescnet.stages.half_products import CPU_PANEL
+from rescnet.stages.mixed_precision import CPU_PANEL
 from rescnet.stages.moments import Moments
-from rescnet.training.devices import choose_precision
 from rescnet.training.trainer import Trainer
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

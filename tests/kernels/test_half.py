@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rescnet.kernels.cholesky import blocked_cholesky, blocked_solver, refine
-from rescnet.kernels.half_layer import (
+from rescnet.kernels.half_precision import (
     CopiedPatchSums,
     FoldedScale,
     add_dilated,
@@ -16,8 +16,8 @@ from rescnet.kernels.half_layer import (
     scale_mean,
 )
 from rescnet.stages.convolution import convolve
-from rescnet.stages.half_products import PANEL, accurate_product, add_gram_, padded_size, split
 from rescnet.stages.images import ValueRange, concatenate, min_max_scale
+from rescnet.stages.mixed_precision import PANEL, accurate_product, add_gram_, padded_size, split
 from rescnet.stages.patches import PatchMoments, extract_patches
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

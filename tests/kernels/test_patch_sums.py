@@ -7,7 +7,7 @@ import torch
 from kernels.on_device import DEVICE
 
 from rescnet.kernels import patch_sums_for, sums_in_place
-from rescnet.kernels.half_layer import CopiedPatchSums, add_dilated, raw_input
+from rescnet.kernels.half_precision import CopiedPatchSums, add_dilated, raw_input
 from rescnet.kernels.patch_sums import PatchSums
 from rescnet.stages.patches import PatchMoments, extract_patches
 

@@ -10,8 +10,8 @@ import torch
 from kernels.on_device import DEVICE
 
 from rescnet.kernels import MOST_ROOT_CHANNELS, roots_for, roots_in_place
-from rescnet.kernels.roots import fused_roots
-from rescnet.stages.roots import matrix_roots
+from rescnet.kernels.matrix_sqrt import fused_roots
+from rescnet.stages.matrix_sqrt import matrix_roots
 from rescnet.stages.second_order import channel_pairs
 
 IMAGES = 300 if DEVICE == "cuda" else 2

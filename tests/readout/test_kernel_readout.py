@@ -16,13 +16,13 @@ from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 from rescnet import ComputeOptions, make_config, train
-from rescnet.readout import fit_readout, readout_bytes, rows_at_a_time
-from rescnet.readout.kernel import _factor
-from rescnet.readout.memory import image_bytes, kept_bytes
-from rescnet.readout.walk import Walk
+from rescnet.network.readout import fit_readout, readout_bytes, rows_at_a_time
+from rescnet.network.readout.kernel import _factor
+from rescnet.network.readout.layerwise_pass import Walk
+from rescnet.network.readout.memory import image_bytes, kept_bytes
 from rescnet.stages.augment import Augmentation, change_images, view_images
-from rescnet.training.with_readout import check_readout
-from rescnet.training.workers import Workers
+from rescnet.training.distributed.workers import Workers
+from rescnet.training.fit_readout import check_readout
 
 DOUBLE = ComputeOptions(dtype="float64")
 TRAINING, VALIDATION, TEST = slice(300), slice(300, 400), slice(400, 520)
@@ -201,11 +201,11 @@ def test_predictions_do_not_depend_on_how_many_are_made_at_once(room, options, m
     network, _ = trained(**options)
     new = IMAGES[TEST][:6]
     wanted = network.outputs(new)
-    monkeypatch.setattr("rescnet.readout.memory.PREDICTION", {"cpu": room})
+    monkeypatch.setattr("rescnet.network.readout.memory.PREDICTION", {"cpu": room})
     at_a_time = rows_at_a_time(network, 300, network.readout.mirrored)
     assert at_a_time == 1 if room == 1 else 2 <= at_a_time < 6
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
-    monkeypatch.setattr("rescnet.workspace.LARGEST_WORKSPACE", {"cpu": 2_000_000})
+    monkeypatch.setattr("rescnet.network.memory.LARGEST_WORKSPACE", {"cpu": 2_000_000})
     assert 2 <= network.chunk < 40
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
     torch.testing.assert_close(network.outputs(new[:1]), wanted[:1], rtol=0, atol=1e-9)
@@ -221,8 +221,8 @@ def walked(monkeypatch):
             counts.append(len(images))
             super().__init__(network, images, mirrored)
 
-    for module in ("kernel", "known"):
-        monkeypatch.setattr(f"rescnet.readout.{module}.Walk", Counted)
+    for module in ("kernel", "reference_features"):
+        monkeypatch.setattr(f"rescnet.network.readout.{module}.Walk", Counted)
     return counts
 
 
@@ -239,7 +239,7 @@ def test_training_images_go_through_the_layers_once_if_their_features_fit(option
     for limit, walks in ((needed, [5, 5, 300]), (needed - 1, [5, 5, 300, 300])):
         network = unused(**options)
         walked.clear()
-        monkeypatch.setattr("rescnet.readout.memory.KEPT", {"cpu": limit})
+        monkeypatch.setattr("rescnet.network.readout.memory.KEPT", {"cpu": limit})
         assert torch.equal(network.outputs(new), first) and torch.equal(network.outputs(new), first)
         assert sorted(walked) == walks
 
@@ -283,7 +283,7 @@ def test_what_is_kept_leaves_room_for_new_images(monkeypatch):
     needed = kept_bytes(network, 300, False)
     walking = 300 * image_bytes(network.config, network.image_shape, 8, False)
     for budget, kept in ((walking + 2 * needed, needed), (walking + 2 * needed - 2, 0), (walking + 1, 0)):
-        monkeypatch.setattr("rescnet.readout.memory.memory_budget", lambda *_, given=budget: given)
+        monkeypatch.setattr("rescnet.network.readout.memory.memory_budget", lambda *_, given=budget: given)
         assert kept_bytes(network, 300, False) == kept
         assert rows_at_a_time(network, 300, False) >= 1
     assert len(unused().outputs(IMAGES[TEST][:2])) == 2
@@ -292,7 +292,7 @@ def test_what_is_kept_leaves_room_for_new_images(monkeypatch):
 def test_prediction_is_refused_where_the_training_images_do_not_fit(monkeypatch):
     """In one sentence; fewer layers than all need none of it."""
     network, _ = trained()
-    monkeypatch.setattr("rescnet.readout.memory.memory_budget", lambda *_: 100_000)
+    monkeypatch.setattr("rescnet.network.readout.memory.memory_budget", lambda *_: 100_000)
     with pytest.raises(ValueError, match=r"lets its 300 training images through the layers, which takes .* and 100 kB"):
         network.outputs(IMAGES[TEST])
     assert len(network.outputs(IMAGES[TEST], layers=2)) == 120

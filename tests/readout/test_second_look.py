@@ -13,12 +13,12 @@ from safetensors.torch import save as save_tensors
 from sklearn.datasets import load_digits
 
 from rescnet import ComputeOptions, load, make_config, save, train
-from rescnet.model import Model
 from rescnet.model_files.errors import ModelFileError
 from rescnet.model_files.readout_file import readout_from_bytes, readout_to_bytes
-from rescnet.readout import readout_bytes
-from rescnet.readout.second_look import JITTER, RIDGE, WIDTH, fit_second_look, leave_one_out
-from rescnet.readout.walk import Walk
+from rescnet.network.model import Model
+from rescnet.network.readout import readout_bytes
+from rescnet.network.readout.layerwise_pass import Walk
+from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, fit_second_look, leave_one_out
 from rescnet.stages.augment import view_images
 from rescnet.stages.gaussian_kernel import PairDistances, Standard
 

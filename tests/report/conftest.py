@@ -11,8 +11,8 @@ from report.browser import CHROMIUM, Browser
 
 from rescnet import NetworkConfig, train
 from rescnet.data import Dataset, ImageSet
-from rescnet.network import Network
-from rescnet.training.history import History
+from rescnet.network.history import History
+from rescnet.network.network import Network
 
 
 @pytest.fixture(autouse=True)

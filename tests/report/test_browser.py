@@ -11,8 +11,8 @@ from PIL import Image
 
 from rescnet import NetworkConfig, train
 from rescnet.data import Dataset, ImageSet
+from rescnet.network.history import History
 from rescnet.report import write_report
-from rescnet.training.history import History
 
 CHARTS = (
     "accuracy-plot",

@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import confusion_matrix
 
 from rescnet.report.evaluation import depths_to_show, evaluate, margins
-from rescnet.report.selection import select
-from rescnet.report.subject import images_to_show
+from rescnet.report.model_view import images_to_show
+from rescnet.report.pick_images import select
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ import shlex
 import pytest
 
 from rescnet import NetworkConfig, make_config
-from rescnet.report.headline import about_rows, chosen_depth, parameters_of
-from rescnet.report.run_record import run_record
+from rescnet.network.history import History
 from rescnet.report.settings import rebuilt_command, settings
-from rescnet.training.history import History
+from rescnet.report.summary import about_rows, chosen_depth, parameters_of
+from rescnet.report.training_curves import run_record
 
 
 def test_options_that_differ_are_told(model):
@@ -70,7 +70,7 @@ def test_headline_figures(model):
 def test_a_shortened_network_is_reported_as_such(model, layers, tmp_path):
     from dataclasses import replace
 
-    from rescnet.report.headline import notes
+    from rescnet.report.summary import notes
 
     short = model.having(network=replace(model.network, layers=model.network.layers[:layers]))
     assert chosen_depth(short) <= layers

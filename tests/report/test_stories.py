@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from rescnet.report.stories import classes_to_draw, in_words, tell
+from rescnet.report.image_traces import classes_to_draw, in_words, tell
 
 NAMES = ["ant", "bee", "cat", "dog"]
 

@@ -11,7 +11,7 @@ from report.test_writing import data_of
 
 from rescnet import NetworkConfig, train
 from rescnet.report import write_report
-from rescnet.report.walkthrough import layer_numbers
+from rescnet.report.first_layer import layer_numbers
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rescnet.data import Dataset, ImageSet
-from rescnet.model import Model
+from rescnet.network.model import Model
 from rescnet.report import write_report, writing
 from rescnet.report.page import as_json
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from rescnet import ComputeOptions, make_config, train
 from rescnet.cli import app
 from rescnet.data import Dataset, ImageSet
-from rescnet.reproduce import (
+from rescnet.experiments.reproduce import (
     Experiment,
     ExperimentRun,
     PaperFigure,
@@ -24,12 +24,12 @@ from rescnet.reproduce import (
     plan_names,
     summarise,
 )
-from rescnet.reproduce.forecast import seconds_per_layer
-from rescnet.reproduce.plots import curves
-from rescnet.reproduce.records import seeds_together
-from rescnet.reproduce.running import experiment_key, split_images
-from rescnet.reproduce.tables import markdown, table_rows, titles
-from rescnet.training.history import LayerRecord
+from rescnet.experiments.reproduce.forecast import seconds_per_layer
+from rescnet.experiments.reproduce.plots import curves
+from rescnet.experiments.reproduce.records import seeds_together
+from rescnet.experiments.reproduce.running import experiment_key, split_images
+from rescnet.experiments.reproduce.tables import markdown, table_rows, titles
+from rescnet.network.history import LayerRecord
 
 NAMES = tuple("abcdef")
 
@@ -246,7 +246,7 @@ def test_seeds_of_one_network_are_one_row(tmp_path):
 
 
 def test_a_forecast_scales_what_was_measured_by_operations(tmp_path, config):
-    from rescnet.bench import layer_costs
+    from rescnet.experiments.bench import layer_costs
 
     costs = layer_costs(config, (3, 12, 12), 6, 100, 20)
     stages = {stage: {"seconds": 0.5, "operations": cost.operations} for stage, cost in costs.items()}
@@ -406,7 +406,7 @@ def test_a_run_cut_before_its_readout_replaces_none_that_has_one(config, dataset
     again, _ = run(config, dataset, tmp_path)
     again.forget()
     with monkeypatch.context() as patch:
-        patch.setattr("rescnet.reproduce.running.add_readout", interrupted)
+        patch.setattr("rescnet.experiments.reproduce.running.add_readout", interrupted)
         with pytest.raises(KeyboardInterrupt):
             again.go()
     assert results.entries() == before and again.layers == 2
@@ -422,7 +422,7 @@ def test_a_readout_that_fails_leaves_the_layers(config, dataset, tmp_path, monke
     def fails(*_):
         raise FloatingPointError("no kernel readout could be solved.")
 
-    monkeypatch.setattr("rescnet.reproduce.running.add_readout", fails)
+    monkeypatch.setattr("rescnet.experiments.reproduce.running.add_readout", fails)
     ran, _ = run(replace(config, readout="kernel", layers=1), dataset, tmp_path)
     entry = ran.go()
     assert entry["stopped"].startswith("of an error") and entry["readout"] is None and entry["layers"] == 1

@@ -18,7 +18,7 @@ from tables import (
     side_by_side,
 )
 
-from rescnet.charts.style import COLOURS
+from rescnet.experiments.charts.style import COLOURS
 
 ORIGIN = {"device": "a GPU", "versions": {"torch": "2"}, "commit": "abc", "command": "do it"}
 

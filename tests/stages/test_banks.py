@@ -14,12 +14,12 @@ from sklearn.decomposition import FastICA
 from rescnet import NetworkConfig, train
 from rescnet.family.stacked_lda import WholeSamples
 from rescnet.stages.filters import BankOptions, NotEnoughFiltersError, bank_of_layer, find_bank
-from rescnet.stages.filters.canonical import discriminant_directions
 from rescnet.stages.filters.cca import binary_patterns, canonical_pairs
 from rescnet.stages.filters.class_moments import groups_of
+from rescnet.stages.filters.dcc import discriminant_directions
 from rescnet.stages.filters.dct import cosine_basis
 from rescnet.stages.filters.ica import independent_components
-from rescnet.stages.filters.lda_position import position_scatters
+from rescnet.stages.filters.lda import position_scatters
 from rescnet.stages.filters.orthogonal_subspace import orthogonalising_map
 
 NEW = ["canonical", "cca", "dct", "ica", "lda", "orthogonal-subspace", "random"]

@@ -10,6 +10,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
+from rescnet.stages.cholesky import NotPositiveDefiniteError
 from rescnet.stages.discriminant import (
     factorise,
     fit_head,
@@ -21,7 +22,6 @@ from rescnet.stages.discriminant import (
     softmax_posterior,
 )
 from rescnet.stages.moments import Moments
-from rescnet.stages.solving import NotPositiveDefiniteError
 
 
 def sample(n=120, size=7, classes=4, seed=0):

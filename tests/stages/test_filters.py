@@ -17,7 +17,7 @@ from rescnet.stages.filters import (
     parse_mixture,
     register_bank,
 )
-from rescnet.stages.filters.mixed import share_out
+from rescnet.stages.filters.mixture import share_out
 from rescnet.stages.filters.stacked_lda import discriminate, draw_patches
 
 

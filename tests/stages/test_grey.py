@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, train
-from rescnet.network import Layer, Network
+from rescnet.network.network import Layer, Network
 from rescnet.stages.filters import Filters, GreyPatches
 from rescnet.stages.images import ValueRange
 from rescnet.training.heads import no_head
-from rescnet.training.patch_source import LayerPatches
-from rescnet.training.streaming import store_images
+from rescnet.training.layer_patches import LayerPatches
+from rescnet.training.stores.make import store_images
 
 CONFIG = NetworkConfig(
     filters=5, layers=3, block_size=6, block_stride=2, pyramid=(2, 1), ridge=0.3, stop_at_zero_error=False,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
+from rescnet.stages.cholesky import NotPositiveDefiniteError, cholesky_solver
 from rescnet.stages.discriminant import factorise, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
+from rescnet.stages.dual_moments import RowMoments
 from rescnet.stages.moments import Moments
-from rescnet.stages.row_moments import RowMoments
-from rescnet.stages.solving import NotPositiveDefiniteError, cholesky_solver
 
 HEADS = {"lda": one_vs_rest_lda, "multiclass-lda": multiclass_lda, "ridge": ridge_regression}
 

@@ -9,8 +9,8 @@ import torch
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.stages.augment import Augmentation, change_images
 from rescnet.stages.patches import gather_patches
-from rescnet.training.augmented import AugmentedImages
-from rescnet.training.streaming import store_images
+from rescnet.training.stores.augmented import AugmentedImages
+from rescnet.training.stores.make import store_images
 from rescnet.training.targets import residuals
 from rescnet.training.trainer import Trainer
 
@@ -86,7 +86,7 @@ def test_accuracy_is_that_of_the_images_and_of_the_mean_over_views(blobs):
 
 
 def test_an_exported_network_averages_too(blobs):
-    from rescnet.export import ExportedNetwork
+    from rescnet.export.files import ExportedNetwork
 
     images, labels = blobs
     network, _ = train(images[:100], labels[:100], NetworkConfig(**SMALL, average="flip + shift 1"))

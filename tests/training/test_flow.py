@@ -10,10 +10,10 @@ import torch
 from naive_flow import naive_flow
 
 from rescnet import ComputeOptions, NetworkConfig, load, save, train
-from rescnet.export import ExportedNetwork
-from rescnet.model import Model
+from rescnet.export.files import ExportedNetwork
+from rescnet.network.model import Model
 from rescnet.stages.patches import remove_patch_means
-from rescnet.training.patch_source import LayerPatches
+from rescnet.training.layer_patches import LayerPatches
 from rescnet.training.trainer import Trainer
 
 SMALL = {

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
-from rescnet.byte_budget import memory_budget, parse_bytes, show_bytes
-from rescnet.training import filter_sums
-from rescnet.training.filter_sums import filter_sums_bytes
-from rescnet.training.memory import TARGET_COPIES, PeakMemory, plan_memory
-from rescnet.workspace import CLASS_SUM_BANKS, LARGEST_WORKSPACE
+from rescnet.formatting import parse_bytes, show_bytes
+from rescnet.network.memory import CLASS_SUM_BANKS, LARGEST_WORKSPACE, memory_budget
+from rescnet.training import memory_plan as filter_sums
+from rescnet.training.memory_plan import TARGET_COPIES, filter_sums_bytes, plan_memory
+from rescnet.training.stopwatch import PeakMemory
 
 CPU = torch.device("cpu")
 
@@ -67,7 +67,7 @@ def test_maps_go_to_a_file_before_chunks_become_smaller():
 
 def test_sixteen_gigabytes_are_enough_for_cifar10_on_a_gpu(monkeypatch):
     """Maps go to the host, features stay; chunks and rows are those of a larger card, and so is the network."""
-    monkeypatch.setattr("rescnet.training.memory.host_memory", lambda: 64 * 10**9)
+    monkeypatch.setattr("rescnet.training.memory_plan.host_memory", lambda: 64 * 10**9)
     config, cuda = make_config("cifar10"), torch.device("cuda")
     small, large = (
         plan_memory(config, (3, 32, 32), 10, 50_000, 10_000, 4, True, budget, cuda)
@@ -77,7 +77,7 @@ def test_sixteen_gigabytes_are_enough_for_cifar10_on_a_gpu(monkeypatch):
     assert small.keep_features and small.total_bytes < 16e9
     assert small.chunk == large.chunk
     assert min(small.rows, 50_000) == min(large.rows, 50_000)
-    monkeypatch.setattr("rescnet.training.memory.host_memory", lambda: 8 * 10**9)
+    monkeypatch.setattr("rescnet.training.memory_plan.host_memory", lambda: 8 * 10**9)
     assert plan_memory(config, (3, 32, 32), 10, 50_000, 10_000, 4, True, 16 * 10**9, cuda).maps_place == "file"
 
 
@@ -131,7 +131,7 @@ def test_peak_memory_stays_within_the_budget(budget, classes):
     script = f"""
 import numpy as np, torch
 from rescnet import ComputeOptions, NetworkConfig, train
-from rescnet.training.memory import PeakMemory
+from rescnet.training.stopwatch import PeakMemory
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
 small = rng.integers(0, 256, (60, 3, 24, 24)).astype(np.uint8)
@@ -219,7 +219,7 @@ def test_zone_products_of_more_than_64_channels_are_counted(monkeypatch):
     for channels, padded in ((63, 64), (64, 128)):
         partial = len(work) * 15 * padded**2
         assert partial * 12 <= kernels.zone_sums_bytes(channels) <= 1.3 * partial * 12
-    monkeypatch.setattr("rescnet.training.filter_sums.sums_in_place", lambda *_: True)
+    monkeypatch.setattr("rescnet.training.memory_plan.sums_in_place", lambda *_: True)
     narrow, wide = (filter_sums_bytes(NetworkConfig(filters=d), (3, 32, 32), 10, fused=True) for d in (60, 61))
     assert wide - narrow > 2.5 * kernels.zone_sums_bytes(63)
 
@@ -245,7 +245,7 @@ def test_copies_the_gram_matrix_is_multiplied_from_are_counted(half, gram, kind,
 
 def test_workers_of_one_host_share_its_memory(monkeypatch):
     """Maps of 6 GB, pinned in 8: one worker has room for them on a host of 64 GB, eight have not."""
-    monkeypatch.setattr("rescnet.training.memory.host_memory", lambda: 64 * 10**9)
+    monkeypatch.setattr("rescnet.training.memory_plan.host_memory", lambda: 64 * 10**9)
     config, cuda = make_config("cifar10"), torch.device("cuda")
     places = [
         plan_memory(config, (3, 32, 32), 10, 50_000, 10_000, 4, True, 8 * 10**9, cuda, workers=workers).maps_place

@@ -266,7 +266,7 @@ def hard_cases():
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore::rescnet.doubts.DoubtfulInput")  # of the class number without images
+@pytest.mark.filterwarnings("ignore::rescnet.network.inputs.DoubtfulInput")  # of the class number without images
 def test_hard_images_train_and_nothing_is_nan(name, options):
     images, labels = hard_cases()[name]
     network, history = train(images, labels, small(layers=3, stop_at_zero_error=False, **options))

@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gratings import gratings
 
 from rescnet import ComputeOptions, NetworkConfig
-from rescnet.training import heartbeat
+from rescnet.training.distributed import watchdog as heartbeat
+from rescnet.training.distributed.workers import join_workers
 from rescnet.training.trainer import Trainer
-from rescnet.training.workers import join_workers
 
 
 def one_case(case, workers, ends=None):

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from .answers import doubts_in_one_line, say_error, say_interrupted, told_by_first
 from .bench import bench
 from .compare import compare
 from .datasets import datasets
+from .errors import doubts_in_one_line, say_error, say_interrupted, told_by_first
 from .evaluate import evaluate
 from .export import export
 from .info import info

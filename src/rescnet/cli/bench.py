@@ -78,9 +78,9 @@ def _layers(
 ) -> list[dict[str, Any]]:
     import torch
 
-    from ..bench import choose_cases, measure_case, measure_ceilings
-    from ..compute_options import ComputeOptions
-    from ..training.devices import choose_device
+    from ..config.compute import ComputeOptions
+    from ..experiments.bench import choose_cases, measure_case, measure_ceilings
+    from ..network.device import choose_device
 
     compute = ComputeOptions(device=device, precision=precision, memory=memory)  # type: ignore[arg-type]
     chosen = choose_device(device)
@@ -112,8 +112,8 @@ def _layers(
 
 
 def _heads(console: Console, rows: int, features: int, deadline: float | None, out: Path | None) -> dict[str, Any]:
-    from ..bench.heads import SHRINKAGE, compare_heads
-    from ..provenance import origin
+    from ..experiments.bench.sklearn_heads import SHRINKAGE, compare_heads
+    from ..experiments.provenance import origin
 
     result: dict[str, Any] = {
         "name": "heads",

@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..compute_options import ComputeOptions
-from ..flags import given, with_flags
+from ..config.compute import ComputeOptions
+from .config_flags import given, with_flags
 from .source_argument import Source, SourceOption, the_one_named
 
 if TYPE_CHECKING:
     from ..data import Dataset
-    from ..league import Row
+    from ..experiments.compare import Row
 
 HELD_OUT = 0.2  # of a set without test images
 
@@ -60,8 +60,8 @@ def compare(
 
     Of the machine's options dtype and precision are for ResCNet alone.
     """
-    from ..league import compare_models, draw_league, parse_models
-    from ..training.devices import choose_device
+    from ..experiments.compare import compare_models, draw_league, parse_models
+    from ..network.device import choose_device
     from .sources import load_source
     from .splits import check_classes, check_limit, hold_out_images
 
@@ -115,8 +115,8 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
     """Return where the rows come from."""
     import sklearn
 
-    from ..holdout import hold_out
-    from ..provenance import origin
+    from ..data.splits import hold_out
+    from ..experiments.provenance import origin
 
     protocol = "test images" if not share else f"{share:g} of the training images held out at random"
     if splits > 1:
@@ -135,7 +135,7 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
 
 def _table(rows: list[Row], title: str) -> Table:
     """Return the table, best first and within 80 columns; what failed comes last, its reason is printed above."""
-    from ..byte_budget import show_bytes
+    from ..formatting import show_bytes
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("model", overflow="fold")

@@ -49,10 +49,10 @@ def evaluate(
     ] = False,
 ) -> None:
     """Tell how often a model is right."""
+    from ..formatting import count, show_seconds
     from ..model_files import ModelFolder, load_model
-    from ..progress import count, show_seconds
-    from ..training.devices import choose_device
-    from .outputs import stream_outputs
+    from ..network.device import choose_device
+    from .batches import stream_outputs
     from .sources import dataset_of
 
     if split is not None and split not in SPLITS:
@@ -146,7 +146,7 @@ def _details(confusion: NDArray[np.int64], names: tuple[str, ...]) -> dict[str, 
 
 
 def _print_details(console: Console, details: dict[str, Any]) -> None:
-    from ..progress import count
+    from ..formatting import count
 
     rows = [row for row in details["per_class"] if row["images"]]
     title = None

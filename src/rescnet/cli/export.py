@@ -36,10 +36,10 @@ def export(
 
     ONNX takes some seconds a layer.
     """
-    from ..byte_budget import show_bytes
-    from ..export import export_onnx, export_program, images_wanted
+    from ..export.files import export_onnx, export_program, images_wanted
+    from ..formatting import count, show_bytes
     from ..model_files import load_model
-    from ..progress import Bar, count
+    from ..progress import Bar
 
     write = {".onnx": export_onnx, ".pt2": export_program}.get(out.suffix.lower())
     if write is None:

@@ -21,7 +21,7 @@ def info(
 ) -> None:
     """Show a model's architecture, size, accuracy and origin."""
     from ..model_files import ModelFolder
-    from ..readout import images_compared
+    from ..network.readout import images_compared
 
     folder = ModelFolder.open(model)
     facts: dict[str, Any] = {
@@ -95,7 +95,7 @@ def _accuracies(folder: ModelFolder) -> dict[str, Any]:
 
 def _differences(folder: ModelFolder) -> dict[str, Any]:
     """Return the options whose values are not those of the preset, or the defaults where there was none."""
-    from ..making_config import make_config, preset_names
+    from ..config.presets import make_config, preset_names
 
     preset = folder.about.get("preset")
     base = make_config(preset if preset in preset_names() else None).to_dict()
@@ -103,8 +103,7 @@ def _differences(folder: ModelFolder) -> dict[str, Any]:
 
 
 def _print(console: Console, facts: dict[str, Any]) -> None:
-    from ..byte_budget import show_bytes
-    from ..progress import count
+    from ..formatting import count, show_bytes
 
     about, classes = facts["about"], len(facts["class_names"])
     layers = count(facts["layers"], "layer", "layers")
@@ -165,7 +164,7 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int],
 
 
 def _print_origin(console: Console, facts: dict[str, Any]) -> None:
-    from ..progress import show_points
+    from ..formatting import show_points
 
     about = facts["about"]
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())

@@ -9,10 +9,9 @@ from dataclasses import asdict
 import typer
 
 from ..model_files import ModelWriter
-from ..network import Network
-from ..readout import ReadoutRecord
-from ..training.history import LayerRecord
-from ..training.memory import Plan
+from ..network.history import LayerRecord, ReadoutRecord
+from ..network.network import Network
+from ..training.memory_plan import Plan
 from ..training.train import Listener
 
 

@@ -44,10 +44,10 @@ def predict(
     where training images were few.
     """
     from ..model_files import ModelFolder, load_model
-    from ..probabilities import aim_of, probabilities
-    from ..training.devices import choose_device
-    from .outputs import batch_of, outputs_of
-    from .pictures import check_pictures, find_pictures, read_pictures
+    from ..network.device import choose_device
+    from ..network.probabilities import aim_of, probabilities
+    from .batches import batch_of, outputs_of
+    from .image_files import check_pictures, find_pictures, read_pictures
 
     _check_out(out, overwrite)
     chosen_device = choose_device(device)
@@ -80,7 +80,7 @@ def _likeliest(files: Sequence[Path], shares: Tensor, names: Sequence[str]) -> I
 
 
 def _print(rows: Sequence[dict[str, Any]], out: Path | None) -> None:
-    from ..progress import count
+    from ..formatting import count
 
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("picture", overflow="fold")

@@ -38,8 +38,8 @@ def report(
     It is shown on test images, or on those held out in training where there are none.
     """
     from ..model_files import ModelFolder, load_model
+    from ..network.device import choose_device
     from ..report import write_report
-    from ..training.devices import choose_device
     from .sources import check_held_out, dataset_of
 
     chosen_device = choose_device(device)

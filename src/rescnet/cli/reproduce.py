@@ -17,8 +17,8 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from ..reproduce import Experiment, Plan, RunOptions
-    from ..training.history import LayerRecord
+    from ..experiments.reproduce import Experiment, Plan, RunOptions
+    from ..network.history import LayerRecord
 
 LAYERS_BETWEEN_LINES = 10
 SPLITS = {"train": "to learn from", "validation": "held out", "test": "to test with"}
@@ -60,10 +60,10 @@ def reproduce(
     Test accuracy is told in three ways: at the depth chosen on held-out training images, at the last layer, and at the
     best layer of the test curve, which is the paper's rule. Settings are the presets'.
     """
-    from ..compute_options import ComputeOptions
+    from ..config.compute import ComputeOptions
     from ..data.fetching import default_root
-    from ..reproduce import Results, RunOptions, load_plan
-    from ..training.devices import choose_device
+    from ..experiments.reproduce import Results, RunOptions, load_plan
+    from ..network.device import choose_device
 
     plan = load_plan(name)
     experiments = plan.only(only or [])
@@ -115,9 +115,9 @@ def _run(
 ) -> None:
     import torch
 
-    from ..progress import count
-    from ..reproduce import ExperimentRun, plan_names
-    from ..reproduce.running import experiment_key
+    from ..experiments.reproduce import ExperimentRun, plan_names
+    from ..experiments.reproduce.running import experiment_key
+    from ..formatting import count
     from .sources import load_source
     from .splits import check_limit
 
@@ -197,10 +197,10 @@ def _print_plan(
     out: Path,
 ) -> None:
     from ..data.archives import PUBLIC_SETS
-    from ..progress import show_seconds
-    from ..provenance import device_name
-    from ..reproduce.forecast import seconds_per_layer
-    from ..training.devices import choose_device, choose_precision
+    from ..experiments.provenance import device_name
+    from ..experiments.reproduce.forecast import seconds_per_layer
+    from ..formatting import show_seconds
+    from ..network.device import choose_device, choose_precision
 
     chosen = choose_device(options.compute.device)
     device, precision = device_name(chosen), choose_precision(options.compute, chosen)
@@ -236,8 +236,8 @@ def _print_plan(
 
 def _write_table(plan: Plan, results: Any) -> None:
     """Write the table and the plots beside the JSON file."""
-    from ..reproduce.plots import curves, datasets
-    from ..reproduce.tables import markdown
+    from ..experiments.reproduce.plots import curves, datasets
+    from ..experiments.reproduce.tables import markdown
 
     entries = results.entries()
     if not entries:
@@ -249,7 +249,7 @@ def _write_table(plan: Plan, results: Any) -> None:
 
 
 def _print_table(console: Console, plan: Plan, results: Any) -> None:
-    from ..reproduce.tables import table_rows, titles
+    from ..experiments.reproduce.tables import table_rows, titles
 
     table = Table(title=plan.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in titles(results.entries()):

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 
-from ..compute_options import ComputeOptions
-from ..readout_options import check_readout_asked, readout_defaults
+from ..config.compute import ComputeOptions
+from ..config.readout_options import check_readout_asked, readout_defaults
 
 if TYPE_CHECKING:
-    from ..config import NetworkConfig
+    from ..config.network import NetworkConfig
     from ..data import Dataset
     from ..model_files import InterruptedRun
-    from ..tensorboard import TensorBoardLog
-    from ..training.workers import Workers
+    from ..training.distributed.workers import Workers
+    from ..training.listeners.tensorboard import TensorBoardLog
     from .training_run import TrainingRun
 
 MAY_CHANGE = {"layers", "patience", "stop_at_zero_error"}  # when to stop; the layers before are the same
@@ -50,7 +50,7 @@ def take_up(
         The first reads the run, and sends it to the others.
     """
     from ..model_files import read_run, run_from_bytes, run_to_bytes
-    from ..training.devices import choose_device, choose_precision
+    from ..network.device import choose_device, choose_precision
     from .sources import dataset_of, full_name
     from .training_run import TrainingRun
 
@@ -99,7 +99,7 @@ def take_up(
 
 def _commands(about: dict[str, Any], other_options: bool) -> dict[str, Any]:
     """Return what made the network, if it takes this command too: one that only goes on adds nothing."""
-    from ..provenance import command_line
+    from ..experiments.provenance import command_line
 
     before = about.get("command")
     return {"command": f"{before} && {command_line()}"} if before and other_options else {}
@@ -137,8 +137,8 @@ def _agreed(begun: Any, wanted: dict[str, Any], free: set[str], place: Path) -> 
 
 def _check_goes_on(config: NetworkConfig, run: InterruptedRun) -> None:
     """Refuse to leave more layers unlearnt in silence, where the run's own rules have ended it."""
-    from ..progress import count
-    from ..training.stopping import reason_to_stop
+    from ..formatting import count
+    from ..network.depth import reason_to_stop
 
     history = run.folder.history()
     reason = reason_to_stop(config, history)

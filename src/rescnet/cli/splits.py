@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data import Dataset, ImageSet
-from ..holdout import hold_out
+from ..data.splits import hold_out
 
 
 def hold_out_images(dataset: Dataset, fraction: float, limit: int | None, seed: int) -> Dataset:

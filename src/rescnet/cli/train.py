@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ..compute_options import ComputeOptions
-from ..config import NetworkConfig
-from ..flags import given, with_flags
-from ..making_config import make_compute, make_config, preset_names
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
+from ..config.presets import make_compute, make_config, preset_names
+from .config_flags import given, with_flags
 from .source_argument import Source, SourceOption, the_one_named
 
 if TYPE_CHECKING:
-    from ..tensorboard import TensorBoardLog
-    from ..training.workers import Workers
+    from ..training.distributed.workers import Workers
+    from ..training.listeners.tensorboard import TensorBoardLog
     from .training_run import TrainingRun
 
 HELD_OUT = 0.2  # share of the training images, unless another is asked for
@@ -78,8 +78,8 @@ def train(
 
     Ctrl-C leaves a usable model of the layers finished so far; --resume goes on with it, also after a kill.
     """
-    from ..tensorboard import TensorBoardLog
-    from ..training.workers import join_workers
+    from ..training.distributed.workers import join_workers
+    from ..training.listeners.tensorboard import TensorBoardLog
     from .resume import take_up
 
     source = the_one_named(source, dataset)
@@ -125,9 +125,9 @@ def _begin(
     limit: int | None,
 ) -> TrainingRun:
     """Return a new run; what is wrong with it is told before any work."""
+    from ..experiments.provenance import command_line
     from ..model_files import check_place
-    from ..provenance import command_line
-    from ..training.devices import choose_device
+    from ..network.device import choose_device
     from .sources import full_name, load_source, parse_size
     from .splits import check_classes, check_limit, describe_held_out, hold_out_images
     from .training_run import TrainingRun

@@ -13,21 +13,21 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..byte_budget import show_bytes
-from ..compute_options import ComputeOptions
-from ..config import NetworkConfig
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
-from ..model import describe_images, describe_run
+from ..formatting import count, show_bytes, show_points
 from ..model_files import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes, load_model
-from ..network import Network
-from ..progress import TrainingTable, count, show_points
-from ..readout import ReadoutRecord, images_compared
-from ..tensorboard import TensorBoardLog
-from ..training.history import History, LayerRecord
-from ..training.stopping import depth_to_use
+from ..network.depth import depth_to_use
+from ..network.history import History, LayerRecord, ReadoutRecord
+from ..network.model import describe_images, describe_run
+from ..network.network import Network
+from ..network.readout import images_compared
+from ..training.distributed.workers import Workers
+from ..training.listeners.table import TrainingTable
+from ..training.listeners.tensorboard import TensorBoardLog
 from ..training.train import Listener, train
-from ..training.workers import Workers
-from .answers import AnsweredInterrupt
+from .errors import AnsweredInterrupt
 from .listeners import JsonLines, LayerSaver, Listeners
 from .resume import say_taken_up
 from .splits import fingerprints

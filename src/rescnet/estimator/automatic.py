@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ..config import NetworkConfig
-from ..making_config import SMALL_SIDE, check_keys, load_preset, suited_settings
-from ..options import declared_types
-from ..readout_options import check_readout_asked
-from ..shared_options import check_shared
+from ..config.network import NetworkConfig
+from ..config.option import declared_types
+from ..config.presets import SMALL_SIDE, check_keys, load_preset, suited_settings
+from ..config.readout_options import check_readout_asked
+from ..config.shared_options import check_shared
 from .layouts import ImageLayout
 
 PARAMETER_OF = {  # configuration key → the estimator's parameter
@@ -33,7 +33,7 @@ PARAMETER_OF = {  # configuration key → the estimator's parameter
 
 
 def automatic_settings(layout: ImageLayout, classes: int) -> dict[str, Any]:
-    """Return settings for images nobody has chosen settings for: :func:`rescnet.making_config.suited_settings`.
+    """Return settings for images nobody has chosen settings for: :func:`rescnet.config.presets.suited_settings`.
 
     Enlarged images hold few different patches, which are seldom told apart without error: every draw is accepted there.
     """

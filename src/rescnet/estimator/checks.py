@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from ..config import NetworkConfig
-from ..doubts import DoubtfulInput
-from ..images_in import how_to_fit
+from ..config.network import NetworkConfig
+from ..network.inputs import DoubtfulInput, how_to_fit
 from .automatic import check_goes_on
 from .layouts import ImageLayout
 

@@ -1,6 +1,6 @@
 """ResCNet with scikit-learn's contract.
 
-Parameters are checked by :class:`~rescnet.config.NetworkConfig` and not by scikit-learn's ``_parameter_constraints``:
+Parameters are checked by :class:`~rescnet.NetworkConfig` and not by scikit-learn's ``_parameter_constraints``:
 every option is declared once, in ``config.py``, its errors name the remedy, and ``_fit_context`` is not public.
 """
 
@@ -16,20 +16,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ..compute_options import ComputeOptions
-from ..config import NetworkConfig
-from ..holdout import hold_out
-from ..model import Model, describe_images, describe_run
-from ..network import Network
-from ..probabilities import aim_of, probabilities
-from ..training.devices import choose_device
-from ..training.history import History
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
+from ..data.splits import hold_out
+from ..network.device import choose_device
+from ..network.history import History
+from ..network.model import Model, describe_images, describe_run
+from ..network.network import Network
+from ..network.probabilities import aim_of, probabilities
 from ..training.train import train
 from .automatic import automatic_dtype, configure
+from .batches import on_device, stream_outputs, stream_stages
 from .checks import check_grows, check_pixels, draw_seed, warn_if_none_was_added
 from .image_classifier import ImageClassifier
 from .layouts import ChannelRule, ImageLayout
-from .streaming import on_device, stream_outputs, stream_stages
 
 
 class ResCNetClassifier(ImageClassifier):
@@ -237,7 +237,7 @@ class ResCNetClassifier(ImageClassifier):
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return a probability for each class, shape (n, C): a softmax of the outputs (:mod:`rescnet.probabilities`).
+        """Return a probability for each class, shape (n, C): a softmax of the outputs.
 
         They rank the classes as the outputs do, and are scores: not calibrated, and too sure where training images are
         few; :class:`sklearn.calibration.CalibratedClassifierCV` calibrates them.
@@ -262,7 +262,7 @@ class ResCNetClassifier(ImageClassifier):
             yield stage.numpy()
 
     def to_model(self) -> Model:
-        """Return the fitted network as a :class:`rescnet.model.Model`, which ``rescnet.save`` writes to a folder.
+        """Return the fitted network as a :class:`rescnet.Model`, which ``rescnet.save`` writes to a folder.
 
         The model takes images (n, channels, height, width) and has the layers used for prediction.
         """
@@ -291,7 +291,7 @@ class ResCNetClassifier(ImageClassifier):
             return train(*data, **how)
         from rich.console import Console
 
-        from ..progress import TrainingTable
+        from ..training.listeners.table import TrainingTable
 
         with TrainingTable(Console(), type(self).__name__, str(choose_device(self.device))) as table:
             network, history = train(*data, **how, listener=table)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from ..images_in import refuse_unequal_shapes
+from ..network.inputs import refuse_unequal_shapes
 from .checks import check_pixels, check_same_images, encode_labels
 from .layouts import ChannelRule, ImageLayout, find_layout
 

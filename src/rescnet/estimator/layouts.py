@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images_in import USUAL_CHANNELS
+from ..network.inputs import USUAL_CHANNELS
 
 Channels = Literal["none", "first", "last"]
 ChannelRule = Literal["auto", "first", "last"]

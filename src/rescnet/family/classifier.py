@@ -10,12 +10,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from ..byte_budget import memory_budget
 from ..estimator.checks import check_pixels, draw_seed
 from ..estimator.image_classifier import ImageClassifier
 from ..estimator.layouts import ChannelRule
-from ..images_in import as_images
-from ..training.devices import choose_device
+from ..network.device import choose_device
+from ..network.inputs import as_images
+from ..network.memory import memory_budget
 from .config import FamilyConfig, make_member
 from .fitting import fit_member
 from .network import FamilyNetwork

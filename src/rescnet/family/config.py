@@ -14,8 +14,8 @@ from difflib import get_close_matches
 from importlib import resources
 from typing import Any, Literal
 
-from ..making_config import SMALL_SIDE, check_keys
-from ..options import checked, option
+from ..config.option import checked, option
+from ..config.presets import SMALL_SIDE, check_keys
 from ..stages.filters import BankOptions, PCABias, bank_of_layer, check_banks
 from ..stages.histograms import Normalisation
 from ..stages.pyramid import Cell, Cells, Reduction, pyramid_cells

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..byte_budget import show_bytes
+from ..formatting import show_bytes
 from ..stages.discriminant import LinearHead, fit_head, one_vs_rest_lda
+from ..stages.dual_moments import FEW, RowMoments
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
 from ..stages.moments import Moments
 from ..stages.patches import remove_patch_means
-from ..stages.row_moments import FEW, RowMoments
 from .config import FamilyConfig
 from .network import FamilyNetwork, Stage, stage_input
 from .patches import StagePatches

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..training.memory import trim_heap
+from ..training.stopwatch import trim_heap
 
 BLOCK = 2**24  # numbers
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..stages.half_products import accurate_product
+from ..stages.mixed_precision import accurate_product
 
 MOST_NUMBERS = 2**31 - 1  # of a sparse matrix liblinear and PyTorch's products take, and of one product on a GPU
 ALIGNED_COLUMNS = 8  # tensor cores take rows of 16 bytes or multiples of them

@@ -9,9 +9,9 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from ..stages.matrix_sqrt import matrix_roots
 from ..stages.pooling import pool_features
-from ..stages.roots import matrix_roots
-from .half_layer import CopiedPatchSums, RawPatchSums
+from .half_precision import CopiedPatchSums, RawPatchSums
 
 MOST_CHANNELS = 128  # d×d sums of products must fit the registers of one program
 MOST_ROOT_CHANNELS = 64  # three d×d matrices must fit them
@@ -60,7 +60,7 @@ def pools_in_place(channels: int) -> bool:
 def roots_for(features: Tensor, channels: int) -> Callable[[Tensor, int, bool], Tensor]:
     """Return the function that takes the matrix roots of such features: the fused kernel on a GPU, else the stage."""
     if features.is_cuda and features.dtype != torch.float64 and roots_in_place(channels):
-        from .roots import fused_roots
+        from .matrix_sqrt import fused_roots
 
         return fused_roots
     return matrix_roots

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..stages.half_products import accurate_product, add_product_
-from ..stages.solving import Solver, cholesky_solver
+from ..stages.cholesky import Solver, cholesky_solver
+from ..stages.mixed_precision import accurate_product, add_product_
 
 BLOCK = 2048
 TOLERANCE = 1e-3  # of a solution's residual, relative to the right side: half-precision features are no better

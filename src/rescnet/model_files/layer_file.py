@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from ..config import NetworkConfig
-from ..network import Layer
+from ..config.network import NetworkConfig
+from ..network.network import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
 from ..stages.preparation import PARTS, Preparation

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from ..byte_budget import show_bytes
+from ..formatting import show_bytes
 from .errors import ModelFileError
 from .layout import HISTORY, LAYERS, MODEL, READOUT
 from .locking import FolderLock

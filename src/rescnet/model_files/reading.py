@@ -9,13 +9,13 @@ from typing import Any
 
 import torch
 
-from ..config import NetworkConfig
-from ..making_config import check_keys
-from ..model import Model
-from ..network import Layer, Network
-from ..readout import KernelReadout, ReadoutRecord
-from ..training.history import History, LayerRecord
-from ..training.stopping import depth_to_use
+from ..config.network import NetworkConfig
+from ..config.presets import check_keys
+from ..network.depth import depth_to_use
+from ..network.history import History, LayerRecord, ReadoutRecord
+from ..network.model import Model
+from ..network.network import Layer, Network
+from ..network.readout import KernelReadout
 from .errors import ModelFileError
 from .layer_file import layer_from_bytes
 from .layout import CHECKSUM, COPY_AGAIN, FORMAT, HISTORY, MODEL, READOUT, VERSION, is_signed, layer_name, parse_object

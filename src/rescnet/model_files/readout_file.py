@@ -6,7 +6,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from ..readout import KernelReadout, SecondLook
+from ..network.readout import KernelReadout, SecondLook
 from .errors import ModelFileError
 from .layout import COPY_AGAIN
 

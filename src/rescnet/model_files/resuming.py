@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..network import Layer
+from ..network.network import Layer
 from .errors import ModelFileError
 from .layer_file import layer_from_bytes, layer_to_bytes
 from .layout import CHECKSUM, COPY_AGAIN, HISTORY, LAYERS, MODEL

@@ -14,12 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..config import NetworkConfig
-from ..model import Model, model_of
-from ..network import Layer
-from ..readout import KernelReadout, ReadoutRecord
-from ..readout_options import readout_defaults
-from ..training.history import LayerRecord
+from ..config.network import NetworkConfig
+from ..config.readout_options import readout_defaults
+from ..network.history import LayerRecord, ReadoutRecord
+from ..network.model import Model, model_of
+from ..network.network import Layer
+from ..network.readout import KernelReadout
 from .errors import WriteError
 from .layer_file import layer_to_bytes
 from .layout import CHECKSUM, FORMAT, HISTORY, LAYERS, MODEL, READOUT, VERSION, layer_name, sign

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..images_in import as_images
-from ..network import Network
-from .subject import Shown
+from ..network.inputs import as_images
+from ..network.network import Network
+from .model_view import Shown
 
 MOST_CELLS = 40_000  # numbers of all confusion matrices on the page
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..network import Layer, Network
-from ..stages.filters.mixed import parse_mixture, share_out
+from ..network.network import Layer, Network
+from ..stages.filters.mixture import parse_mixture, share_out
 from .png import Pixels, data_uri, diverging, heat
 
 STRONGEST = 4  # input channels drawn of a deeper filter

@@ -6,9 +6,9 @@ import dataclasses
 import shlex
 from typing import Any
 
-from ..config import NetworkConfig
-from ..making_config import make_config, preset_names
-from .subject import TrainedModel
+from ..config.network import NetworkConfig
+from ..config.presets import make_config, preset_names
+from .model_view import TrainedModel
 
 
 def settings(model: TrainedModel, name: str) -> dict[str, Any]:

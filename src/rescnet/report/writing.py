@@ -10,14 +10,14 @@ from typing import Any
 from ..data import Dataset
 from .evaluation import Evaluation, evaluate
 from .filter_pictures import draw_layers, layers_to_draw
-from .headline import chosen_depth, curves, headline
+from .first_layer import layer_numbers, walk_through
+from .image_traces import tell_stories
+from .model_view import TrainedModel, as_used, check_model, images_to_show
 from .page import build_page
-from .run_record import run_record
-from .selection import select
+from .pick_images import select
 from .settings import settings
-from .stories import tell_stories
-from .subject import TrainedModel, as_used, check_model, images_to_show
-from .walkthrough import layer_numbers, walk_through
+from .summary import chosen_depth, curves, headline
+from .training_curves import run_record
 
 
 def write_report(

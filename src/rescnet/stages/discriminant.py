@@ -19,8 +19,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from .cholesky import NotPositiveDefiniteError, Solver, cholesky_solver
 from .moments import CrossSolver, Moments
-from .solving import NotPositiveDefiniteError, Solver, cholesky_solver
 
 Prior = Literal["empirical", "equal"]
 Shrinkage = Literal["ridge", "convex"]

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .half_products import PANEL, add_product_
+from .mixed_precision import PANEL, add_product_
 
 SLICE = 2**24  # entries of a matrix, or features, at a time
 FARTHEST = 1000.0  # deviations a feature may be from its mean: halves must not overflow

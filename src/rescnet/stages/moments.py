@@ -6,7 +6,7 @@ For features f (D numbers) and targets z (K numbers: a one-hot group, or a resid
 
 All are sums over images: they add over chunks and over workers, and no feature matrix is needed to have them. Features
 are shifted by a typical one before they are summed (no scatter notices), so that float32 sums do not cancel. Where
-images are fewer than features, :mod:`rescnet.stages.row_moments` has the same without G.
+images are fewer than features, :mod:`rescnet.stages.dual_moments` has the same without G.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import ClassVar, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from .half_products import GramProducts, accurate_product, add_gram_, add_single_gram_
-from .solving import Solver
+from .cholesky import Solver
+from .mixed_precision import GramProducts, accurate_product, add_gram_, add_single_gram_
 
 CrossSolver: TypeAlias = "Callable[[Moments, Tensor | None], Tensor]"
 """Gives A⁻¹Xᵀ·mix of moments of the images A is made from, X (K, D) their scaled ``centred_cross``: (D, K')."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .distributed.workers import Workers
 from .targets import Targets, learnt_output, residuals
-from .workers import Workers
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..stages.half_products import GramProducts
+from ..stages.dual_moments import RowMoments
+from ..stages.mixed_precision import GramProducts
 from ..stages.moments import Moments
-from ..stages.row_moments import RowMoments
+from .distributed.workers import Workers
 from .targets import Targets
-from .workers import Workers
 
 
 class FeatureSums:

@@ -7,19 +7,12 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..config import NetworkConfig
+from ..config.network import NetworkConfig
 from ..kernels.cholesky import blocked_solver
-from ..stages.discriminant import (
-    LinearHead,
-    ScatterFactor,
-    fit_head,
-    multiclass_lda,
-    one_vs_rest_lda,
-    ridge_regression,
-)
+from ..stages.cholesky import cholesky_solver
+from ..stages.discriminant import LinearHead, ScatterFactor, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
 from ..stages.moments import Moments
-from ..stages.solving import cholesky_solver
-from .workers import Workers
+from .distributed.workers import Workers
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of what is solved by blocks, on tensor cores
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..network import Layer, Network
+from ..network.network import Layer, Network
 from ..stages.residual import line_search, one_hot, residual
-from .history import Stopwatch
-from .split import Split
-from .workers import Workers
+from .distributed.workers import Workers
+from .stopwatch import Stopwatch
+from .stream import Split
 
 
 def choose_step(

@@ -9,13 +9,13 @@ from math import prod
 import torch
 from torch import Tensor
 
-from ..config import NetworkConfig
+from ..config.network import NetworkConfig
 from ..stages.images import ValueRange
 from ..stages.patches import PatchMoments, extract_patches
 from ..stages.preparation import Preparation, whitening_filters, window_moments
-from .made_images import MadeImages
-from .map_store import MapStore
-from .workers import Workers
+from .distributed.workers import Workers
+from .stores.derived import MadeImages
+from .stores.store import MapStore
 
 PATCH_BYTES = 32 * 2**20  # of patches written out at a time
 LEARNT_FROM = 10_000  # images: a covariance of a few hundred numbers a side needs no more

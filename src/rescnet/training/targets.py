@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..config import NetworkConfig
+from ..config.network import NetworkConfig
 from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
-from .split import Split
-from .workers import Workers
+from .distributed.workers import Workers
+from .stream import Split
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ..compute_options import ComputeOptions
-from ..config import NetworkConfig
-from ..network import Network
-from ..readout import ReadoutRecord
-from .history import History, LayerRecord
-from .memory import Plan
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
+from ..network.history import History, LayerRecord, ReadoutRecord
+from ..network.network import Network
+from .distributed.workers import Workers
+from .fit_readout import add_readout
+from .memory_plan import Plan
 from .trainer import Trainer
-from .with_readout import add_readout
-from .workers import Workers
 
 if TYPE_CHECKING:
     from .trainer import Array, LabelledImages

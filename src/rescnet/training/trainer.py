@@ -13,34 +13,35 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ..byte_budget import memory_budget
-from ..compute_options import ComputeOptions
-from ..config import NetworkConfig
-from ..images_in import as_images, as_labels
-from ..network import Layer, Network
-from ..shared_options import check_shared
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
+from ..config.shared_options import check_shared
+from ..network.depth import depth_to_use, reason_to_stop
+from ..network.device import choose_device, choose_precision
+from ..network.history import History, LayerRecord
+from ..network.inputs import as_images, as_labels
+from ..network.memory import memory_budget
+from ..network.network import Layer, Network
 from ..stages.augment import Augmentation, changes_of_views
 from ..stages.filters import GreyPatches, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from ..stages.preparation import Preparation
-from .augmented import AugmentedImages
-from .devices import choose_device, choose_precision
+from .distributed.workers import Workers
 from .draws import Draws
 from .feature_sums import FeatureSums
+from .fit_readout import check_readout
 from .heads import no_head, solve_on_first
 from .held_out_step import choose_step
-from .history import History, LayerRecord, Stopwatch
-from .map_store import MapStore
-from .memory import plan_memory
-from .patch_source import LayerPatches
+from .layer_patches import LayerPatches
+from .memory_plan import plan_memory
 from .prepared import PreparedImages, learn_preparation
-from .split import Split
-from .stopping import depth_to_use, reason_to_stop
-from .streaming import file_of, make_store, store_images
+from .stopwatch import Stopwatch
+from .stores.augmented import AugmentedImages
+from .stores.make import file_of, make_store, store_images
+from .stores.store import MapStore
+from .stream import Split
 from .targets import Targets
-from .with_readout import check_readout
-from .workers import Workers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

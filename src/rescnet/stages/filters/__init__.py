@@ -1,7 +1,6 @@
 """Stage 3: filter banks, each one file and one registered function (section 2.3.1, appendix A.3)."""
 
-from .grey import GreyPatches
-from .interface import (
+from .bank import (
     BankOptions,
     Bias,
     DrawSides,
@@ -13,7 +12,8 @@ from .interface import (
     PCABias,
     PCASigns,
 )
-from .mixed import bank_of_layer, check_banks, check_components, learn_filters, parse_mixture
+from .grey import GreyPatches
+from .mixture import bank_of_layer, check_banks, check_components, learn_filters, parse_mixture
 from .registry import bank_names, find_bank, register_bank
 
 __all__ = [

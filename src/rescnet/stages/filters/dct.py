@@ -12,7 +12,7 @@ from math import pi
 import torch
 from torch import Tensor
 
-from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
 from .registry import register_bank
 
 

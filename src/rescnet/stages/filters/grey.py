@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from .bank import Filters, PatchSource
 from .class_moments import ClassMoments
-from .interface import Filters, PatchSource
 
 
 class GreyPatches:

@@ -11,10 +11,10 @@ import logging
 import torch
 from torch import Tensor
 
-from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .eigen import fix_signs, inverse_root
 from .registry import register_bank
 from .sampling import sample_patches
-from .spectra import fix_signs, inverse_root
 
 MOST_ITERATIONS = 200
 TOLERANCE = 1e-5

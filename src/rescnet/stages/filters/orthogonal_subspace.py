@@ -12,9 +12,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .eigen import fix_signs, inverse_root, leading_eigenvectors
 from .registry import register_bank
-from .spectra import fix_signs, inverse_root, leading_eigenvectors
 
 
 @register_bank("orthogonal-subspace")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import torch
 
-from .interface import BankOptions, Filters, PatchSource
+from .bank import BankOptions, Filters, PatchSource
+from .eigen import SINGULAR
 from .registry import register_bank
 from .sampling import sample_patches
-from .spectra import SINGULAR
 
 
 @register_bank("patches")

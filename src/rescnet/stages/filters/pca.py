@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
-from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .eigen import fix_signs, leading_eigenvectors
 from .registry import register_bank
-from .spectra import fix_signs, leading_eigenvectors
 
 
 @register_bank("pca")

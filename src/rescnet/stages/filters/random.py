@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .interface import BankOptions, Filters, PatchSource
+from .bank import BankOptions, Filters, PatchSource
 from .registry import register_bank
 
 

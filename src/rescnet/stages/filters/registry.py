@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from difflib import get_close_matches
 
-from .interface import FilterBank
+from .bank import FilterBank
 
 _BANKS: dict[str, FilterBank] = {}
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import torch
 
-from .interface import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .eigen import SINGULAR
 from .registry import register_bank
-from .spectra import SINGULAR
 
 
 @register_bank("rotated-pca")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .interface import PatchSource
+from .bank import PatchSource
 
 SAMPLES = 50_000
 

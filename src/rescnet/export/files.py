@@ -1,0 +1,242 @@
+"""Export of the first layers: through ``torch.export`` to a ``.pt2`` file, and to ONNX.
+
+Both files take images float32 (n, channels, height, width), n being free, **in the units of the training images**: the
+scaling to [0, 1] is inside, so images of 0 to 255 go in as 0.0 to 255.0 (``model.about["preprocessing"]`` tells, and
+the file's metadata too). They return the outputs Ỹ (n, classes); the class is the greatest one's. All is exact float32,
+also for a network that computes in half precision or in float64. A file is compared with the network before it is put
+in its place.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ..formatting import show_bytes
+from ..network.model import Model, model_of
+from ..network.network import Network
+from .module import ExportedNetwork
+from .verify import Run, differences, is_explained
+
+if TYPE_CHECKING:
+    from ..estimator import ResCNetClassifier
+
+ONNX_LIMIT = 2_000_000_000  # bytes of weights; protobuf holds 2 GiB in one file
+_NOISY = ("torch.onnx", "onnxscript", "onnx_ir")
+
+
+def export_program(
+    model: Model | Network | ResCNetClassifier,
+    path: str | Path,
+    layers: int | None = None,
+    tolerance: float = 1e-4,
+    overwrite: bool = False,
+    without_readout: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> float:
+    """Write the first layers as a ``.pt2`` file, which ``torch.export.load`` reads back.
+
+    The metadata is in the file's ``rescnet.json``, one of ``torch.export.load``'s ``extra_files``.
+
+    Parameters
+    ----------
+    model : Model, Network or fitted ResCNetClassifier
+    path : str or Path
+        Ends in ``.pt2``; is not there yet, unless `overwrite`.
+    layers : int, optional
+        How many layers; all, if not said.
+    tolerance : float
+        The greatest difference from the network's outputs the file may show, except on an image on which the network
+        itself moves as far when the last digits of its pixels change (:mod:`rescnet.export.verify` tells why).
+    overwrite : bool
+        Replace a file that is there.
+    without_readout : bool
+        Export the layers of a network with a kernel readout, which itself is not exported: other outputs than its own.
+    progress : callable, optional
+        Told what is done next, in a few words: tracing, writing, comparing.
+
+    Returns
+    -------
+    float
+        The greatest difference seen, on random images in the range of the training images.
+
+    Raises
+    ------
+    ValueError
+        If the options do not go together, or the file does not compute what the network does. Nothing is written then.
+    """
+    model, target, network = _checked(model, path, ".pt2", layers, overwrite, without_readout)
+
+    def write(program: torch.export.ExportedProgram, partial: Path) -> Run:
+        torch.export.save(program, partial, extra_files={"rescnet.json": json.dumps(_metadata(model, network))})
+        loaded: Run = torch.export.load(partial).module()
+        return loaded
+
+    return _export(network, target, write, tolerance, overwrite, progress or _say_nothing)
+
+
+def export_onnx(
+    model: Model | Network | ResCNetClassifier,
+    path: str | Path,
+    layers: int | None = None,
+    tolerance: float = 1e-4,
+    overwrite: bool = False,
+    without_readout: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> float:
+    """Write the first layers as an ``.onnx`` file and run it once in onnxruntime; needs ``rescnet[export]``.
+
+    The input is called ``images``, the output ``outputs``; class names, version and the like are its metadata, and what
+    goes in and comes out its doc string.
+    Parameters, result and errors are those of :func:`export_program`.
+    """
+    model, target, network = _checked(model, path, ".onnx", layers, overwrite, without_readout)
+    try:
+        runtime, *_ = (import_module(name) for name in ("onnxruntime", "onnx", "onnxscript"))
+    except ImportError as error:
+        raise ValueError(f"export to ONNX needs {error.name}: pip install 'rescnet[export]'") from error
+    size = sum(buffer.nbytes for buffer in ExportedNetwork(network).buffers())
+    if size > ONNX_LIMIT:
+        raise ValueError(
+            f"the {len(network.layers)} layers hold {show_bytes(size)} but an ONNX file at most "
+            f"{show_bytes(ONNX_LIMIT)}: export fewer layers, or to .pt2."
+        )
+
+    def write(program: torch.export.ExportedProgram, partial: Path) -> Run:
+        onnx_program = torch.onnx.export(
+            program,
+            dynamo=True,
+            verbose=False,
+            input_names=["images"],
+            output_names=["outputs"],
+            dynamic_shapes=_free_batch(),
+        )
+        assert onnx_program is not None
+        facts, made = _metadata(model, network), onnx_program.model
+        made.metadata_props.update(facts)
+        made.doc_string = f"images: {facts['images']}; outputs: {facts['outputs']}"
+        made.graph.inputs[0].doc_string, made.graph.outputs[0].doc_string = facts["images"], facts["outputs"]
+        onnx_program.save(partial, external_data=False)
+        options = runtime.SessionOptions()
+        options.log_severity_level = 3
+        session = runtime.InferenceSession(str(partial), options, providers=["CPUExecutionProvider"])
+        return lambda images: torch.as_tensor(session.run(["outputs"], {"images": images.numpy()})[0])
+
+    return _export(network, target, write, tolerance, overwrite, progress or _say_nothing)
+
+
+def _checked(
+    model: Any, path: str | Path, suffix: str, layers: int | None, overwrite: bool, without_readout: bool
+) -> tuple[Model | Network, Path, Network]:
+    """Return the model, the target and the network of so many layers, on the CPU and without halves, or refuse."""
+    given: Model | Network = model if isinstance(model, Network) else model_of(model)
+    network, target = given.network if isinstance(given, Model) else given, Path(path)
+    most = len(network.layers)
+    wanted = network.used_layers if layers is None else layers
+    if network.readout is not None and wanted == network.used_layers and not without_readout:
+        raise ValueError(
+            "the model has a kernel readout, which compares with all training images and is not exported: say "
+            f"without_readout (--without-readout) to export its {wanted} layers alone, or train with readout heads."
+        )
+    if not 1 <= wanted <= most:
+        raise ValueError(f"{wanted} layers were asked of a network of {most}: choose 1 to that.")
+    if target.suffix.lower() != suffix:
+        raise ValueError(f"{target} does not end in {suffix}: name it so.")
+    _check_place(target, overwrite)
+    on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
+    return given, target, replace(network, layers=on_cpu, half=False, readout=None, depth=None)
+
+
+def _check_place(target: Path, overwrite: bool) -> None:
+    if not target.parent.is_dir():
+        raise ValueError(f"there is no folder {target.parent}: create it, or choose another place.")
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder: choose another name.")
+    if target.exists() and not overwrite:
+        raise ValueError(f"{target} is there already: choose another name, or allow it to be overwritten.")
+
+
+def _export(
+    network: Network,
+    target: Path,
+    write: Callable[[torch.export.ExportedProgram, Path], Run],
+    tolerance: float,
+    overwrite: bool,
+    progress: Callable[[str], None],
+) -> float:
+    """Trace, write beside the target, compare, and only then move the file to its place."""
+    with _quiet(), torch.no_grad(), TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        progress("tracing")
+        example = torch.zeros(2, *network.image_shape)
+        program = torch.export.export(ExportedNetwork(network), (example,), dynamic_shapes=_free_batch())
+        partial = Path(folder) / target.name
+        progress(f"writing {target.suffix.lower()}")
+        run = write(program, partial)
+        progress("comparing")
+        images, found = differences(network, run, tolerance)
+        difference = float(found.max())
+        if not is_explained(network, images, found, tolerance):
+            raise ValueError(
+                f"the exported outputs differ from the network's by {difference:.2g}, more than {tolerance:.2g}, "
+                f"so {target} was not written: export fewer layers, or allow a greater tolerance."
+            )
+        _check_place(target, overwrite)  # a file may have come meanwhile
+        partial.replace(target)
+    return difference
+
+
+def _say_nothing(step: str) -> None:
+    """Take what nobody wants to hear."""
+
+
+def _free_batch() -> tuple[dict[int, Any]]:
+    return ({0: torch.export.Dim("n")},)
+
+
+def images_wanted(network: Network) -> str:
+    """Return what the exported file takes: type, shape, and the range of the training images."""
+    low, high = float(network.image_range.low.min()), float(network.image_range.high.max())
+    shape = ", ".join(str(side) for side in network.image_shape)
+    return f"float32 (n, {shape}), values as in training: {low:g} to {high:g}"
+
+
+def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
+    from .. import __version__
+
+    facts = {
+        "rescnet_version": __version__,
+        "layers": str(len(network.layers)),
+        "images": images_wanted(network),
+        "outputs": f"float32 (n, {network.classes}), one a class, the greatest is the answer; no probabilities",
+    }
+    if isinstance(model, Model):
+        facts["class_names"] = json.dumps(model.class_names)
+        facts["preprocessing"] = json.dumps(model.about.get("preprocessing", {}))
+    return facts
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep to itself what torch and onnxscript say about their own insides."""
+    loggers = [logging.getLogger(name) for name in _NOISY]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        for category in (FutureWarning, DeprecationWarning):
+            warnings.simplefilter("ignore", category)
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

@@ -1,0 +1,76 @@
+"""Numbers, bytes and durations written for people, and read from them."""
+
+from __future__ import annotations
+
+import re
+
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def parse_bytes(text: str) -> int:
+    """Read an amount of memory.
+
+    Examples
+    --------
+    >>> parse_bytes("16GB"), parse_bytes("1.5 GiB"), parse_bytes("4096")
+    (16000000000, 1610612736, 4096)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
+    if not match or match[2] not in UNITS or float(match[1]) <= 0:
+        raise ValueError(f"memory is {text!r}: write it as 500MB, 16GB or 16GiB.")
+    return int(float(match[1]) * UNITS[match[2]])
+
+
+def show_bytes(count: float) -> str:
+    """Write an amount of memory for people.
+
+    Examples
+    --------
+    >>> show_bytes(1_340_000_000), show_bytes(999_900)
+    ('1.34 GB', '1 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB", "EB"):
+        if count < 999.5 or unit == "EB":  # what rounds to 1000 is one of the next
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def count(number: int, one: str, many: str) -> str:
+    """Write a number of things for people.
+
+    Examples
+    --------
+    >>> count(1, "layer", "layers"), count(1200, "layer", "layers")
+    ('1 layer', '1,200 layers')
+    """
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def show_points(share: float) -> str:
+    """Write a change of accuracy for people.
+
+    Examples
+    --------
+    >>> show_points(-0.0123), show_points(1e-9)
+    ('-1.23 points', '+0.00 points')
+    """
+    return f"{round(100 * share, 2) + 0.0:+.2f} points"
+
+
+def show_seconds(seconds: float) -> str:
+    """Write a duration for people.
+
+    Examples
+    --------
+    >>> show_seconds(7.26), show_seconds(65), show_seconds(3720), show_seconds(200_000)
+    ('7.3 s', '1 min 05 s', '1 h 02 min', '2 days 7 h')
+    """
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    if seconds < 3600:
+        return f"{int(seconds) // 60} min {int(seconds) % 60:02} s"
+    hours = int(seconds) // 3600
+    if hours < 48:
+        return f"{hours} h {int(seconds) % 3600 // 60:02} min"
+    return f"{hours // 24} days {hours % 24} h"

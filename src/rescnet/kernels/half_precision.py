@@ -1,0 +1,215 @@
+"""Stages 1, 2 and 4 in half precision: the scaling is folded into the filters, so raw maps are never rewritten.
+
+Maps are kept as they come out of the convolution, in float16, channels last. A layer's input is an affine function of
+them, channel by channel: ``x = (raw - low)·scale``. So
+
+* a filter W on x is the filter W·scale on raw maps, with another bias, provided the border is padded with ``low``
+  where it is to be zero in x (with raw zeros where zeros are scaled too, with outermost pixels where it is these);
+* the covariance of patches of x is that of raw patches, times scale·scale.
+
+Nothing is subtracted from the maps in half precision, and no scaled copy is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..stages.convolution import Border
+from ..stages.images import ValueRange
+from ..stages.mixed_precision import split
+from ..stages.patches import PatchMoments, span
+
+CHANNELS_IN, CHANNELS_OUT = 32, 8  # multiples the convolution likes
+GROUPS = 32  # independent sums of patch products, so that a small matrix keeps all multiprocessors busy
+
+
+@dataclass(frozen=True)
+class FoldedScale:
+    """``x = (raw - low)·scale``, channel by channel.
+
+    Attributes
+    ----------
+    low, scale : Tensor of float32, shape (channels,)
+        ``low`` is representable in half precision, since the border is padded with it.
+    """
+
+    low: Tensor
+    scale: Tensor
+
+    @staticmethod
+    def none(channels: int, device: torch.device) -> FoldedScale:
+        """Return the scale that changes nothing."""
+        return FoldedScale(torch.zeros(channels, device=device), torch.ones(channels, device=device))
+
+    @staticmethod
+    def of(value_range: ValueRange) -> FoldedScale:
+        """Fold a range; a constant channel has scale zero."""
+        low = value_range.low.half().float()
+        span = value_range.high.float() - value_range.low.float()
+        return FoldedScale(low, torch.where(span > 0, 1 / span, 0))
+
+
+def raw_input(
+    maps: Tensor | None,
+    images: Tensor,
+    ones: int = 1,
+    low: Tensor | None = None,
+    before: int = 0,
+    after: int = 0,
+    align: int = 8,
+) -> Tensor:
+    """Return ``[maps ; image ; ones]`` in half precision, channels last; with a border, if asked.
+
+    Parameters
+    ----------
+    maps : Tensor, shape (n, d_i, h, w), or None
+    images : Tensor, shape (n, d, h, w)
+    ones : int
+        Channels of ones: a bias can be put on them, and products with them are sums.
+    low : Tensor, shape (d_i + d,), optional
+        The border's value; zero, if not said.
+    before, after : int
+        Pixels of border above and to the left, below and to the right.
+    align : int
+        Channels are rounded up to a multiple of it, with zeros.
+
+    Returns
+    -------
+    Tensor, shape (n, h + before + after, w + before + after, channels)
+    """
+    n, d, h, w = images.shape
+    m = 0 if maps is None else maps.shape[1]
+    used = m + d + ones
+    channels = -(-used // align) * align
+    x = torch.zeros(n, h + before + after, w + before + after, channels, dtype=torch.float16, device=images.device)
+    if low is not None:
+        x[..., : m + d] = low.half()
+    x[..., m + d : used] = 1
+    inside = x[:, before : before + h, before : before + w]
+    if maps is not None:
+        inside[..., :m] = maps.permute(0, 2, 3, 1)
+    inside[..., m : m + d] = images.permute(0, 2, 3, 1)
+    return x
+
+
+def convolve_scaled(
+    maps: Tensor | None,
+    images: Tensor,
+    folded: FoldedScale,
+    weights: Tensor,
+    bias: Tensor,
+    dilation: int = 1,
+    border: Border = "zero",
+) -> Tensor:
+    """Return ``scale([maps ; image]) ∗ W + B`` in half precision, channels last, shape (n, d, h, w).
+
+    Same as ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias, dilation)``, and as that with
+    another border where one is named. The bias rides on two channels of ones, its high and its low half, so that it is
+    added before the sum is rounded; channels in and out are padded to what the convolution is fastest with.
+    """
+    k = weights.shape[-1]
+    covered, middle = span(k, dilation), (k - 1) // 2
+    before, after = (covered - 1) // 2, covered // 2
+    x = raw_input(maps, images, 2, folded.low if border == "zero" else None, before, after, align=CHANNELS_IN)
+    if border == "edge":
+        repeat_edges(x, before, after)
+    (d, used), channels = weights.shape[:2], x.shape[3]
+    scaled = weights.float() * folded.scale[:, None, None]
+    shifted = bias.float() - (scaled * folded.low[:, None, None]).sum((1, 2, 3))
+    filters = torch.zeros(-(-d // CHANNELS_OUT) * CHANNELS_OUT, k, k, channels, dtype=torch.float16, device=x.device)
+    filters[:d, :, :, :used] = scaled.permute(0, 2, 3, 1)
+    filters[:d, middle, middle, used], filters[:d, middle, middle, used + 1] = split(shifted)
+    dtype = torch.float16 if x.is_cuda else torch.float32  # some processors would sum in half precision
+    inputs, kernels = (part.permute(0, 3, 1, 2).to(dtype) for part in (x, filters))
+    return F.conv2d(inputs, kernels, dilation=dilation).half()[:, :d]
+
+
+def repeat_edges(x: Tensor, before: int, after: int) -> None:
+    """Fill the border of ``x`` (n, h + before + after, w + before + after, c) with the outermost pixels within it."""
+    bottom, right = x.shape[1] - after, x.shape[2] - after
+    x[:, :before], x[:, bottom:] = x[:, before, None], x[:, bottom - 1, None]
+    x[:, :, :before], x[:, :, right:] = x[:, :, before, None], x[:, :, right - 1, None]
+
+
+def add_dilated(sums: RawPatchSums, x: Tensor, size: int, dilation: int) -> None:
+    """Add the dilated k×k patches of images ``x`` (n, h, w, c) to sums over plain ones.
+
+    Each dilated patch is a plain patch of one of the images that are left of x when every so many rows and columns are
+    taken, from each first row and column.
+    """
+    if dilation == 1:
+        return sums.add(x)
+    for row in range(dilation):
+        for column in range(dilation):
+            part = x[:, row::dilation, column::dilation]
+            if min(part.shape[1:3]) >= size:
+                sums.add(part.contiguous())
+
+
+class RawPatchSums(Protocol):
+    """Adds up all patches of half-precision images, chunk by chunk."""
+
+    def add(self, x: Tensor) -> None:
+        """Add images (n, h, w, c), channel ``channels`` of ones."""
+
+    def moments(self) -> PatchMoments:
+        """Return the sums over their patches."""
+        ...
+
+
+class CopiedPatchSums:
+    """The sums over all k×k patches of images that come chunk by chunk; each chunk's patches are written out.
+
+    Parameters
+    ----------
+    channels : int
+        Of the patches; the images added may have more.
+    size : int
+        k.
+    """
+
+    def __init__(self, channels: int, size: int) -> None:
+        self.channels, self.size = channels, size
+        self._sums: PatchMoments | None = None
+
+    def add(self, x: Tensor) -> None:
+        """Add images ``x`` (n, h, w, c), half precision."""
+        n, h, w, c = x.shape
+        rows, columns = h - self.size + 1, w - self.size + 1
+        windows = x.as_strided(
+            (n, rows, columns, self.size, self.size * c), (h * w * c, w * c, c, w * c, 1)
+        )  # the columns and channels of a patch's row lie side by side
+        patches = windows.reshape(n * rows * columns, self.size**2 * c)
+        count = len(patches)
+        groups = max(g for g in range(1, GROUPS + 1) if count % g == 0)
+        grouped = patches.view(groups, count // groups, -1)
+        if x.is_cuda:
+            outer = torch.bmm(grouped.transpose(1, 2), grouped, out_dtype=torch.float32).double().sum(0)
+        else:
+            outer = (patches.T.float() @ patches.float()).double()
+        here = PatchMoments(count, patches.sum(0, dtype=torch.float32).double(), outer)
+        self._sums = here if self._sums is None else self._sums + here
+
+    def moments(self) -> PatchMoments:
+        """Return the sums in the order of ``extract_patches``: channel, row, column."""
+        assert self._sums is not None
+        sums, offsets = self._sums, self.size**2
+        order = torch.arange(len(sums.total), device=sums.total.device).view(offsets, -1).T[: self.channels].flatten()
+        return PatchMoments(sums.count, sums.total[order], sums.outer[order][:, order])
+
+
+def scale_covariance(covariance: Tensor, folded: FoldedScale, size: int) -> Tensor:
+    """Return the covariance of scaled patches from that of raw ones, shape (M, M)."""
+    scale = folded.scale.double().repeat_interleave(size * size)
+    return covariance * scale * scale[:, None]
+
+
+def scale_mean(mean: Tensor, folded: FoldedScale, size: int) -> Tensor:
+    """Return the mean of scaled patches from that of raw ones, shape (M,)."""
+    low, scale = (end.double().repeat_interleave(size * size) for end in (folded.low, folded.scale))
+    return (mean - low) * scale

@@ -1,0 +1,1 @@
+"""A trained network: layers, readout, prediction. No training code and no files."""

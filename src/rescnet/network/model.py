@@ -1,0 +1,130 @@
+"""A trained model as people hold it: the network, how it came about, and what its classes are called."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from .history import History
+from .network import Network
+from .probabilities import aim_of, probabilities
+
+if TYPE_CHECKING:
+    from .network import Images
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A network with its history, its class names, and facts about where it comes from.
+
+    Attributes
+    ----------
+    network : Network
+    history : History
+        One record a layer of the network.
+    class_names : tuple of str, length C
+        In the order of the network's outputs.
+    about : dict
+        Facts that JSON can hold: ``dataset``, ``command``, ``versions``, ``device``, ``seed``, ``date``,
+        ``preprocessing`` (see :func:`describe_images`), ``stopped``, … A model made in Python may have none of them.
+    """
+
+    network: Network
+    history: History
+    class_names: tuple[str, ...]
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(self.class_names) != self.network.classes:
+            raise ValueError(
+                f"{len(self.class_names)} class names were given for {self.network.classes} classes: name each once."
+            )
+        if len(self.history) != len(self.network.layers):
+            raise ValueError(
+                f"the history has {len(self.history)} records for {len(self.network.layers)} layers: give one a layer."
+            )
+
+    def predict(self, images: Images) -> NDArray[np.str_]:
+        """Return the class name of each image (n, channels, height, width), shape (n,)."""
+        return np.take(np.array(self.class_names), self.network.predict(images).cpu().numpy())
+
+    def predict_proba(self, images: Images) -> NDArray[np.float64]:
+        """Return a probability for each class, in the order of ``class_names``, shape (n, C).
+
+        They are scores, not calibrated (:mod:`rescnet.network.probabilities`).
+        """
+        return probabilities(self.network.outputs(images).cpu(), aim_of(self.network)).numpy()
+
+    def __repr__(self) -> str:
+        return (
+            f"Model({self.network!r}, classes {', '.join(self.class_names[:3])}{', …' * (len(self.class_names) > 3)})"
+        )
+
+
+def model_of(given: Any) -> Model:
+    """Return a model as it is, and that of a fitted classifier; refuse anything else, in one sentence.
+
+    Parameters
+    ----------
+    given : Model, or an estimator with ``to_model``
+    """
+    if isinstance(given, Model):
+        return given
+    if hasattr(given, "to_model") and not isinstance(given, type):
+        made: Model = given.to_model()
+        return made
+    make = "rescnet.Model(network, history, class_names)"
+    if isinstance(given, Network) or (isinstance(given, tuple) and given and isinstance(given[0], Network)):
+        raise ValueError(f"a network alone does not say what its classes are called: hand over {make}.")
+    article = "the class" if isinstance(given, type) else "something of type"
+    name = given.__name__ if isinstance(given, type) else type(given).__name__
+    raise ValueError(f"{article} {name} is no model: hand over a fitted ResCNetClassifier, or {make}.")
+
+
+def describe_images(images: Any) -> dict[str, Any]:
+    """Return what a new image must be like to mean the same to the network.
+
+    Parameters
+    ----------
+    images : array or Tensor, shape (n, channels, height, width)
+        The training images.
+
+    Returns
+    -------
+    dict
+        ``pixels`` (the number type), ``low`` and ``high`` (of the training images), ``channels``, ``height``,
+        ``width`` and ``colour`` (grey, rgb or other).
+
+    Examples
+    --------
+    >>> describe_images(torch.tensor([[[[0, 9]]]], dtype=torch.uint8))["colour"]
+    'grey'
+    """
+    _, channels, height, width = images.shape
+    return {
+        "pixels": str(images.dtype).removeprefix("torch."),
+        "low": float(images.min()),
+        "high": float(images.max()),
+        "channels": int(channels),
+        "height": int(height),
+        "width": int(width),
+        "colour": {1: "grey", 3: "rgb"}.get(int(channels), "other"),
+    }
+
+
+def describe_run(device: torch.device | str = "cpu") -> dict[str, Any]:
+    """Return where and when: versions, the device by its name, the date with its time zone."""
+    from .. import __version__
+
+    device = torch.device(device)
+    return {
+        "versions": {"rescnet": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else f"{device} ({platform.machine()})",
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }

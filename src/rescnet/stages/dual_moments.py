@@ -1,0 +1,88 @@
+"""The sums of :mod:`rescnet.stages.moments` where images are fewer than features: rows in place of the Gram matrix.
+
+With Z (n, D) the features of n images, centred and scaled, A = κ/n·ZᵀZ + γI. All a head is solved from are sums of the
+images' features with their targets, Zᵀy, and of these
+
+    A⁻¹Zᵀy  =  Zᵀ M⁻¹y,      M = κ/n·ZZᵀ + γI,
+
+which factorises n×n numbers instead of D×D: n²D + n³/3 operations in place of nD² + D³/3. A thousand images of the
+CIFAR network, which has 17,150 features, need about a hundredth. Nothing is subtracted, so that it is no less accurate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from .cholesky import NotPositiveDefiniteError, Solver, cholesky_solver
+from .mixed_precision import add_single_gram_
+from .moments import CrossSolver, Moments, check_finite, mixed
+
+FEW = 2 / 3  # images for each feature: with no more, rows take at most about half the operations
+
+
+@dataclass
+class RowMoments(Moments):
+    """Sums over images, and the images' features themselves.
+
+    Attributes
+    ----------
+    gram : Tensor, shape (0, 0)
+        There is none.
+    rows : list of Tensor, each of shape (m, D)
+        f - shift, times the root of the image's weight.
+    roots : list of Tensor, each of shape (m, 1)
+        Those roots; ones without weights.
+    targets : list of Tensor, each of shape (m, K)
+    """
+
+    rows: list[Tensor] = field(default_factory=list)
+    roots: list[Tensor] = field(default_factory=list)
+    targets: list[Tensor] = field(default_factory=list)
+    has_gram: ClassVar[bool] = False
+
+    def _add_pairs(self, shifted: Tensor, targets: Tensor, weights: Tensor | None) -> None:
+        ones = self.total.new_ones(len(shifted), 1)
+        self.rows.append(shifted.to(self.total.dtype))
+        self.roots.append(ones if weights is None else weights.sqrt()[:, None].to(ones.dtype))
+        self.targets.append(targets)
+
+    def with_targets(self, columns: slice) -> Self:
+        """Return the same sums with only some target columns; nothing is copied."""
+        return replace(super().with_targets(columns), targets=[targets[:, columns] for targets in self.targets])
+
+    def squares(self) -> Tensor:
+        """Return Σ (f - shift)², shape (D,)."""
+        found = torch.zeros_like(self.total)
+        for rows in self.rows:
+            found += rows.square().sum(0)
+        return found
+
+    def solver(self, scale: Tensor, kept: float, added: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
+        """Return what solves with A = κS + γI of scaled features; ``method`` is for matrices of features alone."""
+        if not bool(scale.any()):  # all features are constant
+            return lambda moments, mix: torch.zeros_like(mixed(moments.cross.T, mix))
+        if added <= 0:
+            raise NotPositiveDefiniteError("there are fewer images than features, so that some ridge is needed.")
+        z = torch.cat(self.rows)
+        z.addcmul_(torch.cat(self.roots), self.mean_offset, value=-1).mul_(scale)
+        inner = z.new_zeros(len(z), len(z))
+        add_single_gram_(inner, z.T, tf32=False)
+        check_finite(inner.diagonal())
+        inner.mul_(kept / self.count).diagonal().add_(added)
+        solve = cholesky_solver(inner)
+
+        def solve_cross(moments: Moments, mix: Tensor | None) -> Tensor:
+            assert isinstance(moments, RowMoments)
+            return z.T @ solve(mixed(moments.deviations(), mix))
+
+        return solve_cross
+
+    def deviations(self) -> Tensor:
+        """Return y of all images, their targets' deviations from the mean, with Zᵀy the scaled cross, shape (n, K)."""
+        deviations = torch.cat(self.targets) - self.target_total / self.count
+        return deviations.mul_(torch.cat(self.roots)).div_(self.count)

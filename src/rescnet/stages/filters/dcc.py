@@ -1,0 +1,75 @@
+"""Discriminant canonical correlation filters (DCCNet; Kim, Kittler and Cipolla 2007).
+
+Sets of patches are subspaces. The filters are directions T that raise the canonical correlations between sets of one
+class and lower those between classes. With P_i a basis of set i scaled so that TᵀP_i is orthonormal, and rotations Q
+from the singular value decomposition of (TᵀP_i)ᵀ(TᵀP_j) = Q_ij Λ Q_jiᵀ,
+
+    S_w = Σ over pairs of one class of (P_iQ_ij - P_jQ_ji)(P_iQ_ij - P_jQ_ji)ᵀ,   S_b the same over pairs of two
+    classes,
+
+T are the leading eigenvectors of S_w⁻¹S_b, and the two steps are repeated. How DCCNet makes its sets we could not see:
+two of each class, its images dealt out in turn, compared with all sets of other classes, is our reading.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from .eigen import fix_signs, inverse_root, leading_eigenvectors
+from .registry import register_bank
+
+SETS = 2  # of each class
+ROUNDS = 5
+RIDGE = 1e-3  # of the mean of S_w's diagonal
+
+
+@register_bank("canonical")
+def canonical_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
+    """Return the ``count`` leading directions; no bias."""
+    sums = source.class_moments(SETS)
+    here = sums.images > 0
+    covariances = sums.covariances()[here]
+    classes = (torch.arange(len(here), device=here.device) // SETS)[here]
+    size = covariances.shape[1]
+    if count > size:
+        raise NotEnoughFiltersError(
+            f"{count} canonical filters were asked of patches with {size} numbers: ask for at most {size}, or take "
+            f"larger filters."
+        )
+    subspaces = leading_eigenvectors(covariances, max(1, count // 2))  # (sets, M, q)
+    weights = discriminant_directions(subspaces, classes, count)
+    return Filters(fix_signs(weights), weights.new_zeros(count)).unit_norm()
+
+
+def discriminant_directions(subspaces: Tensor, classes: Tensor, count: int, rounds: int = ROUNDS) -> Tensor:
+    """Return T as rows, shape (count, M), from set subspaces (sets, M, q) and their classes (sets,)."""
+    size = subspaces.shape[1]
+    directions = torch.eye(size, dtype=subspaces.dtype, device=subspaces.device)  # T as columns
+    for _ in range(rounds):
+        within, between = correlation_scatters(subspaces, classes, directions)
+        floor = RIDGE * within.diagonal().mean().clamp_min(torch.finfo(within.dtype).tiny ** 0.5)
+        within.diagonal().add_(floor)
+        root = inverse_root(within)
+        directions = root @ leading_eigenvectors(root.T @ between @ root, min(count, root.shape[1]))
+        directions = directions / directions.norm(dim=0)
+    return directions.T.contiguous()
+
+
+def correlation_scatters(subspaces: Tensor, classes: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
+    """Return S_w and S_b, each (M, M), under the present directions, (M, count) as columns."""
+    projected = directions.T @ subspaces  # (sets, count, q)
+    bases, triangle = torch.linalg.qr(projected)
+    triangle.diagonal(dim1=1, dim2=2).add_(torch.finfo(triangle.dtype).tiny ** 0.5)
+    scaled = torch.linalg.solve_triangular(triangle, subspaces, upper=True, left=False)  # P_i, (sets, M, q)
+    size = subspaces.shape[1]
+    within, between = (subspaces.new_zeros(size, size) for _ in range(2))
+    for one in range(len(subspaces)):
+        left, _, right = torch.linalg.svd(bases[one].T @ bases)  # of all pairs (one, other)
+        apart = scaled[one] @ left - scaled @ right.transpose(1, 2)  # (sets, M, q)
+        same = classes == classes[one]
+        for total, chosen in ((within, same), (between, ~same)):
+            columns = apart[chosen].transpose(0, 1).flatten(1)  # (M, pairs·q)
+            total += columns @ columns.T
+    return within, between

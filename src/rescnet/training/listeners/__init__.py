@@ -1,0 +1,1 @@
+"""Listeners of a training run: the console table and TensorBoard."""

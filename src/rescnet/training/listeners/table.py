@@ -1,0 +1,149 @@
+"""What a person sees while a network grows: the plan first, then one line a layer, and the time left."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+from ...formatting import count, show_bytes, show_seconds
+from ...network.history import History, LayerRecord, ReadoutRecord
+from ...network.network import Network
+from ...progress import Bar
+from ...stages.second_order import count_pairs
+from ..memory_plan import Plan
+
+COLUMNS = (
+    f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"
+)
+PLACES = {"device": "in memory", "host": "on the host, streamed", "file": "in a file, streamed"}
+RECENT = 10  # layers over whose mean the time left is told
+EARLY = 3  # layers: with no training image wrong after so few, more may still help with new images
+
+
+class TrainingTable:
+    """Prints a run to a console as it goes; listens to the trainer."""
+
+    def __init__(self, console: Console, title: str, device: str, images: str = "") -> None:
+        self.console, self.title, self.device, self.images = console, title, device, images
+        self._progress = Bar(console, TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
+        self._layers, self._has_readout, self._stops_at_zero_error = 0, False, False
+        self._seconds: list[float] = []
+
+    def __enter__(self) -> TrainingTable:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the bar away, so that something else can be printed."""
+        self._progress.stop()
+
+    def planned(self, network: Network, plan: Plan) -> None:
+        """Tell what is about to be built."""
+        config, (channels, height, width) = network.config, network.image_shape
+        self._layers, self._has_readout = config.layers, config.readout == "kernel"
+        self._stops_at_zero_error = config.stop_at_zero_error
+        say = self.console.print
+        size = f"{height}×{width}×{channels}"
+        say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
+        if self.images:
+            say(f"  {escape(self.images)}", highlight=False)
+        first, rest = config.size_of_filter(1), config.size_of_filter(2)
+        sizes = f"{first}×{first}" if first == rest else f"{first}×{first}, then {rest}×{rest}"
+        if config.turns_grey(config.layers):
+            grey = config.grey_filter_size
+            sizes += f"; {grey}×{grey} where it sees no colour"
+        layers = count(config.layers, "layer", "layers")
+        say(f"  up to {layers} of {config.filters} {config.bank} filters, {sizes}")
+        cells = sum(len(cells) for _, cells in config.grids((height, width)))
+        pairs = f"{count_pairs(config.pooled_maps, config.keeps_diagonal):,} channel pairs"
+        means = f" and {config.pooled_maps} means" if config.means else ""
+        say(f"  {plan.features:,} features a layer: {pairs}{means} in {cells} pyramid cells")
+        where = "on the GPU" if plan.maps_place == "device" and "cuda" in self.device else PLACES[plan.maps_place]
+        say(
+            f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, "
+            f"{count(plan.chunk, 'image', 'images')} at a time:"
+        )
+        say(
+            f"    {show_bytes(plan.maps_bytes)} maps {where};\n"
+            f"    {show_bytes(plan.gram_bytes)} sums and heads, "
+            + (f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice")
+            + f", {show_bytes(plan.workspace_bytes)} workspace"
+        )
+        if config.readout == "kernel":
+            say("  then a kernel readout of what the layers leave")
+        say("")
+        say(COLUMNS, style="bold")
+        self._progress.start()
+        self._task = self._progress.add_task("layer 1", total=config.layers)
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Print a layer's line."""
+        left = self._layers - record.layer
+        if record.layer > 1:  # the first sees the image alone and warms the machine up: it tells nothing of the others
+            self._seconds.append(record.total_seconds)
+        recent = self._seconds[-RECENT:]
+        shown_left = "–" if not left else show_seconds(left * sum(recent) / len(recent)) if recent else ""
+        self.console.print(
+            f"{record.layer:>6}  {100 * record.train_accuracy:>10.2f}  {_percent(record.validation_accuracy):>12}  "
+            f"{100 * record.positive_share:>10.1f}  {record.total_seconds:>7.2f}  {shown_left:>9}",
+            highlight=False,
+        )
+        if record.layer == 1 and left > 1:
+            said = "        the time left is told after layer 2: this one saw the image alone, the others see maps too"
+            self.console.print(said, style="dim", highlight=False, soft_wrap=True)
+        description = f"layer {min(record.layer + 1, self._layers)} of {self._layers}"
+        if self._has_readout and not left:
+            self.console.print("        fitting the kernel readout", style="dim", highlight=False)
+            description = "kernel readout"
+        self._progress.update(self._task, completed=record.layer, description=description)
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Print nothing yet: the sum of the run has it."""
+
+    def finished(self, history: History) -> None:
+        """Sum the run up."""
+        self.close()
+        best, last = history[history.best_layer() - 1], history[-1]
+        layers = count(len(history), "layer", "layers")
+        total = show_seconds(sum(record.total_seconds for record in history))
+        self.console.print(f"\n{layers} in {total}; stopped because {history.stopped}.", highlight=False)
+        early = self._stops_at_zero_error and len(history) <= min(EARLY, self._layers - 1)
+        if early and last.train_accuracy == 1:
+            self.console.print(
+                "training images are few: more layers may still help with new ones, with stop_at_zero_error off "
+                "(--no-stop-at-zero-error) and a patience of 5 or so, which stops by validation images",
+                highlight=False,
+                soft_wrap=True,
+            )
+        for name, at_best, at_last, how in (
+            ("validation", best.validation_accuracy, last.validation_accuracy, "the best"),
+            ("test", best.test_accuracy, last.test_accuracy, "chosen on validation images"),
+        ):
+            if at_last is None:
+                continue
+            line = f"{name} accuracy: [bold]{_percent(at_last)} %[/bold] at layer {last.layer}, the last"
+            if last.validation_accuracy is not None and best.layer == last.layer:
+                line += f" and {how}"
+            elif last.validation_accuracy is not None and at_best == at_last:
+                line += f", and already at layer {best.layer}, {how}"
+            elif last.validation_accuracy is not None:
+                line += f"; [bold]{_percent(at_best)} %[/bold] at layer {best.layer}, {how}"
+            self.console.print(line, highlight=False, soft_wrap=True)
+        if history.readout:
+            shown = ((name, getattr(history.readout, f"{name}_accuracy")) for name in ("validation", "test"))
+            found = [f"{name} accuracy [bold]{_percent(share)} %[/bold]" for name, share in shown if share is not None]
+            read = history.readout.layers
+            of_fewer = f" of the first {read} layers" if read not in (None, len(history)) else ""
+            self.console.print(
+                f"with the kernel readout{of_fewer}: "
+                f"{', '.join([*found, f'fitted in {show_seconds(history.readout.seconds)}'])}",
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.2f}"

@@ -1,0 +1,105 @@
+"""TensorBoard's view of a run: one step a layer, written as the layers come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from ...config.network import NetworkConfig
+from ...network.history import LayerRecord, ReadoutRecord
+from ...network.network import Network
+from ..memory_plan import Plan
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+class TensorBoardLog:
+    """Writes the record of each layer to a folder that TensorBoard reads.
+
+    It is a listener of :func:`rescnet.train`, and a context manager: leaving it closes the event file. A second run
+    logged to the same folder replaces the first.
+
+    Parameters
+    ----------
+    folder : Path
+        Made when training starts. Refused here, before any work, if it is a file or if TensorBoard is not installed.
+
+    Examples
+    --------
+    >>> from rescnet import make_config, train
+    >>> from rescnet.training.listeners.tensorboard import TensorBoardLog
+    >>> with TensorBoardLog("logs/a") as log:  # doctest: +SKIP
+    ...     train(images, labels, make_config("digits"), listener=log)
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ValueError("TensorBoard is not installed: pip install 'rescnet[tensorboard]'") from error
+        self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise NotADirectoryError(f"{self.folder} is a file, TensorBoard needs a folder: choose another place.")
+        self._make_writer = SummaryWriter
+        self._writer: SummaryWriter | None = None
+        self._network: Network | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def planned(self, network: Network, plan: Plan) -> None:
+        """Open the event file and write the configuration."""
+        self._network = network
+        self._writer = self._make_writer(str(self.folder), purge_step=0)
+        self._writer.add_text("configuration", show_config(network.config))
+        self._writer.flush()
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Write a layer's numbers, and see to it that they are on the disk."""
+        assert self._writer is not None
+        for tag, value in scalars(record).items():
+            self._writer.add_scalar(tag, value, record.layer)
+        self._writer.flush()
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Write what the readout came to, at the step of the last layer it reads."""
+        assert self._writer is not None and self._network is not None
+        found = {"validation": record.validation_accuracy, "test": record.test_accuracy, "seconds": record.seconds}
+        for name, value in found.items():
+            if value is not None:
+                self._writer.add_scalar(f"readout/{name}", value, self._network.used_layers)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the event file, if there is one."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def scalars(record: LayerRecord) -> dict[str, float]:
+    """Return a layer's numbers by TensorBoard tag; an accuracy without images is left out."""
+    accuracies = {
+        "accuracy/train": record.train_accuracy,
+        "accuracy/validation": record.validation_accuracy,
+        "accuracy/test": record.test_accuracy,
+    }
+    return {
+        **{tag: accuracy for tag, accuracy in accuracies.items() if accuracy is not None},
+        "positive_share": record.positive_share,
+        "learning_rate": record.rate,
+        "ridge": record.ridge,
+        **{f"seconds/{stage}": seconds for stage, seconds in record.seconds.items()},
+        "seconds/total": record.total_seconds,
+        "memory/peak": float(record.peak_memory),  # bytes
+    }
+
+
+def show_config(config: NetworkConfig) -> str:
+    """Return the options as a Markdown table."""
+    rows = [f"| {name} | {value} |" for name, value in config.to_dict().items()]
+    return "\n".join(["| option | value |", "|---|---|", *rows])

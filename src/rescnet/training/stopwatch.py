@@ -1,0 +1,74 @@
+"""Seconds and peak memory by stage."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+
+def trim_heap() -> None:
+    """Return what was freed on the heap to the system, holes between what is kept too, where the C library can."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+class PeakMemory:
+    """The most memory held since :meth:`reset`, in bytes."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def reset(self) -> None:
+        """Start anew. Where the system does not let a process reset its peak, the peak is that of its whole life."""
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+            return
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")
+
+    def bytes(self) -> int:
+        """Return the peak."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device)
+        try:
+            status = Path("/proc/self/status").read_text()
+            return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
+        except (OSError, TypeError):
+            import resource
+
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+class Stopwatch:
+    """Seconds and peak memory by stage. On a GPU the computing is waited for: a stage is charged for its own work.
+
+    Copies that go on beside the computing, on streams of their own, are not waited for.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.seconds: dict[str, float] = {}
+        self.memory: dict[str, int] = {}
+        self._peak = PeakMemory(device)
+
+    @contextmanager
+    def time(self, stage: str) -> Iterator[None]:
+        """Charge the time spent inside to a stage."""
+        self._peak.reset()
+        start = self._now()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + self._now() - start
+            self.memory[stage] = max(self.memory.get(stage, 0), self._peak.bytes())
+
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
+        return perf_counter()

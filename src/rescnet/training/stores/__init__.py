@@ -1,0 +1,1 @@
+"""Stores of maps and images: on the device, on the host, or in a file."""

@@ -1,0 +1,104 @@
+"""Maps on the host, for a device that cannot hold them all."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ...stages.patches import gather_patches
+from .store import MapStore, Shape
+
+WRITES_UNDER_WAY = 2  # chunks on their way back to the host; each still holds its memory on the device
+
+
+class HostStore(MapStore):
+    """Maps in the host's memory, pinned for a GPU: chunks come and go on streams of their own, beside the computing.
+
+    Two chunks are on the device at a time, one being computed with and one being fetched; two more may be on their way
+    back. No stream waits on the host for another, except that a third chunk to be written back waits for the first.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        dtype: torch.dtype,
+        device: torch.device,
+        channels_last: bool = False,
+        given: Tensor | None = None,
+    ) -> None:
+        super().__init__(shape, dtype, device, channels_last)
+        self._cuda = device.type == "cuda"
+        try:
+            self._host = torch.empty(self._in_memory, dtype=dtype, pin_memory=self._cuda)
+        except RuntimeError:  # the system pins no more: copies are then slower, and right all the same
+            self._host = torch.empty(self._in_memory, dtype=dtype)
+        if given is not None:
+            self._host.copy_(given)
+        self._ahead = _new_stream(device) if self._cuda else None
+        self._back = _new_stream(device) if self._cuda else None
+        self._written: deque[torch.cuda.Event] = deque()
+
+    def chunks(self, size: int) -> Iterator[Tensor]:
+        """Yield each chunk from one of two buffers while the next one is copied to the other."""
+        parts = [self._host[start : start + size] for start in range(0, len(self), size)]
+        shape = (min(size, len(self)), *self._in_memory[1:])
+        buffers = [torch.empty(shape, dtype=self.dtype, device=self.device) for _ in range(min(2, len(parts)))]
+        if self._ahead is None:
+            for index, part in enumerate(parts):
+                buffer = buffers[index % 2][: len(part)]
+                yield self._outside(buffer.copy_(part))
+            return
+        assert self._back is not None
+        self._ahead.wait_stream(self._back)  # what the layer before wrote
+        try:
+            arrived = self._fetch(buffers[0], parts[0])
+            for index, part in enumerate(parts):
+                torch.cuda.current_stream(self.device).wait_event(arrived)
+                if index + 1 < len(parts):
+                    arrived = self._fetch(buffers[(index + 1) % 2], parts[index + 1])
+                yield self._outside(buffers[index % 2][: len(part)])
+        finally:  # the buffers go back to the current stream's memory: nothing may be under way to them
+            torch.cuda.current_stream(self.device).wait_stream(self._ahead)
+
+    def _fetch(self, buffer: Tensor, part: Tensor) -> torch.cuda.Event:
+        """Start to copy a chunk to the device once all computing asked for so far, which may read it, is done."""
+        assert self._ahead is not None
+        self._ahead.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._ahead):
+            buffer[: len(part)].copy_(part, non_blocking=True)
+            arrived: torch.cuda.Event = self._ahead.record_event()
+        return arrived
+
+    def write(self, part: slice, maps: Tensor) -> None:
+        """Start to copy a chunk back."""
+        inside = self._inside(maps).to(self.dtype).contiguous()
+        if self._back is None:
+            self._host[part] = inside
+            return
+        while len(self._written) >= WRITES_UNDER_WAY:
+            self._written.popleft().synchronize()
+        self._back.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self._back):
+            self._host[part].copy_(inside, non_blocking=True)
+            inside.record_stream(self._back)
+            self._written.append(self._back.record_event())
+
+    def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        """Gather patches on the host, and send those alone."""
+        if self._back is not None:
+            self._back.synchronize()
+        found = gather_patches(self._outside(self._host), size, image.cpu(), row.cpu(), column.cpu())
+        return found.to(self.device)
+
+    def take(self, image: Tensor) -> Tensor:
+        """Copy some to the device."""
+        if self._back is not None:
+            self._back.synchronize()
+        return self._outside(self._host)[image.cpu()].to(self.device)
+
+
+def _new_stream(device: torch.device) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

@@ -1,0 +1,59 @@
+"""Stores made, and read together: maps and images chunk by chunk."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .file import FileStore
+from .host import HostStore
+from .store import DeviceStore, MapStore, Place, Shape
+
+
+def make_store(
+    place: Place,
+    shape: Shape,
+    dtype: torch.dtype,
+    device: torch.device,
+    channels_last: bool = False,
+    folder: str | Path | None = None,
+) -> MapStore:
+    """Return an empty store."""
+    if place == "file":
+        return FileStore(shape, dtype, device, channels_last, folder)
+    return (DeviceStore if place == "device" else HostStore)(shape, dtype, device, channels_last)
+
+
+def store_images(
+    images: Tensor | MapStore, device: torch.device, place: Place, file: mmap.mmap | None = None
+) -> MapStore:
+    """Return images (n, d, h, w), in their own type, as a store: on the device, or where the maps are not on it.
+
+    ``file`` is what they are mapped from, if they are: see :func:`file_of`.
+    """
+    if isinstance(images, MapStore):
+        return images
+    n, d, h, w = images.shape
+    if device.type == "cuda" and place != "device":
+        return HostStore((n, d, h, w), images.dtype, device, given=images)
+    return DeviceStore((n, d, h, w), images.dtype, device, given=images.to(device), file=file)
+
+
+def file_of(images: object) -> mmap.mmap | None:
+    """Return the file an array is mapped from, if it is one that nobody writes to."""
+    if isinstance(images, np.memmap) and images.mode == "r":
+        found: mmap.mmap | None = getattr(images, "_mmap", None)
+        return found
+    return None
+
+
+def stream(size: int, maps: MapStore | None, images: MapStore) -> Iterator[tuple[slice, Tensor | None, Tensor]]:
+    """Yield the part, its maps (none before the first layer) and its images, chunk by chunk."""
+    before = None if maps is None else maps.chunks(size)
+    for index, chunk in enumerate(images.chunks(size)):
+        yield slice(index * size, index * size + len(chunk)), None if before is None else next(before), chunk
