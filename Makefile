@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format records clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m rescnet train
@@ -18,6 +18,10 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The pages of the record are current: no test, since the record is data.
+records: $(VENV)/installed
+	$(BIN)/python -m experiments.tables --check
 
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .
