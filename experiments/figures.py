@@ -2,7 +2,7 @@
 
 python -m experiments.figures
 
-Figures that pages of ``docs`` show are written there; all others to ``experiments/records/figures``.
+They are written to ``experiments/records/figures``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from rescnet.experiments.plans import load_plan
 from rescnet.experiments.plots import draw_league, figure, thin
 
 from .records import RECORDS, Run, file_of, layers_of, read_lines, runs_of
-from .tables import ROOT, equal_training, gradient_runs, rungs, validation_at
+from .tables import equal_training, gradient_runs, rungs, validation_at
 
-FIGURES, DOCS = RECORDS / "figures", ROOT / "docs"
+FIGURES = RECORDS / "figures"
 MOST = 6  # lines per figure
 
 
@@ -102,7 +102,7 @@ def stage_bars() -> None:
     lines = [run for run in read_lines("bench") if run["question"] == "speed" and "seconds_by_stage" in run]
     for name in dict.fromkeys(file_of(run) for run in lines):
         runs = [run for run in lines if file_of(run) == name]
-        with figure(DOCS / f"{name}.svg", 8, 1.2 + 0.32 * len(runs)) as axes:
+        with figure(FIGURES / f"{name}.svg", 8, 1.2 + 0.32 * len(runs)) as axes:
             left = [0.0] * len(runs)
             for stage in dict.fromkeys(stage for run in runs for stage in run["seconds_by_stage"]):
                 wide = [run["seconds_by_stage"].get(stage, 0.0) for run in runs]
@@ -116,7 +116,7 @@ def stage_bars() -> None:
 
 def side_by_side() -> None:
     """Draw accuracy over training seconds: ours, and ResNet-18 by back-propagation."""
-    with figure(DOCS / "side-by-side.svg") as axes:
+    with figure(FIGURES / "side-by-side.svg") as axes:
         for run in runs_of(file="side-by-side-cifar10"):
             epochs = next((table for other, table in gradient_runs() if other["id"] == run["id"]), None)
             if epochs is None:
