@@ -46,7 +46,7 @@ def main() -> None:
     device = parser.parse_args().device
     with join_workers(device, alone=True) as workers:
         print(f"{torch.distributed.get_backend()} on {workers.device}, torch {torch.__version__}")
-        assert workers.bytes_from_first(bytes(range(256)) * 10**6) == bytes(range(256)) * 10**6
+        assert workers.broadcast_bytes(bytes(range(256)) * 10**6) == bytes(range(256)) * 10**6
         for options, compute in CASES:
             before = workers.exchanged
             found, plain = (grown(options, compute, device, who) for who in (workers, Workers()))

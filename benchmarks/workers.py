@@ -50,7 +50,7 @@ def child(file: str) -> None:
             trainer.add_layer()
             bytes_a_layer.append(workers.exchanged - bytes_before)
             bytes_before = workers.exchanged
-        if workers.is_first:
+        if workers.is_rank0:
             records = trainer.history.records[1:]
             found = {
                 "workers": workers.count,

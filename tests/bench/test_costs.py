@@ -13,7 +13,7 @@ from rescnet.experiments.bench.costs import STAGES
 from rescnet.stages.convolution import convolve
 
 SHAPE, CLASSES, TRAIN, OTHER = (3, 12, 10), 4, 7, 2
-CONFIG = make_config("digits", filters=5, filter_size=3, block_size=4, block_stride=2, pyramid=(2, 1), bank="pca")
+CONFIG = make_config("digits", filters=5, filter_size=3, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca")
 
 
 def costs(config=CONFIG, **options):
@@ -55,7 +55,7 @@ def test_moments_and_update_count_products_of_features():
 
 
 def test_cholesky_counts_what_loops_count():
-    config = make_config("digits", filters=4, block_size=8, pyramid=(1,), head="ridge")
+    config = make_config("digits", filters=4, block_sizes=(8,), pyramid=(1,), head="ridge")
     size = config.features((8, 8))
     operations = 0
     for column in range(size):

@@ -22,7 +22,7 @@ def one_cpu():
 @pytest.fixture(scope="package")
 def small():
     """Options of a network that trains in a moment: three layers of six filters."""
-    sizes = ["--filters", "6", "--layers", "3", "--block-size", "4", "--block-stride", "2", "--pyramid", "2,1"]
+    sizes = ["--filters", "6", "--layers", "3", "--block-sizes", "4", "--block-stride", "2", "--pyramid", "2,1"]
     return [*sizes, "--bank", "pca", "--no-stop-at-zero-error"]
 
 

@@ -75,7 +75,7 @@ def test_a_model_is_drawn_with_what_was_changed_in_it_below():
     texts = ElementTree.fromstring(draw_league(rows, "")).findall(".//{http://www.w3.org/2000/svg}text")
     assert [text.text for text in texts].count("pcanet") == 2
     (changed,) = (text.text for text in texts if text.text and text.text.startswith("filters="))
-    assert changed.startswith("filters=4/4, block_size=1") and changed.endswith("…") and len(changed) == 34
+    assert changed.startswith("filters=4/4, block_sizes=(1,)") and changed.endswith("…") and len(changed) == 34
 
 
 def test_rows_are_added_to_those_of_other_models(table, rescnet, tmp_path):

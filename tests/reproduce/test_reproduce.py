@@ -46,7 +46,7 @@ def dataset(blobs):
 @pytest.fixture(scope="module")
 def config():
     return make_config(
-        filters=6, block_size=4, block_stride=2, pyramid=(2, 1), bank="pca", layers=5, stop_at_zero_error=False
+        filters=6, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca", layers=5, stop_at_zero_error=False
     )
 
 
@@ -102,7 +102,7 @@ def test_a_run_is_that_of_train_and_says_where_it_comes_from(config, dataset, tm
     assert entry["finished"] and entry["stopped"] == "5 layers were asked for"
 
 
-FLIPS = {"augment": "flip", "copy_residuals": "own", "average": "flip"}
+FLIPS = {"augment": "flip", "test_views": "flip"}
 
 
 @pytest.mark.parametrize("flips", [{}, FLIPS], ids=["plain", "flips"])

@@ -34,7 +34,7 @@ def test_a_finished_run_is_not_run_again():
 
 def test_options_that_came_later_count_as_their_defaults():
     older = make_config("digits", layers=3).to_dict()
-    del older["second_look"]
+    del older["loo_correction"]
     explorer, config = explorer_with(config=older)
     assert explorer.known("base", config) is not None
 

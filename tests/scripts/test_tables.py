@@ -55,13 +55,13 @@ def test_without_results_the_docs_say_so(results):
 def test_last_steps_are_rows_of_networks_alike(results):
     def run(name, seed, test, **options):
         readout = {"validation_accuracy": None, "test_accuracy": test}
-        config = {"layers": 4, "restart_every": 1, "seed": seed, **options}
+        config = {"layers": 4, "stack_depth": 1, "seed": seed, **options}
         return ORIGIN | {
             "name": name, "seed": seed, "config": config, "images": {"train": 50}, "readout": readout, "seconds": 2.0,
         }  # fmt: skip
 
     steps = [run("cifar10", seed, 0.5) for seed in (0, 1)]
-    today = [run("cifar10-augmented", seed, 0.7, grey_every=2, second_look=True) for seed in (0, 1)]
+    today = [run("cifar10-augmented", seed, 0.7, grey_stack_every=2, loo_correction=True) for seed in (0, 1)]
     (results / "steps-cifar10-best.json").write_text(json.dumps(steps))
     (results / "beyond.json").write_text(json.dumps([*today, run("mnist", 0, 0.9)]))
     rows = last_steps.table()[2:4]

@@ -34,8 +34,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...config.geometry import count_pairs
 from ...config.network import NetworkConfig
-from ...stages.second_order import count_pairs
 
 STAGES = ("scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update")
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...config.compute import ComputeOptions
-from ...config.presets import check_keys, make_config, preset_names
+from ...config.presets import check_names, make_config, preset_names
 from ...family.config import FamilyConfig, make_member, member_names
 
 RESCNET = "rescnet"
@@ -118,5 +118,5 @@ def _parse_one(text: str) -> Contestant:
             raise ValueError(f"the option {word!r} of {name} cannot be read: write it as key=value, as filters=20.")
         truth = {"true": True, "false": False}
         options[key] = truth.get(value.strip(), value.strip().replace("/", " "))
-    check_keys(options, name, *([FamilyConfig] if name != RESCNET else []))
+    check_names(options, name, *([FamilyConfig] if name != RESCNET else []))
     return Contestant(text, name, options)
