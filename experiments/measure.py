@@ -27,14 +27,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from rescnet import ComputeOptions, Network, NetworkConfig, make_config
+from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
 from rescnet.experiments.bench import choose_cases, measure_case, measure_ceilings
 from rescnet.experiments.provenance import origin, shown_command
-from rescnet.experiments.training_run import TrainingRun
 from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
 from rescnet.training.distributed.workers import Workers, join_workers
+from rescnet.training.train import TrainingRun
 
 from .records import append_bench
 
@@ -97,7 +97,7 @@ def capped_memory(arguments: argparse.Namespace) -> dict[str, Any]:
     cap = parse_bytes(arguments.memory or "16GB")
     config = make_config("cifar10", layers=6, stop_at_zero_error=False)
     found: dict[str, Any] = {"question": "memory", "dataset": "cifar10", "cap": cap}
-    networks: list[Network] = []
+    networks: list[list[Any]] = []
     for name, compute in (("free", ComputeOptions()), ("capped", ComputeOptions(memory=str(cap)))):
         gc.collect()
         if name == "capped" and torch.cuda.is_available():
@@ -108,10 +108,9 @@ def capped_memory(arguments: argparse.Namespace) -> dict[str, Any]:
         records = list(run)
         seconds, peak = median(r.total_seconds for r in records[1:]), max(r.peak_memory for r in records)
         found[name] = {"plan": asdict(run.plan), "seconds_per_layer": seconds, "peak_memory": peak}
-        networks.append(run.network)
-        networks[-1].layers = [layer.to(torch.device("cpu"), torch.float32) for layer in run.network.layers]
+        networks.append([layer.to(torch.device("cpu"), torch.float32) for layer in run.network.layers])
         print(f"{name}: {seconds:.3f} s per layer, peak {peak / 1e9:.1f} GB", flush=True)
-    pairs = list(zip(networks[0].layers, networks[1].layers, strict=True))
+    pairs = list(zip(*networks, strict=True))
     heads = [(a.head.weights, b.head.weights) for a, b in pairs]
     equal = all(torch.equal(a, b) for a, b in [*heads, *((a.weights, b.weights) for a, b in pairs)])
     return found | {"equal_networks": equal, "greatest_difference": max(float((a - b).abs().max()) for a, b in heads)}
@@ -128,7 +127,7 @@ def workers_child(file: str) -> dict[str, Any] | None:
         for record in run:
             records.append(record)
             exchanged.append(workers.exchanged)
-        if not workers.is_first:
+        if not workers.is_rank0:
             return None
         return {
             "workers": workers.count,

@@ -56,7 +56,7 @@ def lda_corrections(features, labels, output, number, config):
             if member.any():
                 weights, bias = naive.binary_lda(features[:n], member, ridge_of(number, config))
                 posterior[:, c] = 1 / (1 + np.exp(-(features @ weights + bias) / config.sigmoid_scale))
-        if config.posterior == "sigmoid-shares" and posterior.any():
+        if config.posterior == "normalised-sigmoid" and posterior.any():
             posterior /= posterior.sum(1, keepdims=True)
         correction += sign * np.mean(signs == sign) * posterior
     return correction
@@ -99,7 +99,7 @@ def naive_flow(images, labels, network, held_out):
     corrections_of = ridge_corrections if config.head == "ridge" else lda_corrections
     maps, outputs = None, [np.zeros((len(raw), network.classes))] * 2
     for number, layer in enumerate(network.layers, 1):
-        alone = maps is None or (config.restart_every and (number - 1) % config.restart_every == 0)
+        alone = maps is None or (config.stack_depth and (number - 1) % config.stack_depth == 0)
         dilation = 1 if alone else config.dilation
         how = layer.weights.shape[-1], dilation, config.border
         x = framed(picture, *how)

@@ -11,7 +11,7 @@ from rescnet.training.layer_patches import LayerPatches
 
 
 def source_of(images, labels, size=3, chunk=7, seed=0, **options):
-    config = NetworkConfig(block_size=4, pyramid=(1,), **options)
+    config = NetworkConfig(block_sizes=(4,), pyramid=(1,), **options)
     images = torch.as_tensor(images, dtype=torch.float64)
     network = Network(config, tuple(images.shape[1:]), int(max(labels)) + 1)
     input_range = ValueRange.of(images).with_scope("global")

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, Network, NetworkConfig, ResCNetClassifier, train
-from rescnet.network.inputs import DoubtfulInput
+from rescnet.network.inputs import InputWarning
 
 GOOD = np.random.default_rng(0).integers(0, 256, (20, 3, 12, 12)).astype(np.uint8)
 LABELS = np.arange(20) % 4
-SMALL = {"filters": 4, "layers": 2, "block_size": 6, "block_stride": 2, "pyramid": (2, 1)}
+SMALL = {"filters": 4, "layers": 2, "block_sizes": [6], "block_stride": 2, "pyramid": (2, 1)}
 
 
 def broken(value):
@@ -49,7 +49,7 @@ CASES = {
     "complex": (GOOD.astype(complex), LABELS, {}, r"images are of type complex128"),
     "smaller than the filter": (GOOD, LABELS, {"filter_size": 13}, r"filters of 13×13 do not fit images of 12×12"),
     "smaller than the first filter": (GOOD, LABELS, {"first_filter_size": 15}, r"choose first_filter_size at most 12"),
-    "smaller than the block": (GOOD, LABELS, {"block_size": 16}, r"block of 16×16 does not fit images of 12×12"),
+    "smaller than the block": (GOOD, LABELS, {"block_sizes": [16]}, r"block of 16×16 does not fit images of 12×12"),
     "pyramid too fine": (GOOD, LABELS, {"pyramid": (5, 1)}, r"pyramid of 5×5 cells is finer than the 4×4 grid"),
     "one filter": (GOOD, LABELS, {"filters": 1}, r"one filter has no pair to correlate"),
     "too many PCA filters": (GOOD[:, :1], LABELS, {"bank": "pca", "filters": 10}, r"10 PCA filters were asked of"),
@@ -150,7 +150,7 @@ def test_images_of_unequal_shape_are_refused_and_the_first_odd_one_named(kind):
     labels = [0, 1, 0, 1, 0, 1]
     wanted = r"of unequal shape, number 4 is .*1, 9, 8.* and number 0 is .*1, 8, 8.*: bring all to one size"
     for refuse in (
-        lambda: train(images, labels, NetworkConfig(block_size=4, pyramid=(1,))),
+        lambda: train(images, labels, NetworkConfig(block_sizes=(4,), pyramid=(1,))),
         lambda: ResCNetClassifier().fit(images, labels),
     ):
         with pytest.raises(ValueError, match=wanted):
@@ -161,7 +161,7 @@ def test_labels_with_gaps_are_doubted_and_trained_with():
     said = (
         r"labels go up to 6 but leave out 3 of these classes \(1, 3, 5\), .*: number the classes from 0, without gaps"
     )
-    with pytest.warns(DoubtfulInput, match=said):
+    with pytest.warns(InputWarning, match=said):
         network, _ = train(GOOD, 2 * LABELS, NetworkConfig(**SMALL))
     assert network.classes == 7
     assert ResCNetClassifier(n_layers=1, n_filters=4).fit(GOOD, 2 * LABELS).classes_.tolist() == [0, 2, 4, 6]
@@ -189,13 +189,13 @@ def test_images_in_other_units_are_doubted(name):
     network, _ = train(learnt, LABELS, NetworkConfig(**SMALL))
     classifier = ResCNetClassifier(n_layers=1, n_filters=4).fit(learnt, LABELS)
     for predict in (network.predict, classifier.predict, lambda images: list(classifier.staged_predict(images))):
-        with pytest.warns(DoubtfulInput, match=said) if said else nullcontext():
+        with pytest.warns(InputWarning, match=said) if said else nullcontext():
             predict(images)
 
 
 def test_few_wide_channels_are_not_taken_for_channels_last():
     images = np.random.default_rng(0).integers(0, 256, (20, 5, 9, 3)).astype(np.uint8)
-    assert train(images, LABELS, NetworkConfig(**SMALL | {"block_size": 3, "pyramid": (1,)}))[0].image_shape == (
+    assert train(images, LABELS, NetworkConfig(**SMALL | {"block_sizes": [3], "pyramid": (1,)}))[0].image_shape == (
         5,
         9,
         3,

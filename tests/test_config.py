@@ -5,41 +5,41 @@ import dataclasses
 import pytest
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, preset_names
+from rescnet.config.banks import bank_of_layer
 from rescnet.config.presets import SMALL_SIDE, make_compute
 from rescnet.family import make_member
 from rescnet.network.memory import class_sum_banks
 from rescnet.report.filter_pictures import banks_of
-from rescnet.stages.filters import bank_of_layer
 
 PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
     "mnist": {
-        "layers": 231, "filters": 60, "first_filter_size": 13, "filter_size": 3, "bank": "pca", "block_size": 7,
+        "layers": 231, "filters": 60, "first_filter_size": 13, "filter_size": 3, "bank": "pca", "block_sizes": [7],
         "block_stride": 4, "pyramid": (4, 2, 1), "posterior": "softmax", "ceiling": 0.8,
         "head": "multiclass-lda", "scaling": "channel",  # which the paper leaves open
     },
     "cifar10": {
-        "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
+        "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_sizes": [16],
         "block_stride": 1, "pyramid": (4, 2, 1), "sigmoid_scale": 16, "ceiling": 0.8,
-        "posterior": "sigmoid-shares", "head": "multiclass-lda",
+        "posterior": "normalised-sigmoid", "head": "multiclass-lda",
     },
     "cifar10-sigmoids": {
-        "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
+        "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_sizes": [16],
         "block_stride": 1, "pyramid": (4, 2, 1), "posterior": "sigmoid", "sigmoid_scale": 16, "ceiling": 0.8,
     },
     "cifar100": {
-        "layers": 436, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
+        "layers": 436, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_sizes": [16],
         "block_stride": 4, "pyramid": (4, 2, 1), "sigmoid_scale": 16, "ceiling": 0.8,
-        "posterior": "sigmoid-shares",  # our own: with plain sigmoids the paper's rates swing
+        "posterior": "normalised-sigmoid",  # our own: with plain sigmoids the paper's rates swing
         "head": "multiclass-lda",  # which the paper leaves open
     },
     "cifar100-sigmoids": {
-        "layers": 436, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 16,
+        "layers": 436, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_sizes": [16],
         "block_stride": 4, "pyramid": (4, 2, 1), "posterior": "sigmoid", "sigmoid_scale": 16, "ceiling": 0.8,
     },
     "tiny-imagenet": {
-        "layers": 512, "filters": 40, "filter_size": 3, "bank": "pca + stacked-lda", "block_size": 32,
+        "layers": 512, "filters": 40, "filter_size": 3, "bank": "pca + stacked-lda", "block_sizes": [32],
         "block_stride": 8, "pyramid": (4, 2, 1), "sigmoid_scale": 16, "ceiling": 0.8,
-        "posterior": "sigmoid-shares", "head": "multiclass-lda",
+        "posterior": "normalised-sigmoid", "head": "multiclass-lda",
     },
 }  # fmt: skip
 
@@ -75,7 +75,7 @@ def test_feature_counts(name, size, features):
     config = make_config(name)
     assert config.features(size) == features
     per_cell = config.filters * (config.filters + 1) // 2
-    kept = make_config(name, diagonal="keep", cells="adaptive")
+    kept = make_config(name, diagonal="keep", pyramid_bins="adaptive")
     assert kept.features(size) == 21 * per_cell  # 38,430 on MNIST and 26,775 on CIFAR-10, as the paper counts
 
 
@@ -136,7 +136,7 @@ def test_bad_options_are_refused_in_one_sentence(options, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("asked", [{"second_look": True}, {"kernel_width": 2.0}, {"kernel_ridge": 0.1}], ids=str)
+@pytest.mark.parametrize("asked", [{"loo_correction": True}, {"kernel_width": 2.0}, {"kernel_ridge": 0.1}], ids=str)
 def test_options_of_a_readout_that_is_not_there_are_refused(asked, tmp_path):
     """Where someone asked for them; those of a preset are left aside with its readout."""
     (name,) = asked
@@ -150,8 +150,8 @@ def test_options_of_a_readout_that_is_not_there_are_refused(asked, tmp_path):
         make_config("cifar10", file)
     assert getattr(make_config("cifar10", file, readout="kernel"), name) == asked[name]
     assert getattr(make_config("cifar10-best", **asked), name) == asked[name]
-    assert make_config("cifar10-best", readout="heads").second_look
-    assert not make_config("cifar10", second_look=False).second_look
+    assert make_config("cifar10-best", readout="heads").loo_correction
+    assert not make_config("cifar10", loo_correction=False).loo_correction
 
 
 def test_text_becomes_the_declared_type():
@@ -199,7 +199,7 @@ def test_colour_and_many_classes_vote_as_cifar_does():
     assert few == make_config(image_shape=(1, 28, 28)) and (few.head, few.posterior) == ("lda", "sigmoid")
     preset = make_config("cifar10")
     for config in (preset, many, make_config(image_shape=(3, 32, 32), classes=2), make_config("cifar100")):
-        assert (config.head, config.posterior) == ("multiclass-lda", "sigmoid-shares")
+        assert (config.head, config.posterior) == ("multiclass-lda", "normalised-sigmoid")
     assert make_config(image_shape=(3, 32, 32), classes=11, head="ridge").head == "ridge"  # what is asked for wins
     small = make_config(image_shape=(1, 8, 8), classes=11)
     assert small == make_config("digits", head=preset.head, posterior=preset.posterior)
@@ -221,13 +221,13 @@ def test_a_preset_asks_for_filters_its_patches_have(name):
 def test_copies_and_shifts_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match="copies is 3 but augment names no change"):
         make_config("digits", copies=3)
-    for name in ("augment", "average"):
+    for name in ("augment", "test_views"):
         with pytest.raises(ValueError, match=rf"{name} moves images of 8×8 by 8 pixels"):
             make_config("digits", **{name: "shift 8"}).check_images(1, (8, 8))
 
 
 def test_banks_are_named_stack_by_stack():
-    config = NetworkConfig(bank="dct; pca | patches | lda", restart_every=2, layers=8)
+    config = NetworkConfig(bank="dct; pca | patches | lda", stack_depth=2, layers=8)
     assert [config.bank_of(layer) for layer in range(1, 9)] == ["dct", "pca", *["patches"] * 2, *["lda"] * 4]
     assert class_sum_banks(config.bank, 1) == class_sum_banks(config.bank, 2) == ["lda"]
     with pytest.raises(ValueError, match=r"bank is 'pca \| dct', stack by stack, but there is one stack"):
@@ -239,9 +239,9 @@ def test_banks_are_named_stack_by_stack():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bank": "stacked-lda | pca", "grey_every": 2, "filters": 28}, "28 PCA filters were asked of patches with 27"),
+        ({"bank": "stacked-lda | pca", "grey_stack_every": 2, "filters": 28}, "28 PCA filters were asked of patches with 27"),
         (
-            {"bank": "stacked-lda | stacked-lda | stacked-lda | lda", "grey_every": 4, "filters": 50},
+            {"bank": "stacked-lda | stacked-lda | stacked-lda | lda", "grey_stack_every": 4, "filters": 50},
             "50 LDA .* with 49",
         ),
         ({"bank": "stacked-lda | dct", "filters": 27}, "27 DCT filters were asked of patches with 27 numbers: .* 26"),
@@ -249,7 +249,7 @@ def test_banks_are_named_stack_by_stack():
     ],
 )
 def test_directions_a_stack_cannot_have_are_refused_before_any_layer(options, message):
-    config = NetworkConfig(**{"restart_every": 2, "layers": 8} | options)
+    config = NetworkConfig(**{"stack_depth": 2, "layers": 8} | options)
     if message is None:
         return config.check_images(3, (32, 32))
     with pytest.raises(ValueError, match=message):
@@ -258,8 +258,8 @@ def test_directions_a_stack_cannot_have_are_refused_before_any_layer(options, me
 
 def test_banks_are_told_what_the_configuration_says():
     config = NetworkConfig(
-        positives=3, negatives=5, tolerance=0.1, draw_ridge=0.2, most_draws=7, filter_bias="none", pca_bias="none",
-        patch_ridge=0.3, filter_length="own", draw_sides="both", pca_signs="drawn",
+        positives=3, negatives=5, tolerance=0.1, draw_ridge=0.2, most_draws=7, stacked_lda_bias="none", pca_bias="none",
+        patch_ridge=0.3, filter_length="own", stacked_lda_signs="both", pca_signs="drawn",
     )  # fmt: skip
     told = config.bank_options
     assert (told.positives, told.negatives, told.tolerance, told.draw_ridge, told.most_draws) == (3, 5, 0.1, 0.2, 7)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from one_cpu import one_thread_only
+from rescnet.config.shared_options import SHARED_BY_LAYERS
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
@@ -26,10 +27,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rescnet
 from rescnet import NetworkConfig, ResCNetClassifier, make_config
-from rescnet.config.shared_options import SHARED_BY_LAYERS
 from rescnet.data.splits import hold_out
 from rescnet.estimator.automatic import PARAMETER_OF
-from rescnet.network.inputs import DoubtfulInput
+from rescnet.network.inputs import InputWarning
 
 SMALL = {"n_layers": 3, "n_filters": 8, "random_state": 0, "options": {"stop_at_zero_error": False}}
 
@@ -78,7 +78,7 @@ def test_digits_with_defaults():
 
 def test_many_classes_get_settings_for_many():
     images = np.random.default_rng(0).random((48, 16, 16))
-    for classes, head, posterior in ((10, "lda", "sigmoid"), (12, "multiclass-lda", "sigmoid-shares")):
+    for classes, head, posterior in ((10, "lda", "sigmoid"), (12, "multiclass-lda", "normalised-sigmoid")):
         config = small(n_layers=1).fit(images, np.arange(48) % classes).network_.config
         assert (config.head, config.posterior) == (head, posterior)
 
@@ -208,13 +208,13 @@ def test_views_can_be_chosen_once_fitted(digits, fitted):
     images = digits[1][0][:50]
     X = images.reshape(-1, 64)
     mirrored = (fitted.decision_function(images) + fitted.decision_function(images[:, :, ::-1])) / 2
-    chosen = copy.copy(fitted).set_params(average="flip")
+    chosen = copy.copy(fitted).set_params(test_views="flip")
     np.testing.assert_allclose(chosen.decision_function(X), mirrored, atol=1e-9)
     np.testing.assert_allclose(list(chosen.staged_predict_proba(X))[-1], chosen.predict_proba(X), atol=1e-9)
     np.testing.assert_allclose(chosen.to_model().network.outputs(images[:, None]).numpy(), mirrored, atol=1e-9)
-    assert np.array_equal(chosen.set_params(average=None).predict(X), fitted.predict(X))
+    assert np.array_equal(chosen.set_params(test_views=None).predict(X), fitted.predict(X))
     with pytest.raises(ValueError, match="cannot be read"):
-        chosen.set_params(average="mirrored").predict(X)
+        chosen.set_params(test_views="mirrored").predict(X)
 
 
 def test_chunks_do_not_show(digits, fitted, monkeypatch):
@@ -245,7 +245,7 @@ def test_warm_start_refuses_what_it_cannot_go_on_from(digits):
     grown = small(n_layers=2, warm_start=True).fit(images, labels)
     cases = [
         ({"n_layers": 1}, images, labels, "n_layers is 1 but the fitted network has 2 layers"),
-        ({"block_size": 3}, images, labels, r"block_size was \d and is 3 now, but all layers share it"),
+        ({"block_sizes": [3]}, images, labels, r"block_size was \d and is 3 now, but all layers share it"),
         ({"n_filters": 9}, images, labels, "n_filters was 8 and is 9 now"),
         ({"options": {"posterior": "softmax"}}, images, labels, "posterior was 'sigmoid' and is 'softmax' now"),
         ({}, images[:, 1:], labels, r"images of shape \(7, 8\) but the fitted network takes \(8, 8\)"),
@@ -303,7 +303,7 @@ def test_a_warm_start_that_adds_nothing_says_why(digits):
     classifier = small(n_layers=30, **stopping).fit(images, labels)
     classifier.n_layers = 40
     said = "none of 40 layers .* since validation accuracy has not risen for 1 layer: choose a greater n_iter_no_change"
-    with pytest.warns(DoubtfulInput, match=said):
+    with pytest.warns(InputWarning, match=said):
         classifier.fit(images, labels)
 
 
@@ -330,9 +330,9 @@ def test_random_state(digits):
 
 def test_every_parameter_reaches_the_configuration(digits):
     given = {
-        "n_layers": 2, "n_filters": 6, "filter_size": 3, "first_filter_size": 5, "bank": "pca", "block_size": 5,
+        "n_layers": 2, "n_filters": 6, "filter_size": 3, "first_filter_size": 5, "bank": "pca", "block_sizes": [5],
         "block_stride": 2, "pyramid": (2, 1), "head": "ridge", "ridge": 0.3, "learning_rate": 0.7, "ceiling": 0.9,
-        "average": "flip", "n_iter_no_change": 5, "random_state": 11,
+        "test_views": "flip", "n_iter_no_change": 5, "random_state": 11,
     }  # fmt: skip
     assert set(given) == set(PARAMETER_OF.values())
     (images, labels), _ = digits
@@ -378,15 +378,15 @@ BAD = {
     "ridge": ({"ridge": -1}, (20, 8, 8), "^ridge is -1: choose a finite value at least 0"),
     "head": ({"head": "lad"}, (20, 8, 8), "^head is 'lad', which is no choice: did you mean 'lda'"),
     "bank": ({"bank": "pcb"}, (20, 8, 8), "there is no filter bank 'pcb': did you mean 'pca'"),
-    "block": ({"block_size": 9}, (20, 8, 8), "block of 9×9 does not fit images of 8×8: choose block_size at most 8"),
+    "block": ({"block_sizes": [9]}, (20, 8, 8), "block of 9×9 does not fit images of 8×8: choose block_size at most 8"),
     "preset": ({"preset": "mnits"}, (20, 8, 8), "there is no preset 'mnits': did you mean 'mnist'"),
     "preset too large": ({"preset": "cifar10"}, (20, 8, 8), "choose block_size at most 8"),
     "options": ({"options": {"priro": "equal"}}, (20, 8, 8), "options has an unknown option 'priro': did you mean"),
     "options twice": ({"options": {"layers": 3}}, (20, 8, 8), "options has 'layers', which is a parameter: set n_lay"),
     "no readout": (
-        {"options": {"second_look": True}},
+        {"options": {"loo_correction": True}},
         (20, 8, 8),
-        "second_look is True but there is no kernel readout",
+        "loo_correction is True but there is no kernel readout",
     ),
     "options list": ({"options": ["prior"]}, (20, 8, 8), r"options is \['prior'\]: give a dict"),
     "patience": ({"n_iter_no_change": 0}, (20, 8, 8), "^n_iter_no_change is 0: choose at least 1, or None"),

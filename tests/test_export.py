@@ -27,7 +27,7 @@ SMALL = {
     "filters": 5,
     "layers": 2,
     "bank": "pca",
-    "block_size": 4,
+    "block_sizes": [4],
     "block_stride": 2,  # overlapping blocks of tiles of 2×2
     "pyramid": (2, 1),
     "ridge": 1.0,
@@ -36,22 +36,22 @@ SMALL = {
 OPTIONS = {
     "defaults": {},
     "softmax": {"posterior": "softmax"},
-    "shares": {"posterior": "sigmoid-shares"},
+    "shares": {"posterior": "normalised-sigmoid"},
     "ridge": {"head": "ridge"},
     "multiclass-lda": {"head": "multiclass-lda"},
     "channel scaling": {"scaling": "channel"},
     "block z-score": {"z_score": "block"},
     "mean": {"pooling": "mean"},
-    "adaptive": {"cells": "adaptive"},
-    "single-pixel tiles": {"block_size": 5},
+    "adaptive": {"pyramid_bins": "adaptive"},
+    "single-pixel tiles": {"block_sizes": [5]},
     "tiles that are blocks": {"block_stride": 4},
     "even filters": {"first_filter_size": 4, "filter_size": 2},
     "large odd filters": {"first_filter_size": 5},
     "repeated edges": {"border": "edge"},
 }
-MIXED = {"posterior": "softmax", "scaling": "channel", "z_score": "block", "pooling": "mean", "cells": "adaptive"}
+MIXED = {"posterior": "softmax", "scaling": "channel", "z_score": "block", "pooling": "mean", "pyramid_bins": "adaptive"}
 SINGLE_PIXELS = {
-    "head": "multiclass-lda", "posterior": "softmax", "block_size": 5, "first_filter_size": 5, "border": "edge",
+    "head": "multiclass-lda", "posterior": "softmax", "block_sizes": [5], "first_filter_size": 5, "border": "edge",
 }  # fmt: skip
 BEYOND = {
     "layers": 1, "contrast": 5, "whitening": 3, "rectifier": "both", "means": True, "more_block_sizes": (6,),

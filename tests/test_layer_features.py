@@ -8,15 +8,14 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
+from rescnet.config.geometry import BlockGrid, Cell
 from rescnet.model_files import load_model, save_model
 from rescnet.network.features import layer_features
 from rescnet.network.model import Model
 from rescnet.stages.matrix_sqrt import matrix_roots
 from rescnet.stages.pooling import block_means, pool_features, pooling_input, signed_power
-from rescnet.stages.pyramid import Cell
-from rescnet.stages.second_order import BlockGrid
 
-BASE = {"filters": 4, "block_size": 4, "block_stride": 2, "pyramid": (2, 1), "layers": 3, "stop_at_zero_error": False}
+BASE = {"filters": 4, "block_sizes": [4], "block_stride": 2, "pyramid": (2, 1), "layers": 3, "stop_at_zero_error": False}
 MAPS = torch.randn(5, 4, 12, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
@@ -62,7 +61,7 @@ def test_further_block_sizes_and_means_are_added():
     torch.testing.assert_close(features[:, :pairs], pooled(MAPS, make_config(**BASE)))
     wanted = block_means(MAPS.clamp_min(0), small, small_cells, "max")
     torch.testing.assert_close(features[:, pairs : pairs + wanted.shape[1]], wanted)
-    other = make_config(**(BASE | {"block_size": 6}))
+    other = make_config(**(BASE | {"block_sizes": [6]}))
     rest = features[:, pairs + wanted.shape[1] :]
     torch.testing.assert_close(rest[:, : 6 * len(large_cells)], pooled(MAPS, other))
 
@@ -126,7 +125,7 @@ OPTIONS = [
     {"rectifier": "both", "means": True},
     {"more_block_sizes": (6,), "feature_power": 0.5},
     {"contrast": 5, "whitening": 3, "rectifier": "abs"},
-    {"contrast": 3, "rectifier": "none", "augment": "flip", "average": "flip"},
+    {"contrast": 3, "rectifier": "none", "augment": "flip", "test_views": "flip"},
 ]
 
 
@@ -150,9 +149,10 @@ def test_a_network_is_trained_saved_and_gone_on_with(blobs, tmp_path, options):
 
 
 def test_images_may_be_prepared_by_several_workers_shares(blobs):
+    from rescnet.training.prepared import learn_preparation
+
     from rescnet.stages.images import ValueRange
     from rescnet.training.distributed.workers import Workers
-    from rescnet.training.prepared import learn_preparation
     from rescnet.training.stores.store import DeviceStore
 
     images = torch.from_numpy(np.ascontiguousarray(blobs[0][:50]))
@@ -185,7 +185,7 @@ def test_what_cannot_be_is_refused():
 def test_a_network_does_not_go_on_under_settings_its_layers_do_not_share(blobs):
     images, labels = blobs[0][:90], blobs[1][:90]
     begun = train(images, labels, make_config(**(BASE | {"layers": 1}), contrast=3))
-    for change in ({}, {"contrast": 3, "restart_every": 1}, {"contrast": 3, "filter_size": 2}):
+    for change in ({}, {"contrast": 3, "stack_depth": 1}, {"contrast": 3, "filter_size": 2}):
         with pytest.raises(ValueError, match="but all layers share it: leave it as it was, or train anew"):
             train(images, labels, make_config(**BASE, **change), start=begun)
 
@@ -193,8 +193,8 @@ def test_a_network_does_not_go_on_under_settings_its_layers_do_not_share(blobs):
 def test_a_prepared_network_knows_the_range_of_the_images_themselves(blobs, tmp_path):
     images, labels = blobs[0][:60], blobs[1][:60]
     network, history = train(images, labels, make_config(**(BASE | {"layers": 1}), contrast=3, whitening=3))
-    assert float(network.image_range.high.max()) == images.max() > float(network.layers[0].input_range.high.max())
+    assert float(network.stack.image_range.high.max()) == images.max() > float(network.layers[0].input_range.high.max())
     save_model(tmp_path / "model", Model(network, history, tuple("abcdef"[: network.classes]), {}))
     settings = tmp_path / "model" / "model.json"
-    assert load_model(tmp_path / "model").network.image_range.high.tolist() == network.image_range.high.tolist()
+    assert load_model(tmp_path / "model").network.stack.image_range.high.tolist() == network.stack.image_range.high.tolist()
     assert '"contrast": 3' in settings.read_text()

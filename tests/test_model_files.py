@@ -19,7 +19,7 @@ from rescnet.family import FamilyClassifier
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, check_place, layout, load_model, save_model
 from rescnet.network.model import Model, describe_images, describe_run
 
-TINY = {"filters": 3, "layers": 3, "block_size": 4, "block_stride": 2, "pyramid": (2, 1), "bank": "pca"}
+TINY = {"filters": 3, "layers": 3, "block_sizes": [4], "block_stride": 2, "pyramid": (2, 1), "bank": "pca"}
 NAMES = ("ant", "bee", "Käfer")
 
 

@@ -15,7 +15,7 @@ from rescnet.training.trainer import Trainer
 
 pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install 'rescnet[tensorboard]'")
 
-SMALL = "--filters 6 --block-size 4 --block-stride 2 --pyramid 2,1 --bank pca --no-stop-at-zero-error --device cpu"
+SMALL = "--filters 6 --block-sizes 4 --block-stride 2 --pyramid 2,1 --bank pca --no-stop-at-zero-error --device cpu"
 STAGES = {"scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update"}
 
 
@@ -90,7 +90,7 @@ def test_accuracies_without_images_are_left_out(blobs, tmp_path):
     from rescnet import make_config, train
     from rescnet.training.listeners.tensorboard import TensorBoardLog
 
-    config = make_config(layers=1, filters=6, block_size=4, block_stride=2, pyramid=(2, 1), bank="pca")
+    config = make_config(layers=1, filters=6, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca")
     with TensorBoardLog(tmp_path) as log:
         train(*blobs, config, listener=log)
     assert [tag for tag in read(tmp_path).Tags()["scalars"] if "accuracy" in tag] == ["accuracy/train"]

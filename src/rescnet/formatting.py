@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
@@ -74,3 +77,15 @@ def show_seconds(seconds: float) -> str:
     if hours < 48:
         return f"{hours} h {int(seconds) % 3600 // 60:02} min"
     return f"{hours // 24} days {hours % 24} h"
+
+
+def nearest(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return a question that names the most similar known word, after a space; empty if there is none.
+
+    Examples
+    --------
+    >>> nearest("ldaa", ["lda", "ridge"])
+    " Did you mean 'lda'?"
+    """
+    near = get_close_matches(str(name), list(known), 1, cutoff)
+    return f" Did you mean {near[0]!r}?" if near else ""

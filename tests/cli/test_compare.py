@@ -127,10 +127,10 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--models", "pcanett"], "there is no model 'pcanett': did you mean 'pcanet'"),
-        (["--models", "pcanet:filterz=3"], "pcanet has an unknown option 'filterz': did you mean 'filters'"),
+        (["--models", "pcanett"], "got 'pcanett'. Did you mean 'pcanet'"),
+        (["--models", "pcanet:filterz=3"], "got 'filterz' in pcanet. Did you mean 'filters'"),
         (["--models", "rescnet:layers"], "option of rescnet must be key=value, got 'layers'"),
-        (["--models", "pcanet:bank=pcb"], "there is no filter bank 'pcb'"),
+        (["--models", "pcanet:bank=pcb"], "got 'pcb'. Did you mean 'pca'"),
         (["--splits", "0"], "splits must be at least 1, got 0"),
         (["--held-out", "0"], "--held-out must be above 0"),
         (["--held-out", "2"], "is 2: choose a share between 0 and 1"),

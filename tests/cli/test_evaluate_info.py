@@ -35,25 +35,25 @@ def test_views_are_averaged_over_whatever_the_model_was_trained_with(
     rescnet, refused, model, pictures, small, tmp_path
 ):
     views = "flip + shift 1"
-    assert rescnet("train", pictures, *small, "--average", views, "--out", tmp_path / "m").exit_code == 0
+    assert rescnet("train", pictures, *small, "--test-views", views, "--out", tmp_path / "m").exit_code == 0
     plain, averaged = (ModelFolder.open(place).records[-1].test_accuracy for place in (model, tmp_path / "m"))
     assert plain != averaged  # or the rest would show nothing
     for place, words, accuracy in (
-        (model, ["--average", views], averaged),
+        (model, ["--test-views", views], averaged),
         (tmp_path / "m", [], averaged),
-        (tmp_path / "m", ["--average", ""], plain),
+        (tmp_path / "m", ["--test-views", ""], plain),
     ):
         facts = json.loads(rescnet("evaluate", place, "--json", *words).stdout)
         assert facts["accuracy"] == pytest.approx(accuracy)
-        assert facts["average"] == (views if accuracy == averaged else "")
+        assert facts["test_views"] == (views if accuracy == averaged else "")
     assert "3 layers, mean over 10 views (flip + shift 1), on cpu" in rescnet("evaluate", tmp_path / "m").stdout
     one, other = (
         rescnet("predict", *words, pictures / "test", "--json").stdout
-        for words in ([tmp_path / "m"], [model, "--average", views])
+        for words in ([tmp_path / "m"], [model, "--test-views", views])
     )
     assert one == other != rescnet("predict", model, pictures / "test", "--json").stdout
-    assert "flips and shifts only" in refused("evaluate", model, "--average", "rotate 5")
-    assert "cannot be read" in refused("predict", model, pictures / "test", "--average", "mirrored")
+    assert "flips and shifts only" in refused("evaluate", model, "--test-views", "rotate 5")
+    assert "cannot be read" in refused("predict", model, pictures / "test", "--test-views", "mirrored")
 
 
 def test_the_images_held_out_in_training_are_found_again(rescnet, model):
@@ -157,16 +157,16 @@ def test_info_tells_what_a_model_is(rescnet, model):
 
 
 def test_info_counts_the_layers_that_see_the_image_alone(rescnet, pictures, small, tmp_path):
-    rescnet("train", pictures, *small, "--restart-every", 2, "--first-filter-size", 5, "--out", tmp_path / "model")
+    rescnet("train", pictures, *small, "--stack-depth", 2, "--first-filter-size", 5, "--out", tmp_path / "model")
     shown = " ".join(rescnet("info", tmp_path / "model").stdout.split())
     assert "1 and 1 more, each 8×8×1 6 of 5×5×1" in shown
     assert " 2 8×8×7 6 of 3×3×7" in shown
-    assert "restart_every 2" in shown
+    assert "stack_depth 2" in shown
 
 
 def test_info_tells_the_layers_that_see_no_colour(rescnet, blobs, small, tmp_path):
     np.savez(tmp_path / "blobs.npz", images=blobs[0][:60], labels=blobs[1][:60])
-    options = ["--first-filter-size", 3, "--restart-every", 1, "--grey-every", 2, "--grey-filter-size", 5]
+    options = ["--first-filter-size", 3, "--stack-depth", 1, "--grey-stack-every", 2, "--grey-filter-size", 5]
     trained = rescnet("train", tmp_path / "blobs.npz", *small, *options, "--out", tmp_path / "model")
     assert "5×5 where it sees no colour" in trained.stdout + trained.stderr
     shown = " ".join(rescnet("info", tmp_path / "model").stdout.split())

@@ -80,19 +80,19 @@ def test_a_second_look_is_added_later(place, rescnet, pictures, options, tmp_pat
     """By fitting the readout anew: what the network says is then corrected."""
     folder = tmp_path / "model"
     rescnet("train", pictures, *options, "--out", folder)
-    assert rescnet("train", "--resume", folder, "--second-look").exit_code == 0
+    assert rescnet("train", "--resume", folder, "--loo-correction").exit_code == 0
     network, before = load_model(folder).network, load_model(place).network
     images = np.random.default_rng(0).integers(0, 256, (5, *network.image_shape)).astype(np.uint8)
-    look = network.readout.second_look
+    look = network.readout.loo_correction
     torch.testing.assert_close(network.outputs(images), look(before.outputs(images)), rtol=0, atol=1e-5)
-    assert "second_look" in rescnet("info", folder).stdout
+    assert "loo_correction" in rescnet("info", folder).stdout
 
 
 def test_its_options_are_refused_where_it_is_not(model, refused, pictures, small, tmp_path):
     """In a new run and in one that goes on."""
-    message = "second_look is True but there is no kernel readout: choose readout kernel too"
-    assert message in refused("train", pictures, *small, "--second-look", "--out", tmp_path / "m")
-    assert message in refused("train", "--resume", model, "--second-look")
+    message = "loo_correction is True but there is no kernel readout: choose readout kernel too"
+    assert message in refused("train", pictures, *small, "--loo-correction", "--out", tmp_path / "m")
+    assert message in refused("train", "--resume", model, "--loo-correction")
 
 
 def test_a_damaged_readout_is_named(place, rescnet, pictures, options, tmp_path):

@@ -169,7 +169,7 @@ def test_a_bad_folder_is_refused_and_nothing_written(damage, small, refused, pic
         (["--preset", "cifar"], "did you mean 'cifar"),
         (["--config", "none.toml"], "there is no configuration file 'none.toml'"),
         (["--out", "/proc/model"], "no folder can be made in /proc"),
-        (["--block-size", "9"], "block of 9×9 does not fit images of 8×8"),
+        (["--block-sizes", "9"], "block of 9×9 does not fit images of 8×8"),
     ],
 )
 def test_bad_options_are_refused_and_nothing_written(words, message, refused, tmp_path, monkeypatch):
@@ -223,7 +223,7 @@ def test_the_help_of_a_truth_value_says_what_its_flag_does(rescnet, monkeypatch)
     assert "pool blocks' means" in off and "(off by default)" in off
 
 
-@pytest.mark.filterwarnings("default::rescnet.network.inputs.DoubtfulInput")
+@pytest.mark.filterwarnings("default::rescnet.network.inputs.InputWarning")
 def test_what_looks_like_a_mistake_is_told_in_one_line(small, rescnet, tmp_path):
     """A class without an image, and images divided by 255: both are computed, with a line on stderr."""
     images = np.random.default_rng(0).integers(0, 256, (40, 8, 8)).astype(np.uint8)

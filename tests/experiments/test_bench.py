@@ -65,7 +65,7 @@ def test_full_size_on_a_gpu_and_small_on_a_cpu():
     assert all(case.train <= 1_500 and case.config().filters <= 20 for case in small)
     asked = choose_cases(["mnist"], CPU, images=50, filters=5)[0]
     assert (asked.train, asked.test, asked.config().filters) == (50, 10, 5)
-    with pytest.raises(ValueError, match="did you mean 'cifar10'"):
+    with pytest.raises(ValueError, match="Did you mean 'cifar10'"):
         choose_cases(["cifar-10"], CPU)
 
 

@@ -12,7 +12,7 @@ from rescnet.experiments.costs import STAGES, layer_costs
 from rescnet.stages.convolution import convolve
 
 SHAPE, CLASSES, TRAIN, OTHER = (3, 12, 10), 4, 7, 2
-CONFIG = make_config("digits", filters=5, filter_size=3, block_size=4, block_stride=2, pyramid=(2, 1), bank="pca")
+CONFIG = make_config("digits", filters=5, filter_size=3, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca")
 
 
 def costs(config=CONFIG, **options):
@@ -52,7 +52,7 @@ def test_moments_and_update_count_products_of_features():
 
 
 def test_cholesky_counts_what_loops_count():
-    config = make_config("digits", filters=4, block_size=8, pyramid=(1,), head="ridge")
+    config = make_config("digits", filters=4, block_sizes=(8,), pyramid=(1,), head="ridge")
     size = config.features((8, 8))
     operations = 0
     for column in range(size):
@@ -64,7 +64,8 @@ def test_cholesky_counts_what_loops_count():
 
 
 def test_pooling_counts_every_pixel_once_and_every_block():
-    rows, columns = CONFIG.grid(SHAPE[1:]).shape
+    ((grid, _),) = CONFIG.grids(SHAPE[1:])
+    rows, columns = grid.shape
     per_pair = sum(2 for _ in range(12 * 10)) + sum(4 + 4 for _ in range(rows * columns))
     assert costs()["pooling"].operations == (TRAIN + OTHER) * 10 * per_pair
     twice = costs(features_kept=False)["pooling"].operations

@@ -9,11 +9,10 @@ import pytest
 import torch
 from kernels.on_device import DEVICE
 
+from rescnet.config.geometry import BlockGrid, pyramid_cells
 from rescnet.config.presets import make_config
 from rescnet.kernels.pooling import Atoms, fused_pool
 from rescnet.stages.pooling import pool_features
-from rescnet.stages.pyramid import pyramid_cells
-from rescnet.stages.second_order import BlockGrid
 
 BATCH = 64 if DEVICE == "cuda" else 1
 

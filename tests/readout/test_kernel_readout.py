@@ -16,13 +16,15 @@ from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 from rescnet import ComputeOptions, make_config, train
-from rescnet.network.readout import fit_readout, readout_bytes, rows_at_a_time
+from rescnet.config.augmentation import Augmentation
+from rescnet.network.memory import image_bytes, readout_bytes
+from rescnet.network.readout import fit_kernel
 from rescnet.network.readout.kernel import _factor
-from rescnet.network.readout.layerwise_pass import Walk
-from rescnet.network.readout.memory import image_bytes, kept_bytes
-from rescnet.stages.augment import Augmentation, change_images, view_images
+from rescnet.network.readout.layerwise_pass import LayerwisePass
+from rescnet.network.readout.reference_features import batch_size, cache_bytes
+from rescnet.stages.augment import change_images, view_images
 from rescnet.training.distributed.workers import Workers
-from rescnet.training.fit_readout import check_readout
+from rescnet.training.memory_plan import check_readout_fits
 
 DOUBLE = ComputeOptions(dtype="float64")
 TRAINING, VALIDATION, TEST = slice(300), slice(300, 400), slice(400, 520)
@@ -93,7 +95,7 @@ def residual_of(output, labels):
     [
         {},
         {"kernel_width": 3.0, "kernel_ridge": 0.2},
-        {"momentum": 0.5, "restart_every": 2, "contrast": 3, "means": True},
+        {"momentum": 0.5, "stack_depth": 2, "contrast": 3, "means": True},
     ],
     ids=["default", "width and ridge", "other flows"],
 )
@@ -147,7 +149,7 @@ def test_fewer_layers_than_all_have_no_readout():
     """It was fitted to what all layers leave."""
     network, _ = trained()
     new, _ = some(TEST)
-    staged = list(network.staged_outputs(torch.as_tensor(new)))
+    staged = list(network.stack.staged_outputs(torch.as_tensor(new)))
     for layers in (1, 2):
         torch.testing.assert_close(network.outputs(new, layers=layers), staged[layers - 1])
         shortened = network.first_layers(layers)
@@ -202,11 +204,11 @@ def test_predictions_do_not_depend_on_how_many_are_made_at_once(room, options, m
     new = IMAGES[TEST][:6]
     wanted = network.outputs(new)
     monkeypatch.setattr("rescnet.network.readout.memory.PREDICTION", {"cpu": room})
-    at_a_time = rows_at_a_time(network, 300, network.readout.mirrored)
+    at_a_time = batch_size(network, 300, network.readout.mirrored)
     assert at_a_time == 1 if room == 1 else 2 <= at_a_time < 6
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
     monkeypatch.setattr("rescnet.network.memory.LARGEST_WORKSPACE", {"cpu": 2_000_000})
-    assert 2 <= network.chunk < 40
+    assert 2 <= network.stack.chunk < 40
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
     torch.testing.assert_close(network.outputs(new[:1]), wanted[:1], rtol=0, atol=1e-9)
 
@@ -216,7 +218,7 @@ def walked(monkeypatch):
     """Return a list of how many images each walk through the layers takes along."""
     counts = []
 
-    class Counted(Walk):
+    class Counted(LayerwisePass):
         def __init__(self, network, images, mirrored):
             counts.append(len(images))
             super().__init__(network, images, mirrored)
@@ -234,7 +236,7 @@ def test_training_images_go_through_the_layers_once_if_their_features_fit(option
     first = network.outputs(new)
     assert sorted(walked) == [5, 300]
     assert torch.equal(network.outputs(new), first) and sorted(walked) == [5, 5, 300]
-    needed = kept_bytes(network, 300, network.readout.mirrored)
+    needed = cache_bytes(network, 300, network.readout.mirrored)
     assert needed == sum(known.features.nbytes for known in network.readout._kept.layers)
     for limit, walks in ((needed, [5, 5, 300]), (needed - 1, [5, 5, 300, 300])):
         network = unused(**options)
@@ -280,12 +282,12 @@ def unused(**options):
 def test_what_is_kept_leaves_room_for_new_images(monkeypatch):
     """Half of what is left beside the training images on their way: what could be predicted before still can be."""
     network, _ = trained()
-    needed = kept_bytes(network, 300, False)
+    needed = cache_bytes(network, 300, False)
     walking = 300 * image_bytes(network.config, network.image_shape, 8, False)
     for budget, kept in ((walking + 2 * needed, needed), (walking + 2 * needed - 2, 0), (walking + 1, 0)):
         monkeypatch.setattr("rescnet.network.readout.memory.memory_budget", lambda *_, given=budget: given)
-        assert kept_bytes(network, 300, False) == kept
-        assert rows_at_a_time(network, 300, False) >= 1
+        assert cache_bytes(network, 300, False) == kept
+        assert batch_size(network, 300, False) >= 1
     assert len(unused().outputs(IMAGES[TEST][:2])) == 2
 
 
@@ -314,7 +316,7 @@ def test_halves_come_near_doubles():
     single = [layer.to(torch.device("cpu"), torch.float32) for layer in network.layers]
     halved = replace(network, layers=single, half=True, readout=None)
     known, labels, new = torch.as_tensor(IMAGES[TRAINING]), torch.as_tensor(LABELS[TRAINING]), IMAGES[TEST]
-    halved.readout, found = fit_readout(halved, known, labels, torch.as_tensor(new))
+    halved.readout, found = fit_kernel(halved, known, labels, torch.as_tensor(new))
     assert found.dtype == torch.float32
     assert halved.readout.scale == pytest.approx(network.readout.scale, rel=0.02)
     assert float((found.double() - network.outputs(new)).abs().median()) < 0.01
@@ -365,20 +367,20 @@ def test_so_many_images_as_are_told_fit(budget, half):
     """And not many more would."""
     arguments = (0, 4, half, torch.device("cpu"), budget, Workers())
     with pytest.raises(ValueError, match="give about") as error:
-        check_readout(config_of(), (1, 8, 8), 10**6, *arguments)
+        check_readout_fits(config_of(), (1, 8, 8), 10**6, *arguments)
     fewer = number_told(str(error.value))
-    check_readout(config_of(), (1, 8, 8), fewer, *arguments)
+    check_readout_fits(config_of(), (1, 8, 8), fewer, *arguments)
     with pytest.raises(ValueError, match="give about"):
-        check_readout(config_of(), (1, 8, 8), fewer * 10 // 8, *arguments)
+        check_readout_fits(config_of(), (1, 8, 8), fewer * 10 // 8, *arguments)
 
 
 def test_several_workers_are_refused():
     """One process has the images of all pairs; without a readout any number may work."""
     arguments = ((1, 8, 8), 300, 0, 8, False, torch.device("cpu"), 10**12)
     with pytest.raises(ValueError, match="is fitted by one process: train with one, or choose readout heads"):
-        check_readout(config_of(), *arguments, Workers(count=2))
-    check_readout(config_of(), *arguments, Workers())
-    check_readout(config_of(readout="heads"), *arguments, Workers(count=2))
+        check_readout_fits(config_of(), *arguments, Workers(count=2))
+    check_readout_fits(config_of(), *arguments, Workers())
+    check_readout_fits(config_of(readout="heads"), *arguments, Workers(count=2))
 
 
 def test_with_hardly_a_ridge_no_training_image_is_wrong():
@@ -425,7 +427,7 @@ def test_copies_are_training_images_too():
     changes = Augmentation.parse("shift 1").draw(300, 1, 1, network.config.seed)[:, 1]
     both = torch.cat([images, change_images(images, changes)])
     others = torch.from_numpy(IMAGES[TEST])
-    _, wanted = fit_readout(plain, both, torch.cat([labels, labels]), others)
+    _, wanted = fit_kernel(plain, both, torch.cat([labels, labels]), others)
     assert torch.allclose(network.outputs(others), wanted, atol=1e-9)
     assert not torch.allclose(plain.outputs(others), wanted, atol=1e-3)
     assert torch.equal(network.readout.images, both)
@@ -437,8 +439,8 @@ def test_copies_take_memory_and_no_second_look():
     twice = (1, 8, 8), 10_000, 100, 4, False, "cpu"
     assert readout_bytes(config_of(kernel_copies="rotate 5"), *shape) == readout_bytes(config_of(), *twice)
     with pytest.raises(ValueError, match=r"give about .* no kernel_copies, allow more memory"):
-        check_readout(config_of(kernel_copies="rotate 5"), *shape[:5], torch.device("cpu"), 10**8, Workers())
+        check_readout_fits(config_of(kernel_copies="rotate 5"), *shape[:5], torch.device("cpu"), 10**8, Workers())
     with pytest.raises(ValueError, match="copies would still be there: choose no kernel_copies"):
-        config_of(kernel_copies="rotate 5", second_look=True)
+        config_of(kernel_copies="rotate 5", loo_correction=True)
     with pytest.raises(ValueError, match="cannot be read"):
         config_of(kernel_copies="turn 5")

@@ -15,10 +15,10 @@ from sklearn.datasets import load_digits
 from rescnet import ComputeOptions, load, make_config, save, train
 from rescnet.model_files.errors import ModelFileError
 from rescnet.model_files.readout_file import readout_from_bytes, readout_to_bytes
+from rescnet.network.memory import readout_bytes
 from rescnet.network.model import Model
-from rescnet.network.readout import readout_bytes
-from rescnet.network.readout.layerwise_pass import Walk
-from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, fit_second_look, leave_one_out
+from rescnet.network.readout.layerwise_pass import LayerwisePass
+from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, fit_correction, leave_one_out
 from rescnet.stages.augment import view_images
 from rescnet.stages.gaussian_kernel import PairDistances, Standard
 
@@ -42,11 +42,11 @@ def pair():
         train(
             IMAGES[:250],
             LABELS[:250],
-            make_config("digits", second_look=second_look, **OPTIONS),
+            make_config("digits", loo_correction=loo_correction, **OPTIONS),
             **others,
             compute=ComputeOptions(dtype="float64"),
         )
-        for second_look in (False, True)
+        for loo_correction in (False, True)
     ]
 
 
@@ -70,14 +70,14 @@ def test_leaving_one_out_is_fitting_without_it():
 def test_the_inverse_is_counted_before_any_work():
     shape, config = (1, 8, 8), make_config("digits", **OPTIONS)
     once, twice = (
-        readout_bytes(replace(config, second_look=look), shape, 5000, 100, 4, False, "cpu") for look in (False, True)
+        readout_bytes(replace(config, loo_correction=look), shape, 5000, 100, 4, False, "cpu") for look in (False, True)
     )
     assert twice - once == 4 * 5000**2
 
 
 def test_mirrored_views_are_looked_at_again():
     """With flips an image and its mirror image stay the same, and views are averaged after the second look."""
-    options = OPTIONS | {"augment": "flip", "average": "flip + shift 1", "second_look": True}
+    options = OPTIONS | {"augment": "flip", "test_views": "flip + shift 1", "loo_correction": True}
     others = {"validation": (IMAGES[250:300], LABELS[250:300])}
     network, history = train(
         IMAGES[:250], LABELS[:250], make_config("digits", **options), **others, compute=ComputeOptions(dtype="float64")
@@ -102,7 +102,7 @@ def test_mirrored_views_are_looked_at_again():
 def test_the_regression_is_the_one_its_formula_says():
     generator = torch.Generator().manual_seed(1)
     outputs, labels = torch.rand(300, 3, generator=generator, dtype=torch.float64), torch.arange(300) % 3
-    look = fit_second_look(outputs, one_hot(labels, 3))
+    look = fit_correction(outputs, one_hot(labels, 3))
     o = outputs.numpy()
     near = np.exp(-((o[:, None] - o[None]) ** 2).sum(2) / (2 * WIDTH**2))
     system = near.T @ near + RIDGE * near + JITTER * np.eye(300)
@@ -116,7 +116,7 @@ def test_it_mends_a_class_that_is_given_too_little():
     labels = torch.randint(3, (6000,), generator=generator)
     outputs = one_hot(labels, 3) * 0.6 + 0.15 * torch.randn(6000, 3, generator=generator, dtype=torch.float64)
     outputs[:, 1] -= 0.3
-    look = fit_second_look(outputs[:4000], one_hot(labels[:4000], 3))
+    look = fit_correction(outputs[:4000], one_hot(labels[:4000], 3))
     assert len(look.centres) == 1000
     before, after = (float((z[4000:].argmax(1) == labels[4000:]).double().mean()) for z in (outputs, look(outputs)))
     assert after > before + 0.02
@@ -125,8 +125,8 @@ def test_it_mends_a_class_that_is_given_too_little():
 def test_a_network_looks_at_its_outputs_again(pair):
     (plain, _), (twice, history) = pair
     new = IMAGES[400:600]
-    first, look = plain.outputs(new), twice.readout.second_look
-    assert plain.readout.second_look is None
+    first, look = plain.outputs(new), twice.readout.loo_correction
+    assert plain.readout.loo_correction is None
     torch.testing.assert_close(twice.outputs(new), look(first), rtol=0, atol=1e-8)
     assert float((twice.outputs(new) - first).abs().max()) > 0.05
     for accuracy, part in (
@@ -141,7 +141,7 @@ def test_it_is_learnt_from_outputs_of_images_left_out(pair):
     """The outputs it is centred on are those of the label's regression, the layers' heads having no part in them."""
     (plain, _), (twice, _) = pair
     with torch.inference_mode():
-        walk = Walk(plain, torch.as_tensor(IMAGES[:250]), False)
+        walk = LayerwisePass(plain, torch.as_tensor(IMAGES[:250]), False)
         distances = PairDistances(250, 250, 1, walk.output)
         for layer in plain.layers:
             features = walk.through(layer)
@@ -149,19 +149,19 @@ def test_it_is_learnt_from_outputs_of_images_left_out(pair):
         kernel = distances.kernel_(plain.readout.scale) + plain.readout.ridge * torch.eye(250, dtype=torch.float64)
         out, kept = 100, [i for i in range(250) if i != 100]
         alone = torch.linalg.solve(kernel[kept][:, kept], one_hot(LABELS[:250])[kept])
-        torch.testing.assert_close(twice.readout.second_look.centres[out], kernel[out, kept] @ alone)
+        torch.testing.assert_close(twice.readout.loo_correction.centres[out], kernel[out, kept] @ alone)
 
 
 def test_files_keep_it(pair, tmp_path):
     (_, _), (twice, history) = pair
     save(tmp_path / "model", Model(twice, history, tuple("0123456789"), {}))
     read = load(tmp_path / "model").network
-    assert torch.equal(read.readout.second_look.centres, twice.readout.second_look.centres)
+    assert torch.equal(read.readout.loo_correction.centres, twice.readout.loo_correction.centres)
     torch.testing.assert_close(read.outputs(IMAGES[400:450]), twice.outputs(IMAGES[400:450]))
     tensors = load_tensors(readout_to_bytes(twice.readout))
-    tensors["second_look.coefficients"] = tensors["second_look.coefficients"][:, :9].contiguous()
+    tensors["loo_correction.coefficients"] = tensors["loo_correction.coefficients"][:, :9].contiguous()
     with pytest.raises(ModelFileError, match=r"looks twice at \(250, 10\) outputs with \(250, 9\) coefficients"):
         readout_from_bytes(save_tensors(tensors), "readout", (1, 8, 8), 10)
-    del tensors["second_look.coefficients"]
+    del tensors["loo_correction.coefficients"]
     with pytest.raises(ModelFileError, match="is not a readout of rescnet"):
         readout_from_bytes(save_tensors(tensors), "readout", (1, 8, 8), 10)

@@ -44,7 +44,7 @@ def dataset(blobs):
 @pytest.fixture(scope="session")
 def model(dataset):
     config = NetworkConfig(
-        layers=5, filters=6, block_size=4, block_stride=2, pyramid=(2, 1), ridge=0.5, stop_at_zero_error=False
+        layers=5, filters=6, block_sizes=(4,), block_stride=2, pyramid=(2, 1), ridge=0.5, stop_at_zero_error=False
     )
     splits = {
         name: (part.images, part.labels) for name, part in vars(dataset).items() if name in ("validation", "test")

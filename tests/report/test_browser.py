@@ -177,7 +177,7 @@ def test_many_classes_and_one_layer(browser, model, tmp_path):
     images = rng.random((96, 1, 9, 9), np.float32)
     labels = np.arange(96) % 24
     images[:, 0, 4] += labels[:, None] / 24
-    config = NetworkConfig(layers=1, filters=4, block_size=4, block_stride=2, pyramid=(1,), bank="pca")
+    config = NetworkConfig(layers=1, filters=4, block_sizes=(4,), block_stride=2, pyramid=(1,), bank="pca")
     network, history = train(images, labels, config)
     held_out = ImageSet(images, labels, names)
     many = model.having(network=network, history=history, class_names=names)

@@ -20,12 +20,12 @@ def test_both_signs_of_a_map_are_shown_as_they_are_pooled(model, dataset, tmp_pa
     config = NetworkConfig(
         layers=1,
         filters=3,
-        block_size=4,
+        block_sizes=(4,),
         block_stride=2,
         pyramid=(2, 1),
         rectifier="both",
         pooling="mean",
-        cells="adaptive",
+        pyramid_bins="adaptive",
         matrix_root=True,
     )
     network, history = train(dataset.train.images, dataset.train.labels, config)
@@ -40,7 +40,7 @@ def test_both_signs_of_a_map_are_shown_as_they_are_pooled(model, dataset, tmp_pa
 def test_the_filters_of_grey_stacks_are_told(blobs):
     images, labels = blobs[0][:60], blobs[1][:60]
     config = NetworkConfig(
-        layers=2, filters=4, block_size=6, block_stride=2, pyramid=(2, 1), restart_every=1, grey_every=2,
+        layers=2, filters=4, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stack_depth=1, grey_stack_every=2,
         grey_filter_size=5, stop_at_zero_error=False,
     )  # fmt: skip
     network, _ = train(images, labels, config)

@@ -6,16 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet.stages.augment import (
-    COLOUR,
-    CONTRAST,
-    TURN,
-    Augmentation,
-    change_images,
-    changes_of_views,
-    mean_of_views,
-    view_images,
-)
+from rescnet.config.augmentation import Augmentation
+from rescnet.stages.augment import COLOUR, CONTRAST, TURN, change_images, changes_of_views, mean_of_views, view_images
 
 
 def naive_move(image, flip, down, right):

@@ -12,8 +12,9 @@ from scipy.linalg import eigh
 from sklearn.decomposition import FastICA
 
 from rescnet import NetworkConfig, train
+from rescnet.config.banks import NotEnoughFiltersError, bank_of_layer
 from rescnet.family.stacked_lda import WholeSamples
-from rescnet.stages.filters import BankOptions, NotEnoughFiltersError, bank_of_layer, find_bank
+from rescnet.stages.filters import BankOptions, find_bank
 from rescnet.stages.filters.cca import binary_patterns, canonical_pairs
 from rescnet.stages.filters.class_moments import groups_of
 from rescnet.stages.filters.dcc import discriminant_directions
@@ -250,7 +251,7 @@ def test_canonical_directions_bring_sets_of_a_class_together_and_classes_apart()
 
 def test_a_bank_a_layer_and_mixtures_work_inside_rescnet(blobs):
     images, labels = blobs[0][:60], blobs[1][:60]
-    sizes = {"filters": 6, "layers": 2, "block_size": 4, "block_stride": 4, "pyramid": (1,), "filter_size": 3}
+    sizes = {"filters": 6, "layers": 2, "block_sizes": [4], "block_stride": 4, "pyramid": (1,), "filter_size": 3}
     network, _ = train(images, labels, NetworkConfig(bank="dct; 2 pca + 1 random", **sizes, stop_at_zero_error=False))
     first, second = (layer.weights.flatten(1).double() for layer in network.layers)
     torch.testing.assert_close(first, cosine_basis(3, 3)[:6], atol=1e-6, rtol=0)
@@ -266,7 +267,7 @@ def test_every_bank_serves_both_layers_of_rescnet(blobs, name):
         bank=f"3 {name} + 1 pca",
         filters=4,
         layers=2,
-        block_size=4,
+        block_sizes=(4,),
         block_stride=4,
         pyramid=(1,),
         stop_at_zero_error=False,

@@ -15,9 +15,9 @@ from rescnet.stages.discriminant import (
     factorise,
     fit_head,
     multiclass_lda,
+    normalise,
     one_vs_rest_lda,
     ridge_regression,
-    shares,
     sigmoid_posterior,
     softmax_posterior,
 )
@@ -231,7 +231,7 @@ def test_posteriors_match_the_formulas():
     here = torch.ones(3, dtype=torch.bool)
     expected = [1 / (1 + np.exp(-x / 16)) for x in (-32, 0, 16)]
     np.testing.assert_allclose(sigmoid_posterior(scores, here, 16.0)[0], expected)
-    np.testing.assert_allclose(shares(sigmoid_posterior(scores, here, 16.0))[0], np.array(expected) / sum(expected))
+    np.testing.assert_allclose(normalise(sigmoid_posterior(scores, here, 16.0))[0], np.array(expected) / sum(expected))
     powers = np.exp(0.1 * np.array([-32.0, 0, 16]))
     np.testing.assert_allclose(softmax_posterior(scores, here, 0.1)[0], powers / powers.sum())
     assert bool((softmax_posterior(scores, ~here, 0.1) == 0).all())
@@ -240,10 +240,10 @@ def test_posteriors_match_the_formulas():
 def test_shares_sum_to_one_however_small_and_are_zero_where_nobody_is_present():
     scores = torch.tensor([[-30_000.0, -20_000.0, 40.0], [-30_000.0, -20_000.0, -10_000.0]])
     here = torch.tensor([True, True, False])
-    found = shares(sigmoid_posterior(scores, here))
+    found = normalise(sigmoid_posterior(scores, here))
     torch.testing.assert_close(found.sum(1), torch.ones(2))
     assert bool((found[:, 1] > found[:, 0]).all() and (found[:, 2] == 0).all())
-    assert bool((shares(sigmoid_posterior(scores, torch.zeros_like(here))) == 0).all())
+    assert bool((normalise(sigmoid_posterior(scores, torch.zeros_like(here))) == 0).all())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

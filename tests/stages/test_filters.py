@@ -8,16 +8,8 @@ from patch_sources import source_of
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from rescnet.stages.filters import (
-    BankOptions,
-    Filters,
-    NotEnoughFiltersError,
-    find_bank,
-    learn_filters,
-    parse_mixture,
-    register_bank,
-)
-from rescnet.stages.filters.mixture import share_out
+from rescnet.config.banks import NotEnoughFiltersError, parse_mixture, share_out
+from rescnet.stages.filters import BankOptions, Filters, find_bank, learn_filters, register_bank
 from rescnet.stages.filters.stacked_lda import discriminate, draw_patches
 
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, train
-from rescnet.network.network import Layer, Network
+from rescnet.network.layer import Layer
+from rescnet.network.network import Network
 from rescnet.stages.filters import Filters, GreyPatches
 from rescnet.stages.images import ValueRange
 from rescnet.training.heads import no_head
@@ -17,8 +18,8 @@ from rescnet.training.layer_patches import LayerPatches
 from rescnet.training.stores.make import store_images
 
 CONFIG = NetworkConfig(
-    filters=5, layers=3, block_size=6, block_stride=2, pyramid=(2, 1), ridge=0.3, stop_at_zero_error=False,
-    grey_every=1, grey_filter_size=5,
+    filters=5, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), ridge=0.3, stop_at_zero_error=False,
+    grey_stack_every=1, grey_filter_size=5,
 )  # fmt: skip
 
 
@@ -71,27 +72,27 @@ def test_a_network_without_colour_is_that_of_grey_images(blobs):
     images[0, :, 0, 0], images[0, :, 0, 1] = 0, 255  # so that both have the same range
     grey, compute = images.astype(np.float64).mean(1, keepdims=True), ComputeOptions(dtype="float64")
     made, _ = train(images, labels, CONFIG, compute=compute)
-    wanted, _ = train(grey, labels, replace(CONFIG, grey_every=0, first_filter_size=5), compute=compute)
+    wanted, _ = train(grey, labels, replace(CONFIG, grey_stack_every=0, first_filter_size=5), compute=compute)
     torch.testing.assert_close(made.outputs(images), wanted.outputs(grey), rtol=0, atol=1e-8)
 
 
 def test_which_stacks_see_no_colour():
-    config = replace(CONFIG, restart_every=3, grey_every=2, filter_size=2)
+    config = replace(CONFIG, stack_depth=3, grey_stack_every=2, filter_size=2)
     grey = [config.is_grey(layer) for layer in range(1, 13)]
     assert grey == [False] * 3 + [True] * 3 + [False] * 3 + [True] * 3
     assert [config.size_of_filter(layer) for layer in (1, 2, 4, 5, 7, 10)] == [2, 2, 5, 2, 2, 5]
     assert config.kinds_of_layer == [1, 2, 4]
-    assert not any(replace(CONFIG, grey_every=0).is_grey(layer) for layer in range(1, 9))
+    assert not any(replace(CONFIG, grey_stack_every=0).is_grey(layer) for layer in range(1, 9))
 
 
 @pytest.mark.parametrize(
     ("options", "grey_images", "message"),
     [
-        ({}, True, "grey_every is 1 but the images are grey: choose 0"),
-        ({"grey_every": 2}, False, "grey_every is 2 but there is one stack: choose restart_every"),
+        ({}, True, "grey_stack_every is 1 but the images are grey: choose 0"),
+        ({"grey_stack_every": 2}, False, "grey_stack_every is 2 but there is one stack: choose stack_depth"),
         ({"grey_filter_size": 13}, False, "choose grey_filter_size at most 12"),
         (
-            {"restart_every": 2, "grey_every": 2, "grey_filter_size": 2, "filters": 10},
+            {"stack_depth": 2, "grey_stack_every": 2, "grey_filter_size": 2, "filters": 10},
             False,
             r"5 PCA filters were asked of patches with 4 numbers: .* larger filters \(grey_filter_size\)",
         ),

@@ -8,9 +8,8 @@ import pytest
 import torch
 from scipy.stats import rankdata
 
+from rescnet.config.geometry import BlockGrid, pyramid_cells
 from rescnet.stages.histograms import binary_codes, block_histograms, histogram_features, normalise, tied_ranks
-from rescnet.stages.pyramid import pyramid_cells
-from rescnet.stages.second_order import BlockGrid
 
 
 @pytest.fixture

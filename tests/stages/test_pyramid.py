@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet.stages.pyramid import pyramid_cells, pyramid_pool
-from rescnet.stages.second_order import BlockGrid
+from rescnet.config.geometry import BlockGrid, pyramid_cells
+from rescnet.stages.pyramid import pyramid_pool
 
 GRIDS = [  # map, block, stride
     ((32, 32), (16, 16), (4, 4)),  # CIFAR-100

@@ -8,7 +8,8 @@ from conftest import tolerance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescnet.stages.second_order import BlockGrid, channel_pairs, count_pairs, second_order_pool
+from rescnet.config.geometry import BlockGrid, count_pairs
+from rescnet.stages.second_order import channel_pairs, second_order_pool
 
 GEOMETRIES = [  # block, stride on maps of 9×8
     ((4, 4), (1, 1)),  # overlapping, tiles of one pixel

@@ -8,7 +8,8 @@ import pytest
 import torch
 from patch_sources import source_of
 
-from rescnet.stages.filters import BankOptions, NotEnoughFiltersError, find_bank
+from rescnet.config.banks import NotEnoughFiltersError
+from rescnet.stages.filters import BankOptions, find_bank
 from rescnet.stages.filters.sampling import sample_patches
 
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, train
-from rescnet.stages.augment import Augmentation, change_images
+from rescnet.config.augmentation import Augmentation
+from rescnet.stages.augment import change_images
 from rescnet.stages.patches import gather_patches
 from rescnet.training.stores.augmented import AugmentedImages
 from rescnet.training.stores.make import store_images
@@ -15,7 +16,7 @@ from rescnet.training.targets import residuals
 from rescnet.training.trainer import Trainer
 
 CHANGES = "flip + shift 2 + rotate 15 + jitter 0.2"
-SMALL = {"filters": 6, "layers": 3, "block_size": 6, "block_stride": 2, "pyramid": (2, 1), "stop_at_zero_error": False}
+SMALL = {"filters": 6, "layers": 3, "block_sizes": [6], "block_stride": 2, "pyramid": (2, 1), "stop_at_zero_error": False}
 CPU = torch.device("cpu")
 
 
@@ -43,7 +44,7 @@ def test_the_store_makes_the_copies(place, blobs, generator):
 @pytest.mark.parametrize("place", ["device", "file"])
 def test_copies_on_the_fly_equal_copies_in_advance(place, blobs, tmp_path):
     images, labels = blobs[0][:120], blobs[1][:120]
-    config = NetworkConfig(**SMALL, augment=CHANGES, copies=2, copy_residuals="own")
+    config = NetworkConfig(**SMALL, augment=CHANGES, copies=2, )
     compute = ComputeOptions(dtype="float64", maps=place, scratch=str(tmp_path))
     found, _ = train(images, labels, config, compute=compute)
     plain = NetworkConfig(**SMALL)
@@ -69,7 +70,7 @@ def test_copies_share_the_residual_of_their_image(blobs):
 
 def test_accuracy_is_that_of_the_images_and_of_the_mean_over_views(blobs):
     images, labels = blobs
-    config = NetworkConfig(**SMALL, augment="flip", average="flip + shift 1")
+    config = NetworkConfig(**SMALL, augment="flip", test_views="flip + shift 1")
     test = images[160:], labels[160:]
     network, history = train(images[:160], labels[:160], config, test=test)
     for record in history:
@@ -89,7 +90,7 @@ def test_an_exported_network_averages_too(blobs):
     from rescnet.export.files import ExportedNetwork
 
     images, labels = blobs
-    network, _ = train(images[:100], labels[:100], NetworkConfig(**SMALL, average="flip + shift 1"))
+    network, _ = train(images[:100], labels[:100], NetworkConfig(**SMALL, test_views="flip + shift 1"))
     found = ExportedNetwork(network)(torch.as_tensor(images[100:130]).float())
     torch.testing.assert_close(found, network.outputs(images[100:130]), rtol=0, atol=1e-5)
 

@@ -17,28 +17,28 @@ from rescnet.training.layer_patches import LayerPatches
 from rescnet.training.trainer import Trainer
 
 SMALL = {
-    "filters": 5, "layers": 3, "block_size": 6, "block_stride": 2, "pyramid": (2, 1), "ridge": 0.3,
+    "filters": 5, "layers": 3, "block_sizes": [6], "block_stride": 2, "pyramid": (2, 1), "ridge": 0.3,
     "stop_at_zero_error": False,
 }  # fmt: skip
 OPTIONS = [
     {"activation": "relu", "filter_labels": "residual", "draw_from": "wrong"},
     {"activation": "abs", "momentum": 0.5, "ridge_growth": 1.5},
     {"activation": "tanh", "head": "ridge", "margin_weights": 0.7, "momentum": 0.3},
-    {"restart_every": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
-    {"restart_every": 1, "grey_every": 2, "grey_filter_size": 5, "bank": "pca + stacked-lda; pca"},
-    {"restart_every": 1, "bank": "patches + rotated-pca", "step": "held-out"},
-    {"restart_every": 2, "bank": "pca; stacked-lda | 1 pca + 2 patches"},
+    {"stack_depth": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
+    {"stack_depth": 1, "grey_stack_every": 2, "grey_filter_size": 5, "bank": "pca + stacked-lda; pca"},
+    {"stack_depth": 1, "bank": "patches + rotated-pca", "step": "held-out"},
+    {"stack_depth": 2, "bank": "pca; stacked-lda | 1 pca + 2 patches"},
     {"draw_from": "residual", "bank": "patches + stacked-lda", "dilation": 2},
     {"dilation": 3, "filter_size": 2, "activation": "relu", "bank": "pca"},
     {"border": "zero-before-scaling", "activation": "tanh"},
-    {"border": "zero-before-scaling", "restart_every": 2, "first_filter_size": 4},
+    {"border": "zero-before-scaling", "stack_depth": 2, "first_filter_size": 4},
     {"border": "edge", "dilation": 2},
     {"border": "edge", "filter_size": 2, "bank": "pca"},
-    {"posterior": "sigmoid-shares", "learning_rate": 1.0, "sigmoid_scale": 4.0},
+    {"posterior": "normalised-sigmoid", "learning_rate": 1.0, "sigmoid_scale": 4.0},
     {"head": "ridge", "step": "held-out", "learning_rate": 0.9, "ridge": 0.01, "momentum": 0.4},
 ]
 
-WITH_FEATURES = {"contrast": 3, "rectifier": "both", "restart_every": 2, "activation": "relu", "momentum": 0.3}
+WITH_FEATURES = {"contrast": 3, "rectifier": "both", "stack_depth": 2, "activation": "relu", "momentum": 0.3}
 
 
 def config_of(**options):
@@ -56,7 +56,7 @@ def test_a_whole_network_matches_the_naive_one(options, few):
     (images, labels), held_out = few
     config, compute = config_of(**options), ComputeOptions(dtype="float64")
     network, _ = train(images, labels, config, validation=held_out, compute=compute)
-    staged = list(network.staged_outputs(torch.as_tensor(np.concatenate([images, held_out[0]]))))
+    staged = list(network.stack.staged_outputs(torch.as_tensor(np.concatenate([images, held_out[0]]))))
     for found, wanted in zip(staged, naive_flow(images, labels, network, held_out), strict=True):
         np.testing.assert_allclose(found.numpy(), wanted, atol=1e-5 if config.step == "held-out" else 1e-8)
 
@@ -112,7 +112,7 @@ def test_chunks_and_exported_modules_say_the_same(options, few):
 
 def test_the_step_is_the_share_that_is_best_on_the_validation_images(few):
     (images, labels), held_out = few
-    options = {"head": "ridge", "ridge": 0.01, "learning_rate": 0.9, "average": "flip"}
+    options = {"head": "ridge", "ridge": 0.01, "learning_rate": 0.9, "test_views": "flip"}
     _, history = train(images, labels, config_of(step="held-out", **options), validation=held_out)
     fixed, _ = train(images, labels, config_of(**options), validation=held_out)
     # Layer 1 of both has the same head; its outputs, divided by α, are its corrections, the mean of both views.
@@ -146,7 +146,7 @@ def test_what_does_not_go_together_is_refused(few):
 
 def test_files_and_stores_make_no_difference(few, tmp_path):
     (images, labels), held_out = few
-    config = config_of(activation="abs", restart_every=2, momentum=0.3, step="held-out", margin_weights=0.5)
+    config = config_of(activation="abs", stack_depth=2, momentum=0.3, step="held-out", margin_weights=0.5)
     found = [
         train(images, labels, config, validation=held_out, compute=compute)[0]
         for compute in (ComputeOptions(), ComputeOptions(maps="file", scratch=str(tmp_path)))
@@ -184,7 +184,7 @@ def test_drawn_dilated_patches_are_those_the_covariance_is_of(few, centring):
 def test_signs_of_pca_filters_are_drawn_anew_in_each_layer(few):
     """Layers that restart from the image find the same eigenvectors."""
     (images, labels), _ = few
-    config = config_of(bank="pca", restart_every=1, pca_signs="drawn", filters=20)
+    config = config_of(bank="pca", stack_depth=1, pca_signs="drawn", filters=20)
     first, second, _ = (layer.weights for layer in train(images, labels, config)[0].layers)
     signs = (first * second).flatten(1).sum(1)
     torch.testing.assert_close(second, signs.sign()[:, None, None, None] * first)

@@ -10,7 +10,7 @@ from rescnet import NetworkConfig, train
 from rescnet.network.network import Network
 from rescnet.training.memory_plan import plan_memory
 
-CONFIG = NetworkConfig(filters=6, layers=2, block_size=4, block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
+CONFIG = NetworkConfig(filters=6, layers=2, block_sizes=(4,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
 
 
 @pytest.mark.parametrize("classes", [2, 1000])

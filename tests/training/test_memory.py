@@ -42,7 +42,7 @@ def test_show_bytes():
 
 
 def plan(budget, n=20_000, maps="auto", **options):
-    config = NetworkConfig(filters=20, block_size=8, block_stride=4, **options)
+    config = NetworkConfig(filters=20, block_sizes=(8,), block_stride=4, **options)
     return plan_memory(config, (3, 32, 32), 10, n, 1000, 4, False, parse_bytes(budget), CPU, maps)
 
 
@@ -90,7 +90,7 @@ def test_a_budget_too_small_says_what_is_needed():
 
 def test_a_chunked_run_equals_the_whole_run(blobs, monkeypatch):
     images, labels = blobs
-    config = NetworkConfig(filters=6, layers=3, block_size=6, block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
+    config = NetworkConfig(filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
     outputs = []
     for workspace in (2**30, 2**18):
         monkeypatch.setitem(LARGEST_WORKSPACE, "cpu", workspace)
@@ -106,7 +106,7 @@ def test_features_computed_twice_give_the_same_bits(blobs, monkeypatch):
     from rescnet.training import trainer as module
 
     images, labels = blobs
-    config = NetworkConfig(filters=6, layers=3, block_size=6, block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
+    config = NetworkConfig(filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
     kept, _ = train(images, labels, config)
     original = module.plan_memory
     monkeypatch.setattr(module, "plan_memory", lambda *a: replace(original(*a), keep_features=False, features_bytes=0))
@@ -135,7 +135,7 @@ from rescnet.training.stopwatch import PeakMemory
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
 small = rng.integers(0, 256, (60, 3, 24, 24)).astype(np.uint8)
-config = NetworkConfig(filters=12, layers=2, block_size=12, block_stride=1, pyramid=(4, 2, 1), stop_at_zero_error=False)
+config = NetworkConfig(filters=12, layers=2, block_sizes=(12,), block_stride=1, pyramid=(4, 2, 1), stop_at_zero_error=False)
 train(small, np.arange(60) % 5, config)  # what libraries take once, at first use
 images, labels = rng.integers(0, 256, (1500, 3, 24, 24)).astype(np.uint8), np.arange(1500) % {classes}
 peak = PeakMemory(torch.device("cpu"))
@@ -159,7 +159,7 @@ from rescnet import ComputeOptions, NetworkConfig, train
 torch.set_num_threads(1)
 images = np.load(sys.argv[1], mmap_mode="r")
 config = NetworkConfig(
-    filters=16, layers=2, block_size=8, block_stride=4, pyramid=(2, 1), tolerance=0.2, stop_at_zero_error=False
+    filters=16, layers=2, block_sizes=(8,), block_stride=4, pyramid=(2, 1), tolerance=0.2, stop_at_zero_error=False
 )
 compute = ComputeOptions(memory="110MB", maps="file", scratch=sys.argv[2])
 _, history = train(images, np.arange(len(images)) % 5, config, compute=compute)
@@ -183,16 +183,16 @@ def test_class_sums_of_supervised_banks_are_counted(blobs):
     classes, shape = int(labels.max()) + 1, images.shape[1:]
     for bank, name in (("lda", "lda"), ("canonical", "canonical"), ("3 pca + 1 lda", "lda")):
         sets, outers, places = filter_sums.CLASS_SUMS[name]
-        config = NetworkConfig(filters=6, bank=f"{bank}; pca", block_size=6)
+        config = NetworkConfig(filters=6, bank=f"{bank}; pca", block_sizes=(6,))
         sums = source_of(images, labels, size=3).class_moments(sets)
         held = outers * sums.outer.nbytes + places * sums.by_position.nbytes
         patches = filter_sums.PATCH_SUM_COPIES * 8 * (3 * 9) ** 2
         assert filter_sums_bytes(config, shape, classes) == held + patches
-    late = [NetworkConfig(filters=6, bank=bank, block_size=6) for bank in ("pca; lda", "pca; pca; lda")]
+    late = [NetworkConfig(filters=6, bank=bank, block_sizes=(6,)) for bank in ("pca; lda", "pca; pca; lda")]
     assert filter_sums_bytes(late[0], shape, classes) == filter_sums_bytes(late[1], shape, classes)
-    by_sign = NetworkConfig(filters=6, bank="pca; lda", block_size=6, filter_labels="residual")
+    by_sign = NetworkConfig(filters=6, bank="pca; lda", block_sizes=(6,), filter_labels="residual")
     assert filter_sums_bytes(by_sign, shape, classes) > 1.5 * filter_sums_bytes(late[0], shape, classes)
-    plain = NetworkConfig(filters=6, bank="stacked-lda", block_size=6)
+    plain = NetworkConfig(filters=6, bank="stacked-lda", block_sizes=(6,))
     assert filter_sums_bytes(plain, shape, classes) == filter_sums.PATCH_SUM_COPIES * 8 * (9 * 9) ** 2
 
 
@@ -201,7 +201,7 @@ def test_all_banks_of_class_sums_are_known():
 
 
 def test_many_classes_of_a_supervised_bank_need_more():
-    few, many = plan("8GB", bank="lda"), NetworkConfig(filters=20, block_size=8, block_stride=4, bank="lda")
+    few, many = plan("8GB", bank="lda"), NetworkConfig(filters=20, block_sizes=(8,), block_stride=4, bank="lda")
     found = plan_memory(many, (3, 32, 32), 1000, 20_000, 1000, 4, False, 10**12, CPU)
     assert found.gram_bytes > 1000 * 23 * 9 * 900 * 8 * 3 > few.gram_bytes
     with pytest.raises(ValueError, match="memory of 5 GB is too little"):
@@ -237,7 +237,7 @@ def test_zone_products_of_more_than_64_channels_are_counted(monkeypatch):
     ],
 )
 def test_copies_the_gram_matrix_is_multiplied_from_are_counted(half, gram, kind, copies):
-    config, device = NetworkConfig(filters=20, block_size=8, block_stride=4), torch.device(kind)
+    config, device = NetworkConfig(filters=20, block_sizes=(8,), block_stride=4), torch.device(kind)
     found = plan_memory(config, (3, 32, 32), 10, 20_000, 0, 4, half, 10**11, device, "device", gram)
     row = (2 * (2 if half else 4) + copies) * found.width + TARGET_COPIES * 10 * 4
     assert found.rows == LARGEST_WORKSPACE[kind] // row
@@ -260,7 +260,7 @@ def test_few_images_are_solved_by_rows_and_take_less_memory():
     assert few.features == 3990
     assert few.by_rows and not many.by_rows
     assert fewer.gram_bytes < 0.1 * many.gram_bytes
-    config = NetworkConfig(filters=20, block_size=8, block_stride=4)
+    config = NetworkConfig(filters=20, block_sizes=(8,), block_stride=4)
     where = (3, 32, 32), 10, 100, 0, 4
     assert not plan_memory(config, *where, False, 10**10, CPU, alone=False).by_rows
     assert not plan_memory(config, *where, True, 10**10, torch.device("cuda")).by_rows

@@ -8,7 +8,7 @@ import torch
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.training.trainer import Trainer
 
-SMALL = {"filters": 8, "layers": 4, "block_size": 6, "block_stride": 2, "pyramid": (2, 1), "most_draws": 2000}
+SMALL = {"filters": 8, "layers": 4, "block_sizes": [6], "block_stride": 2, "pyramid": (2, 1), "most_draws": 2000}
 
 
 def small(**options):
@@ -68,7 +68,7 @@ def test_a_whole_network_matches_the_naive_one(scaling, blobs):
     images, labels = blobs[0][:60], blobs[1][:60]
     config = small(filters=5, layers=3, ridge=0.3, stop_at_zero_error=False, scaling=scaling)
     network, _ = train(images, labels, config, compute=ComputeOptions(dtype="float64"))
-    staged = list(network.staged_outputs(torch.as_tensor(images)))
+    staged = list(network.stack.staged_outputs(torch.as_tensor(images)))
     expected = naive_rescnet(images, labels, network, config)
     assert len(staged) == len(expected) == 3
     for found, wanted in zip(staged, expected, strict=True):
@@ -128,9 +128,9 @@ def test_no_gradient_anywhere(halves, monkeypatch):
         {"sign_samples": "own"},
         {"sign_samples": "own", "head": "multiclass-lda", "posterior": "softmax", "softmax_scale": 0.1},
         {"posterior": "softmax", "softmax_scale": 0.5},
-        {"posterior": "sigmoid-shares", "learning_rate": 1.0},
-        {"pca_signs": "drawn", "draw_sides": "both"},
-        {"scaling": "channel", "z_score": "block", "pooling": "mean", "cells": "adaptive"},
+        {"posterior": "normalised-sigmoid", "learning_rate": 1.0},
+        {"pca_signs": "drawn", "stacked_lda_signs": "both"},
+        {"scaling": "channel", "z_score": "block", "pooling": "mean", "pyramid_bins": "adaptive"},
         {"bank": "pca", "centring": "each-patch", "patch_samples": 3000, "first_filter_size": 5},
         {"shrinkage": "convex", "ridge": 0.2, "prior": "equal", "rate_on_first_layer": False},
         {"standardise": False, "ridge": 0.01, "diagonal": "keep"},
@@ -266,7 +266,7 @@ def hard_cases():
     ],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore::rescnet.network.inputs.DoubtfulInput")  # of the class number without images
+@pytest.mark.filterwarnings("ignore::rescnet.network.inputs.InputWarning")  # of the class number without images
 def test_hard_images_train_and_nothing_is_nan(name, options):
     images, labels = hard_cases()[name]
     network, history = train(images, labels, small(layers=3, stop_at_zero_error=False, **options))

@@ -17,15 +17,15 @@ import torch
 from rescnet.training.distributed.workers import Workers, join_workers, own_device
 
 SCRIPT = Path(__file__).with_name("worker_runs.py")
-SMALL = {"filters": 6, "layers": 3, "block_size": 6, "block_stride": 2, "pyramid": [2, 1], "stop_at_zero_error": False}
+SMALL = {"filters": 6, "layers": 3, "block_sizes": [6], "block_stride": 2, "pyramid": [2, 1], "stop_at_zero_error": False}
 CASES = [
-    {"pca_signs": "drawn", "draw_sides": "both"},
+    {"pca_signs": "drawn", "stacked_lda_signs": "both"},
     {"compute": {"dtype": "float64"}, "head": "ridge", "learning_rate": 0.3, "patch_samples": 3000},
     {"compute": {"dtype": "float64", "maps": "file"}, "sign_samples": "own", "scaling": "channel", "ridge": 0.5},
-    {"augment": "flip + shift 1 + rotate 10", "copies": 2, "layers": 2, "average": "flip"},
+    {"augment": "flip + shift 1 + rotate 10", "copies": 2, "layers": 2, "test_views": "flip"},
     {
         "compute": {"dtype": "float64"}, "head": "ridge", "bank": "patches + stacked-lda", "activation": "relu",
-        "filter_labels": "residual", "draw_from": "residual", "restart_every": 2, "step": "held-out",
+        "filter_labels": "residual", "draw_from": "residual", "stack_depth": 2, "step": "held-out",
         "margin_weights": 0.5, "momentum": 0.3,
     },
     # From the second layer on a residual rounded otherwise in half precision may choose another label.
@@ -71,7 +71,7 @@ def test_a_worker_that_ends_early_ends_the_others_and_is_named(how, code, senten
 
 def test_shares_are_even_and_whole():
     for total in (3, 10, 11, 60_000):
-        shares = [Workers(rank, 3).share_of(total) for rank in range(3)]
+        shares = [Workers(rank, 3).shard(total) for rank in range(3)]
         assert [share.start for share in shares] == [0, *(share.stop for share in shares[:-1])]
         assert shares[-1].stop == total
         assert max(s.stop - s.start for s in shares) - min(s.stop - s.start for s in shares) <= 1
@@ -79,7 +79,7 @@ def test_shares_are_even_and_whole():
 
 def test_a_worker_without_images_is_refused():
     with pytest.raises(ValueError, match="2 test images are too few for 3 workers, one would have none: start fewer"):
-        Workers(0, 3).share_of(2, "test images")
+        Workers(0, 3).shard(2, "test images")
 
 
 def test_each_worker_takes_its_own_gpu(monkeypatch):
@@ -118,5 +118,5 @@ def test_bytes_are_sent_in_pieces(with_itself, monkeypatch):
     monkeypatch.setattr("rescnet.training.distributed.workers.PIECE", 10)
     for data in (b"a run that was read" * 3, bytes(10), b"x"):
         before = with_itself.exchanged
-        assert with_itself.bytes_from_first(data) == data
+        assert with_itself.broadcast_bytes(data) == data
         assert with_itself.exchanged - before == 8 + len(data)

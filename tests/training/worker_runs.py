@@ -57,7 +57,7 @@ def worker(rank, count, port, folder, cases, ends):
     with join_workers("cpu") as workers:
         for number, case in enumerate(cases):
             found = one_case(case, workers, ends.get(rank))
-            if workers.is_first:
+            if workers.is_rank0:
                 torch.save(found, folder / f"{number}.pt")
 
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-Average = Annotated[
+TestViews = Annotated[
     str | None,
     typer.Option(
-        help="Views a prediction is the mean of, as flip or 'flip + shift 1'; '': the image as it is; by default what "
-        "the model was trained with.",
+        help="Views that a prediction is averaged over, e.g. 'flip + shift 1'; '' is the image alone. Default: the "
+        "model's own.",
         show_default=False,
     ),
 ]

@@ -9,12 +9,6 @@ from typing import Annotated, Any, Literal, Optional, get_args, get_origin, get_
 
 import typer
 
-from ..config.compute import ComputeOptions
-from ..config.feature_options import FeatureOptions
-from ..config.flow_options import FlowOptions
-from ..config.network import NetworkConfig
-
-BEYOND = {*FeatureOptions.__dataclass_fields__, *FlowOptions.__dataclass_fields__}  # shown after the paper's own
 _NOT = "no_"  # before the name of a truth value: the parameter of the flag that denies it
 
 
@@ -27,7 +21,7 @@ def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., An
         hints = get_type_hints(command, include_extras=True)
         parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
         for owner in owners:
-            for entry in sorted(dataclasses.fields(owner), key=lambda entry: entry.name in BEYOND):
+            for entry in dataclasses.fields(owner):
                 parameters += _flags(owner, entry)
 
         def run(**values: Any) -> Any:
@@ -54,8 +48,7 @@ def _flags(owner: type, entry: dataclasses.Field[Any]) -> list[inspect.Parameter
     """Return the flag of a field; two for a truth value, of which the help shows the one that is not the default."""
     declared, meaning = get_type_hints(owner)[entry.name], entry.metadata["help"]
     default: Any = entry.default
-    panel = {NetworkConfig: "The network", ComputeOptions: "The machine"}.get(owner, "Options")
-    panel = "Beyond the paper" if entry.name in BEYOND else panel
+    panel = entry.metadata["group"]
     flag = "--" + entry.name.replace("_", "-")
     if declared is bool:
         # Only the flag that changes something is shown: the text says what that flag does, and what is done without it.

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..network.inputs import DoubtfulInput
+from ..network.inputs import InputWarning
 
 BAD_INPUT = 2
 FIRST_ENDS = 3.0  # seconds the first worker has to say what all have to say
@@ -68,7 +68,7 @@ def doubts_in_one_line() -> Iterator[None]:
         show_others: Any = warnings.showwarning
 
         def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
-            if not issubclass(category, DoubtfulInput):
+            if not issubclass(category, InputWarning):
                 show_others(message, category, *where, **more)
             elif not _worker():
                 _print(f"[yellow]warning:[/yellow] {escape(str(message))}")

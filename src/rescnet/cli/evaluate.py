@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .average import Average
+from .average import TestViews
 from .layers import Layers
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def evaluate(
         ),
     ] = None,
     layers: Layers = None,
-    average: Average = None,
+    test_views: TestViews = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
     resize: Annotated[bool, typer.Option("--resize", help="Resize a folder's images to the model's size.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …; auto: a GPU if there is one.")] = "auto",
@@ -59,7 +59,7 @@ def evaluate(
         raise ValueError(f"the split is {split!r}: choose {', '.join(SPLITS[:-1])} or {SPLITS[-1]}.")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
-    network = load_model(model, layers, chosen_device).network.averaged_over(average)
+    network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
     dataset, own = dataset_of(folder, source, root, resize)
     name, images, labels = _choose(dataset, own, split, folder)
     console = Console(stderr=as_json)
@@ -73,7 +73,7 @@ def evaluate(
         "split": name,
         "images": len(labels),
         "layers": len(network.layers),
-        "average": network.config.average,
+        "test_views": network.config.test_views,
         "readout": network.readout is not None,
         "device": str(chosen_device),
         "accuracy": float(confusion.trace() / confusion.sum()),
@@ -84,7 +84,7 @@ def evaluate(
         return
     what = f"{count(len(labels), f'{name} image', f'{name} images')} of {escape(dataset.name)}"
     depth, views = count(len(network.layers), "layer", "layers"), len(network.config.views)
-    mean = f", mean over {views} views ({network.config.average})" if views > 1 else ""
+    mean = f", mean over {views} views ({network.config.test_views})" if views > 1 else ""
     readout = " and the kernel readout" if network.readout else ""
     if folder.misses_readout:
         readout = " (the kernel readout is missing: rescnet train --resume fits it)"

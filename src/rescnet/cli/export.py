@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from .average import Average
+from .average import TestViews
 from .layers import Layers
 
 
@@ -19,7 +19,7 @@ def export(
     model: Annotated[Path, typer.Argument(help="The model's folder.")],
     out: Annotated[Path, typer.Argument(help="The file to write: .onnx, or .pt2 for torch.export.load.")],
     layers: Layers = None,
-    average: Average = None,
+    test_views: TestViews = None,
     tolerance: Annotated[
         float, typer.Option(help="Greatest difference from the model's outputs the file may show.")
     ] = 1e-4,
@@ -47,7 +47,7 @@ def export(
     if out.exists() and not overwrite:
         raise ValueError(f"{out} is there already: choose another name, or say --overwrite.")
     loaded = load_model(model, layers)
-    loaded = replace(loaded, network=loaded.network.averaged_over(average))
+    loaded = replace(loaded, network=loaded.network.averaged_over(test_views))
     columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
     with Bar(Console(stderr=True), *columns) as bar:
         task = bar.add_task("", total=None)

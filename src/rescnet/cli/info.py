@@ -21,7 +21,7 @@ def info(
 ) -> None:
     """Show a model's architecture, size, accuracy and origin."""
     from ..model_files import ModelFolder
-    from ..network.readout import images_compared
+    from ..network.memory import readout_rows
 
     folder = ModelFolder.open(model)
     facts: dict[str, Any] = {
@@ -41,7 +41,7 @@ def info(
     facts["parameters"] = sum(row["parameters"] * row["layers"] for row in facts["architecture"])
     facts["misses_readout"] = folder.misses_readout
     if folder.about.get("readout"):
-        facts["readout_images"] = images_compared(folder.config, folder.about.get("images", {}).get("train", 0))
+        facts["readout_images"] = readout_rows(folder.config, folder.about.get("images", {}).get("train", 0))
         facts["parameters"] += facts["readout_images"] * len(folder.class_names)
     if as_json:
         typer.echo(json.dumps(facts))

@@ -9,9 +9,9 @@ from dataclasses import asdict
 import typer
 
 from ..model_files import ModelWriter
-from ..network.history import LayerRecord, ReadoutRecord
+from ..network.history import LayerRecord, ReadoutRecord, StopReason
 from ..network.network import Network
-from ..training.memory_plan import Plan
+from ..training.memory_plan import MemoryPlan
 from ..training.train import Listener
 
 
@@ -21,7 +21,7 @@ class Listeners:
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self.listeners = listeners
 
-    def planned(self, network: Network, plan: Plan) -> None:
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Pass the plan on."""
         for listener in self.listeners:
             listener.planned(network, plan)
@@ -52,7 +52,7 @@ class LayerSaver:
         self._network: Network | None = None
         self.records = list(before)
 
-    def planned(self, network: Network, plan: Plan) -> None:
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Prepare the folder; nothing is written yet."""
         self._network, self._writer = network, self._make_writer(network)
 
@@ -68,7 +68,7 @@ class LayerSaver:
         assert network is not None and network.readout is not None and self._writer is not None
         self._writer.add_readout(network.readout, record, network.used_layers)
 
-    def finish(self, stopped: str, **facts: object) -> int:
+    def finish(self, stopped: StopReason | None, **facts: object) -> int:
         """Seal the model and return how many layers it has."""
         if self._writer is None:
             return 0
@@ -82,7 +82,7 @@ class LayerSaver:
 class JsonLines:
     """Prints each layer's record as one line of JSON."""
 
-    def planned(self, network: Network, plan: Plan) -> None:
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Print nothing: scripts want layers."""
 
     def layer_added(self, record: LayerRecord) -> None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .average import Average
+from .average import TestViews
 from .layers import Layers
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def predict(
     model: Annotated[Path, typer.Argument(help="The model's folder.")],
     paths: Annotated[list[Path], typer.Argument(help="Picture files, or folders of them.")],
     layers: Layers = None,
-    average: Average = None,
+    test_views: TestViews = None,
     resize: Annotated[bool, typer.Option("--resize", help="Resize pictures to the model's size.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="Write the predictions to this file, .csv or .json.", show_default=False)
@@ -45,7 +45,7 @@ def predict(
     """
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
-    from ..network.probabilities import aim_of, probabilities
+    from ..network.probabilities import probabilities, target_output
     from .batches import batch_of, outputs_of
     from .image_files import check_pictures, find_pictures, read_pictures
 
@@ -54,13 +54,13 @@ def predict(
     folder = ModelFolder.open(model)
     files = find_pictures(paths)
     check_pictures(files, folder.image_shape, resize)
-    network = load_model(model, layers, chosen_device).network.averaged_over(average)
+    network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
     pictures = read_pictures(
         files, folder.image_shape, resize, folder.about.get("preprocessing", {}), batch_of(network)
     )
     rows: list[dict[str, Any]] = []
     for outputs in outputs_of(network, pictures, len(files), Console(stderr=True)):
-        shares = probabilities(outputs, aim_of(network))
+        shares = probabilities(outputs, target_output(network))
         rows += _likeliest(files[len(rows) : len(rows) + len(shares)], shares, folder.class_names)
     if out is not None:
         _write(out, rows)

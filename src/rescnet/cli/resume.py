@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..config.compute import ComputeOptions
-from ..config.readout_options import check_readout_asked, readout_defaults
+from ..config.option import check_unchanged
+from ..config.presets import check_readout_options
 
 if TYPE_CHECKING:
     from ..config.network import NetworkConfig
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
     from ..training.distributed.workers import Workers
     from ..training.listeners.tensorboard import TensorBoardLog
     from .training_run import TrainingRun
-
-MAY_CHANGE = {"layers", "patience", "stop_at_zero_error"}  # when to stop; the layers before are the same
-MAY_CHANGE |= set(readout_defaults())  # what comes after all layers
-MACHINE_MAY_CHANGE = {"device", "memory", "maps", "scratch"}  # where it is computed; not how precisely
 
 
 def take_up(
@@ -54,8 +51,8 @@ def take_up(
     from .sources import dataset_of, full_name
     from .training_run import TrainingRun
 
-    run = read_run(place) if workers.is_first else None
-    sent = workers.bytes_from_first(run_to_bytes(run) if run and workers.count > 1 else b"")
+    run = read_run(place) if workers.is_rank0 else None
+    sent = workers.broadcast_bytes(run_to_bytes(run) if run and workers.count > 1 else b"")
     run = run or run_from_bytes(sent)
     about = run.folder.about
     if "fingerprints" not in about:
@@ -65,8 +62,8 @@ def take_up(
         )
     if about.get("half_heads"):
         raise ValueError(f"{place} has heads rounded to half precision, from which no run goes on: train anew.")
-    config = _agreed(run.folder.config, options, MAY_CHANGE, place)
-    check_readout_asked(config.readout, options)
+    config = _agreed(run.folder.config, options, place)
+    check_readout_options(config, options)
     if config.layers < len(run.layers):
         raise ValueError(
             f"{place} has {len(run.layers)} layers already, more than {config.layers}: ask for more of them, or use "
@@ -74,7 +71,7 @@ def take_up(
         )
     if config.layers > len(run.layers) and "layers" in options:
         _check_goes_on(config, run)
-    compute = _agreed(ComputeOptions(**about.get("compute", {})), compute_options, MACHINE_MAY_CHANGE, place)
+    compute = _agreed(ComputeOptions(**about.get("compute", {})), compute_options, place)
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if (choose_precision(compute, device) != "exact") != run.folder.half:
         there, here = ("half", "full") if run.folder.half else ("full", "half")
@@ -123,16 +120,11 @@ def say_taken_up(run: InterruptedRun, compute: ComputeOptions, console: Console)
         )
 
 
-def _agreed(begun: Any, wanted: dict[str, Any], free: set[str], place: Path) -> Any:
-    """Return the options a run goes on with; refuse one that would make it another network."""
-    checked = replace(begun, **wanted)
-    for name in wanted:
-        before, now = getattr(begun, name), getattr(checked, name)
-        if name not in free and before != now:
-            raise ValueError(
-                f"{place} began with {name} {before}, which cannot become {now}: leave it out, or start a new run."
-            )
-    return checked
+def _agreed(begun: Any, wanted: dict[str, Any], place: Path) -> Any:
+    """Return the options that a resumed run has; those that would make it another network must not change."""
+    options = replace(begun, **wanted)
+    check_unchanged(begun, options, ("layers", "run"), f"{place} began so: leave the option out, or start a new run.")
+    return options
 
 
 def _check_goes_on(config: NetworkConfig, run: InterruptedRun) -> None:

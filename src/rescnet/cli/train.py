@@ -97,13 +97,13 @@ def train(
     if resume is not None:
         _refuse_with_resume(fixed)
     with join_workers(make_compute(config, **machine).device) as workers:
-        log = TensorBoardLog(tensorboard) if tensorboard and workers.is_first else None
+        log = TensorBoardLog(tensorboard) if tensorboard and workers.is_rank0 else None
         if resume is not None:
             run = take_up(resume, source, root, overrides, machine, log, workers)
         else:
             run = _begin(source or "digits", root, overrides, machine, log, workers, **fixed)
-        run.go(Console(stderr=as_json, quiet=quiet or not workers.is_first), as_json)
-        if quiet and not as_json and workers.is_first:
+        run.go(Console(stderr=as_json, quiet=quiet or not workers.is_rank0), as_json)
+        if quiet and not as_json and workers.is_rank0:
             typer.echo(run.place)
 
 

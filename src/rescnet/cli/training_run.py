@@ -19,10 +19,11 @@ from ..data import Dataset, ImageSet
 from ..formatting import count, show_bytes, show_points
 from ..model_files import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes, load_model
 from ..network.depth import depth_to_use
-from ..network.history import History, LayerRecord, ReadoutRecord
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
+from ..network.memory import readout_rows
 from ..network.model import describe_images, describe_run
 from ..network.network import Network
-from ..network.readout import images_compared
+from ..network.stack import LayerStack
 from ..training.distributed.workers import Workers
 from ..training.listeners.table import TrainingTable
 from ..training.listeners.tensorboard import TensorBoardLog
@@ -73,7 +74,7 @@ class TrainingRun:
 
     def go(self, console: Console, as_json: bool) -> None:
         """Train, save each layer as it comes, and sum up."""
-        if not self.workers.is_first:
+        if not self.workers.is_rank0:
             self._train(None)
             return
         if self.resumed:
@@ -88,15 +89,15 @@ class TrainingRun:
                 network, history = self._train(Listeners(listeners))
             except KeyboardInterrupt as interrupt:
                 table.close()
-                layers = saver.finish("it was interrupted")
+                layers = saver.finish(StopReason.INTERRUPTED)
                 said = self._say_ended_early(str(interrupt) or "interrupted", layers)
                 if as_json:
-                    self._print_json(saver.records, "it was interrupted")
+                    self._print_json(saver.records, StopReason.INTERRUPTED)
                 raise AnsweredInterrupt(said) from None
-            except Exception as error:
+            except Exception:
                 table.close()
                 with suppress(OSError):  # as on a disk that is full: unsealed, the layers can be loaded all the same
-                    saver.finish(f"of an error: {error}")
+                    saver.finish(StopReason.FAILED)
                 if saver.records:
                     self._say_ended_early("stopped by an error", len(saver.records))
                 raise
@@ -134,7 +135,9 @@ class TrainingRun:
         if self.resumed is None:
             return None
         folder = self.resumed.folder
-        network = Network(self.config, folder.image_shape, len(folder.class_names), list(self.resumed.layers))
+        network = Network(
+            LayerStack(self.config, folder.image_shape, len(folder.class_names), list(self.resumed.layers))
+        )
         return network, folder.history()
 
     def _writer(self, network: Network) -> ModelWriter:
@@ -145,7 +148,7 @@ class TrainingRun:
         if self.config.readout == "kernel":
             images = self.dataset.train.images
             one_image = images.nbytes // len(images) + network.classes * itemsize
-            kept = images_compared(self.config, len(images)) * one_image
+            kept = readout_rows(self.config, len(images)) * one_image
         check_space(self.place, one * (self.config.layers - done) + kept)
         splits = {"train": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
         about = {
@@ -197,7 +200,11 @@ class TrainingRun:
         return said
 
     def _print_json(
-        self, records: Sequence[LayerRecord], stopped: str, readout: ReadoutRecord | None = None, **facts: Any
+        self,
+        records: Sequence[LayerRecord],
+        stopped: StopReason | None,
+        readout: ReadoutRecord | None = None,
+        **facts: Any,
     ) -> None:
         """Print the line that sums the run up."""
         history = History(list(records), stopped)

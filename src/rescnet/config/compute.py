@@ -1,38 +1,39 @@
-"""How a network is computed (:class:`ComputeOptions`); what is learnt stands in ``config.py``."""
+"""Options of the machine: they change how a network is computed, not which one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from ..stages.mixed_precision import GramProducts
-from .option import checked, option
+from ..formatting import parse_bytes
+from .choices import DType, Precision
+from .option import group, validated
+
+_machine = group("Machine", "run")
+_placement = group("Machine", "nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComputeOptions:
-    """How a network is computed; the same network is learnt, to rounding, whatever is chosen here."""
+    """Options of the machine; all of them learn the same network, up to rounding."""
 
-    device: str = option("auto", "cpu, cuda, cuda:1, …; auto: a GPU if there is one")
-    dtype: Literal["float32", "float64"] = option("float32", "floating type of maps, features and sums")
-    precision: Literal["auto", "exact", "balanced", "fast"] = option(
+    device: str = _placement("auto", "cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.", common=True)
+    dtype: DType = _machine("float32", "Floating type of maps, features and sums.")
+    precision: Precision = _machine(
         "auto",
-        "exact: all in dtype; balanced: maps, features and what factorises them in float16, sums and solutions in "
-        "float32; fast: solutions to three digits; auto: exact on a CPU, balanced on a GPU",
+        "exact computes in dtype. balanced keeps maps, features and factors in float16. fast solves to three digits. "
+        "auto is exact on a CPU and balanced on a GPU.",
     )
-    gram: GramProducts = option(
-        "auto", "what features are multiplied in, summed in float32; auto: half where they are, else dtype"
+    memory: str = _placement(
+        "auto", "Memory for training, e.g. 500MB or 16GB; auto is 60 % of the device's memory.", common=True
     )
-    memory: str = option("auto", "bytes training may use, as 500MB or 16GB; auto: 60 % of the device's memory")
-    maps: Literal["auto", "device", "host", "file"] = option(
-        "auto", "where the maps of all images live between layers; auto: on the device if memory allows"
+    maps: Literal["auto", "device", "host", "file"] = _placement(
+        "auto", "Place of all images' maps between layers: device, host or file; auto is the device if they fit."
     )
-    scratch: str = option("", "folder of the file maps live in; none: the system's for temporary files")
+    scratch: str = _placement("", "Folder of the file of maps; empty means the system's temporary folder.")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            object.__setattr__(self, name, checked(name, value, ComputeOptions))
+            object.__setattr__(self, name, validated(name, value, ComputeOptions))
         if self.memory != "auto":
-            from ..formatting import parse_bytes
-
             parse_bytes(self.memory)

@@ -1,17 +1,82 @@
-"""Options declared once: what they mean, which values they may have, and how a wrong one is refused."""
+"""Declaration and validation of one option.
+
+An option is declared once, where its dataclass is defined. The command line, the estimator, the model files and the
+documentation read the same declaration.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, field, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from ..formatting import nearest
 
-def option(default: Any, meaning: str, low: float | None = None, high: float | None = None) -> Any:
-    """Declare an option: its default, what it means, and the least and greatest value it may have."""
-    return field(default=default, metadata={"help": meaning, "low": low, "high": high})
+
+class OptionError(ValueError):
+    """An option with a value that it cannot have.
+
+    Attributes
+    ----------
+    name : str
+        The option.
+    reason : str
+        The rest of the sentence, e.g. ``"must be at least 1, got 0."``.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name} {reason}")
+        self.name, self.reason = name, reason
+
+    def under_name(self, name: str) -> OptionError:
+        """Return the same error for an option that the caller knows by another name."""
+        return OptionError(name, self.reason)
+
+
+FixedBy = Literal["layers", "run", "nothing"]
+
+
+def group(title: str, fixed_by: FixedBy) -> Callable[..., Any]:
+    """Return a function that declares the options of one group.
+
+    Parameters
+    ----------
+    title : str
+        Heading in help texts.
+    fixed_by : {"layers", "run", "nothing"}
+        Default of the same argument of the returned function: all layers of a network share the value; a warm start may
+        change it, a resumed run may not; or a resumed run may change it too.
+
+    Returns
+    -------
+    callable
+        ``declare(default, help, low=None, high=None, common=False, sklearn="", fixed_by=...)``. ``common`` options are
+        shown by ``--help``, the others by ``--help-all``. ``sklearn`` is the name of the estimator's parameter.
+    """
+
+    def declare(
+        default: Any,
+        meaning: str,
+        low: float | None = None,
+        high: float | None = None,
+        *,
+        common: bool = False,
+        sklearn: str = "",
+        fixed_by: FixedBy = fixed_by,
+    ) -> Any:
+        facts = {
+            "help": meaning,
+            "low": low,
+            "high": high,
+            "group": title,
+            "common": common,
+            "sklearn": sklearn,
+            "fixed_by": fixed_by,
+        }
+        return field(default=default, metadata=facts)
+
+    return declare
 
 
 @cache
@@ -20,36 +85,41 @@ def declared_types(owner: type) -> dict[str, Any]:
     return get_type_hints(owner)
 
 
-def checked(name: str, value: Any, owner: type) -> Any:
-    """Return the value in its declared type, or refuse it in one sentence."""
-    declared = declared_types(owner)[name]
-    limits = owner.__dataclass_fields__[name].metadata  # type: ignore[attr-defined]
+def options_of(owner: type) -> dict[str, Field[Any]]:
+    """Return the declarations of a dataclass's options by name."""
+    return {entry.name: entry for entry in fields(owner)}
+
+
+def validated(name: str, value: Any, owner: type) -> Any:
+    """Return the value in its declared type, or raise :class:`OptionError`."""
+    declared, entry = declared_types(owner)[name], options_of(owner)[name]
     if get_origin(declared) is Literal:
-        if value not in get_args(declared):
-            near = get_close_matches(str(value), get_args(declared), 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(get_args(declared))}."
-            raise ValueError(f"{name} is {value!r}, which is no choice: {hint}")
+        choices = get_args(declared)
+        if value not in choices:
+            raise OptionError(name, f"must be one of {', '.join(choices)}, got {value!r}.{nearest(value, choices)}")
         return value
     if get_origin(declared) is tuple:
-        if isinstance(value, str):
-            value = value.replace(",", " ").split()
-        numbers = tuple(_number(name, item, int) for item in (value if isinstance(value, list | tuple) else [value]))
-        if not numbers and owner.__dataclass_fields__[name].default:  # type: ignore[attr-defined]
-            raise ValueError(f"{name} is empty: choose for instance 4 2 1.")
-        for number in numbers:
-            _within(name, number, limits)
-        return numbers
-    if declared is bool:
-        if not isinstance(value, bool):
-            raise ValueError(f"{name} is {value!r}: choose true or false.")
-        return value
-    if declared is str:
-        if not isinstance(value, str):
-            raise ValueError(f"{name} is {value!r}: write it as text.")
+        return _validated_numbers(name, value, entry)
+    if declared is bool or declared is str:
+        if not isinstance(value, declared):
+            rule = "true or false" if declared is bool else "text"
+            raise OptionError(name, f"must be {rule}, got {value!r}.")
         return value
     number = _number(name, value, declared)
-    _within(name, number, limits)
+    _check_limits(name, number, entry.metadata)
     return number
+
+
+def _validated_numbers(name: str, value: Any, entry: Field[Any]) -> tuple[int, ...]:
+    if isinstance(value, str):
+        value = value.replace(",", " ").split()
+    numbers = tuple(_number(name, item, int) for item in (value if isinstance(value, list | tuple) else [value]))
+    if not numbers:
+        example = ", ".join(map(str, entry.default)) if entry.default is not MISSING else "1"
+        raise OptionError(name, f"must not be empty. Use e.g. {example}.")
+    for number in numbers:
+        _check_limits(name, number, entry.metadata)
+    return numbers
 
 
 def _number(name: str, value: Any, kind: type) -> Any:
@@ -58,12 +128,29 @@ def _number(name: str, value: Any, kind: type) -> Any:
     except (TypeError, ValueError, OverflowError):
         number = None
     if number is None or isinstance(value, bool) or (not isinstance(value, str) and number != value):
-        raise ValueError(f"{name} is {value!r}: give {'a whole number' if kind is int else 'a number'}.")
+        raise OptionError(name, f"must be {'a whole number' if kind is int else 'a number'}, got {value!r}.")
     return number
 
 
-def _within(name: str, value: float, limits: Mapping[str, Any]) -> None:
+def _check_limits(name: str, value: float, limits: Mapping[str, Any]) -> None:
     low, high = limits["low"], limits["high"]
-    if (low is not None and not value >= low) or (high is not None and not value <= high) or value in (float("inf"),):
-        wanted = f"at least {low:g}" if high is None else f"between {low:g} and {high:g}"
-        raise ValueError(f"{name} is {value:g}: choose a finite value {wanted}.")
+    if (low is not None and not value >= low) or (high is not None and not value <= high) or value == float("inf"):
+        rule = f"finite and at least {low:g}" if high is None else f"between {low:g} and {high:g}"
+        raise OptionError(name, f"must be {rule}, got {value:g}.")
+
+
+def check_unchanged(before: Any, after: Any, fixed_by: tuple[FixedBy, ...], remedy: str) -> None:
+    """Raise :class:`OptionError` if an option that is fixed has changed.
+
+    Parameters
+    ----------
+    before, after : dataclass instances of one type
+    fixed_by : tuple of {"layers", "run", "nothing"}
+        Options of these kinds must not change.
+    remedy : str
+        Last sentence of the message.
+    """
+    for name, entry in options_of(type(after)).items():
+        old, new = getattr(before, name), getattr(after, name)
+        if entry.metadata["fixed_by"] in fixed_by and old != new:
+            raise OptionError(name, f"must stay {old!r}, got {new!r}. {remedy}")

@@ -1,39 +1,39 @@
-"""How a configuration is put together: a preset, a file over it, options over both.
+"""Configurations from a preset, a file and keywords.
 
-One key an option, the same key in a preset, in a file given with ``--config``, as a flag (``--block-size``) and in
-Python. Presets are TOML files in ``rescnet/presets``.
+An option has the same name in a preset, in a TOML file (``--config``), as a flag (``--block-stride``) and in Python.
+Presets are TOML files in ``rescnet/config/presets``.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..formatting import nearest
 from .compute import ComputeOptions
 from .network import NetworkConfig
-from .option import declared_types
-from .readout_options import check_readout_asked
+from .option import OptionError, declared_types, options_of
+from .removed import explain_removed
 
 SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digits
-MANY_CLASSES = 10  # of more than these the paper's votes turn all signs at once (docs/ablations.md)
-SHARES = {"head": "multiclass-lda", "posterior": "sigmoid-shares"}  # as the presets of CIFAR vote
+MANY_CLASSES = 10  # with more classes the paper's posteriors turn all signs at once
+NORMALISED = {"head": "multiclass-lda", "posterior": "normalised-sigmoid"}
 
 
 def preset_names() -> list[str]:
     """Return the names of the presets."""
-    return sorted(file.name[:-5] for file in resources.files(__package__).joinpath("presets").iterdir())
+    folder = resources.files(__package__).joinpath("presets")
+    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """Return the options of a preset; an unknown name is an error that tells the nearest one."""
+    """Return the options of a preset."""
     if name not in preset_names():
-        near = get_close_matches(name, preset_names(), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(preset_names())}."
-        raise ValueError(f"there is no preset {name!r}: {hint}")
+        known = preset_names()
+        raise ValueError(f"preset must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     return tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
 
 
@@ -42,11 +42,11 @@ def load_file(path: str | Path) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text("utf-8"))
     except FileNotFoundError:
-        raise ValueError(f"there is no configuration file {str(path)!r}: check the path.") from None
+        raise ValueError(f"configuration file must exist, got {str(path)!r}. Check the path.") from None
     except OSError as error:
-        raise ValueError(f"{path} cannot be read ({error.strerror}): give a TOML file.") from None
+        raise ValueError(f"configuration file must be readable, got {str(path)!r} ({error.strerror}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a TOML file: {error}.") from None
+        raise ValueError(f"configuration file must be TOML, got {str(path)!r}: {error}.") from None
 
 
 def make_config(
@@ -57,74 +57,91 @@ def make_config(
     classes: int | None = None,
     **overrides: Any,
 ) -> NetworkConfig:
-    """Build a configuration: a preset, then a file over it, then keyword options over both.
+    """Build a configuration from a preset, then a file, then keywords; the later ones win.
 
-    Without a preset, ``image_shape`` (channels, height, width) gives the settings that suit such images, of so many
-    ``classes``.
+    Parameters
+    ----------
+    preset : str, optional
+        One of :func:`preset_names`.
+    file : str or Path, optional
+        TOML file; it may also hold options of the machine, which are ignored here.
+    image_shape : (channels, height, width), optional
+        Without a preset, start from the settings that suit such images.
+    classes : int, optional
+        Number of classes of those images.
+    **overrides
+        Options of :class:`NetworkConfig`.
 
     Examples
     --------
-    >>> make_config("cifar10", layers=50).block_size
-    16
+    >>> make_config("cifar10", layers=50).block_sizes
+    (16,)
     >>> make_config(image_shape=(1, 8, 8)) == make_config("digits")
     True
     """
     if preset is None and image_shape is not None:
-        start = suited_settings(image_shape, classes)
+        start = default_settings_for(image_shape, classes)
     else:
         start = load_preset(preset) if preset else {}
-    options: dict[str, Any] = {}
-    from_file = _keys_of(load_file(file) if file else {}, NetworkConfig, str(file))
-    for source, values in (
-        (f"the preset {preset}", start),
-        (str(file), from_file),
-        ("this call", overrides),
-    ):
-        check_keys(values, source)
-        options |= values
-    config = NetworkConfig(**options)
+    from_file = _options_in(load_file(file) if file else {}, NetworkConfig, str(file))
+    check_names(overrides, "keywords")
+    config = NetworkConfig(**(start | from_file | overrides))
     for asked in (from_file, overrides):
-        check_readout_asked(config.readout, asked)
+        check_readout_options(config, asked)
     return config
 
 
 def make_compute(file: str | Path | None = None, **overrides: Any) -> ComputeOptions:
-    """Build the options of the machine: those in a file, which may hold the network's too, then keywords over them."""
-    return ComputeOptions(**(_keys_of(load_file(file) if file else {}, ComputeOptions, str(file)) | overrides))
+    """Build the options of the machine from a file, then keywords."""
+    return ComputeOptions(**(_options_in(load_file(file) if file else {}, ComputeOptions, str(file)) | overrides))
 
 
-def suited_settings(image_shape: tuple[int, int, int], classes: int | None = None) -> dict[str, Any]:
-    """Return settings for images (channels, height, width) that nobody has chosen settings for.
+def default_settings_for(image_shape: tuple[int, int, int], classes: int | None = None) -> dict[str, Any]:
+    """Return settings for images (channels, height, width) that no preset was made for.
 
-    Small images (a side under 16 pixels) get the ``digits`` preset. Larger ones get the defaults, with blocks half as
-    large as the shorter side and an eighth of it apart, as the paper has them on 32×32 and 64×64 images; grey ones
-    larger filters first, since 3×3 grey patches have only nine principal components; in colour, PCA filters with drawn
-    signs, and multi-class scores with posteriors that sum to 1, as CIFAR's presets have them: both are ahead there with
-    few images (docs/ablations.md). More than ten classes vote like that in grey too.
+    Small images (a side under 16 pixels) get the ``digits`` preset. Larger ones get the paper's defaults, with blocks
+    of half the shorter side, an eighth of it apart. Grey images get larger filters first: 3×3 grey patches have only
+    nine principal components. Colour images get CIFAR's PCA signs, and multi-class scores with posteriors that sum to
+    1, as do more than ten classes.
     """
     channels, height, width = image_shape
     side = min(height, width)
     if side < SMALL_SIDE:
         settings = load_preset("digits")
     else:
-        settings = {"block_size": side // 2, "block_stride": side // 8}
-        settings |= {"first_filter_size": 7} if channels < 3 else {"pca_signs": "drawn", **SHARES}
+        settings = {"block_sizes": [side // 2], "block_stride": side // 8}
+        settings |= {"first_filter_size": 7} if channels < 3 else {"pca_signs": "drawn", **NORMALISED}
     if classes is not None and classes > MANY_CLASSES:
-        settings |= SHARES
+        settings |= NORMALISED
     return settings
 
 
-def _keys_of(values: Mapping[str, Any], owner: type, source: str) -> dict[str, Any]:
-    """Return the values that are fields of one owner, after refusing what is a field of none."""
-    check_keys(values, source, NetworkConfig, ComputeOptions)
-    return {key: value for key, value in values.items() if key in declared_types(owner)}
+def check_readout_options(config: NetworkConfig, asked: Mapping[str, Any]) -> None:
+    """Raise an error if options of a kernel readout are asked for where there is none.
+
+    Options of a preset are not asked for. A file that chooses the kernel itself may keep its options.
+    """
+    if config.readout == "kernel" or asked.get("readout") == "kernel":
+        return
+    for name, entry in options_of(NetworkConfig).items():
+        if (
+            entry.metadata["group"] == "Readout"
+            and name != "readout"
+            and asked.get(name, entry.default) != entry.default
+        ):
+            raise OptionError(name, f"must be used with readout 'kernel', got readout {config.readout!r}.")
 
 
-def check_keys(values: Mapping[str, Any], source: str, *owners: type) -> None:
-    """Refuse an unknown key, naming the nearest one; without owners those of the network are known."""
+def check_names(values: Mapping[str, Any], source: str, *owners: type) -> None:
+    """Raise ValueError for a name that is no option of the owners; by default those of the network."""
     known = [name for owner in owners or (NetworkConfig,) for name in declared_types(owner)]
-    for key in values:
-        if key not in known:
-            near = get_close_matches(key, known, 1, cutoff=0.5)
-            hint = f"did you mean {near[0]!r}?" if near else f"the options are {', '.join(known)}."
-            raise ValueError(f"{source} has an unknown option {key!r}: {hint}")
+    for name in values:
+        if name not in known:
+            hint = explain_removed(name) or nearest(name, known, cutoff=0.5).strip()
+            raise ValueError(f"option names must be known, got {name!r} in {source}. {hint}".rstrip())
+
+
+def _options_in(values: Mapping[str, Any], owner: type, source: str) -> dict[str, Any]:
+    """Return the values that are options of one owner; unknown names are an error."""
+    check_names(values, source, NetworkConfig, ComputeOptions)
+    return {name: value for name, value in values.items() if name in declared_types(owner)}

@@ -47,9 +47,9 @@ def stream_stages(
     """
     device = network.layers[0].weights.device
     stages = torch.empty(0)
-    for start, part in image_chunks(network, X, layout, network.chunk):
+    for start, part in image_chunks(network, X, layout, network.stack.chunk):
         network.warn_of_other_units(part)
-        for layer, output in enumerate(islice(network.staged_outputs(part.to(device)), layers)):
+        for layer, output in enumerate(islice(network.stack.staged_outputs(part.to(device)), layers)):
             kept = keep(output)
             if not len(stages):
                 stages = torch.empty(layers, len(X), *kept.shape[1:], dtype=kept.dtype)
@@ -58,6 +58,7 @@ def stream_stages(
 
 
 def on_device(network: Network, device: torch.device) -> Network:
-    """Return the network with its layers on a device, and half precision still meant for GPUs only."""
+    """Return the network on a device; half precision is for GPUs only."""
     layers = [layer.to(device, layer.weights.dtype) for layer in network.layers]
-    return replace(network, layers=layers, half=network.half and device.type == "cuda")
+    stack = replace(network.stack, layers=layers, half=network.half and device.type == "cuda")
+    return replace(network, stack=stack)

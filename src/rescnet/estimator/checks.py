@@ -12,8 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from ..config.network import NetworkConfig
-from ..network.inputs import DoubtfulInput, how_to_fit
-from .automatic import check_goes_on
+from ..network.history import StopReason
+from ..network.inputs import InputWarning, how_to_fit
+from .automatic import check_warm_start
 from .layouts import ImageLayout
 
 NUMBERS_AT_A_TIME = 2**22
@@ -78,13 +79,13 @@ def check_same_images(X: NDArray[Any], layout: ImageLayout, name: str) -> None:
     raise ValueError(f"X holds images of shape {X.shape[1:]} but {name} was fitted on {layout.shape}: {remedy}.")
 
 
-def warn_if_none_was_added(before: int, after: int, wanted: int, stopped: str) -> None:
+def warn_if_none_was_added(before: int, after: int, wanted: int, stopped: StopReason | None) -> None:
     """Warn where more layers were wanted of a network that has stopped by its own rules."""
     if before == after < wanted:
         warnings.warn(
-            f"none of {wanted} layers asked for was added to the {before} there are, since {stopped}: choose a greater "
-            f"n_iter_no_change, or {{'stop_at_zero_error': False}} among the options.",
-            DoubtfulInput,
+            f"no layer was added to the {before} of {wanted} because {stopped}. Use a greater n_iter_no_change, or "
+            "options={'stop_at_zero_error': False}.",
+            InputWarning,
             stacklevel=3,
         )
 
@@ -115,4 +116,4 @@ def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config:
             "other images would be held out than in the fit before, some of them already learnt from: keep X, y, "
             "validation_fraction and whether n_iter_no_change is set, or fit anew with warm_start=False."
         )
-    check_goes_on(fitted.network_.config, config, len(fitted.network_.layers))
+    check_warm_start(fitted.network_.config, config, len(fitted.network_.layers))

@@ -23,7 +23,7 @@ from ..network.device import choose_device
 from ..network.history import History
 from ..network.model import Model, describe_images, describe_run
 from ..network.network import Network
-from ..network.probabilities import aim_of, probabilities
+from ..network.probabilities import probabilities, target_output
 from ..training.train import train
 from .automatic import automatic_dtype, configure
 from .batches import on_device, stream_outputs, stream_stages
@@ -60,9 +60,11 @@ class ResCNetClassifier(ImageClassifier):
         patches have no more than k² principal components.
     bank : str, default=None
         How filters are learnt: ``"pca"``, ``"stacked-lda"``, ``"dct"``, … or a mixture as ``"3 pca + 1 stacked-lda"``;
-        ``"dct; pca"`` is one a layer, and ``"pca | dct"`` one a stack, the last going on.
-    block_size, block_stride : int, default=None
-        Side of a second-order pooling block, and pixels from one to the next.
+        ``"dct; pca"`` uses dct in the first layer only.
+    block_sizes : sequence of int, default=None
+        Sides of the second-order pooling blocks in pixels, e.g. ``(12, 20)``.
+    block_stride : int, default=None
+        Pixels between neighbouring blocks.
     pyramid : sequence of int, default=None
         Cells per side of each pyramid level, as ``(4, 2, 1)``.
     head : {"lda", "multiclass-lda", "ridge"}, default=None
@@ -73,10 +75,9 @@ class ResCNetClassifier(ImageClassifier):
         α, how much of a layer's correction is added.
     ceiling : float, default=None
         λ, the greatest output a class should reach.
-    average : str, default=None
-        Views a prediction is the mean of, as ``"flip"`` or ``"flip + shift 1"``; ``""``: the image as it is. It is read
-        when predicting too: ``set_params(average="flip")`` does for a network that is fitted already, None is what it
-        was fitted with.
+    test_views : str, default=None
+        Views that a prediction is averaged over, e.g. ``"flip"`` or ``"flip + shift 1"``; ``""`` is the image alone. It
+        is also read when predicting: ``set_params(test_views="flip")`` changes a fitted estimator.
     options : dict, default=None
         Any other key of :class:`rescnet.NetworkConfig`, as ``{"posterior": "softmax", "stop_at_zero_error": False}``.
     image_shape : sequence of int, default=None
@@ -149,14 +150,14 @@ class ResCNetClassifier(ImageClassifier):
         filter_size: int | None = None,
         first_filter_size: int | None = None,
         bank: str | None = None,
-        block_size: int | None = None,
+        block_sizes: Sequence[int] | int | None = None,
         block_stride: int | None = None,
         pyramid: Sequence[int] | None = None,
         head: str | None = None,
         ridge: float | None = None,
         learning_rate: float | None = None,
         ceiling: float | None = None,
-        average: str | None = None,
+        test_views: str | None = None,
         options: dict[str, Any] | None = None,
         image_shape: Sequence[int] | None = None,
         channels: ChannelRule = "auto",
@@ -176,14 +177,14 @@ class ResCNetClassifier(ImageClassifier):
         self.filter_size = filter_size
         self.first_filter_size = first_filter_size
         self.bank = bank
-        self.block_size = block_size
+        self.block_sizes = block_sizes
         self.block_stride = block_stride
         self.pyramid = pyramid
         self.head = head
         self.ridge = ridge
         self.learning_rate = learning_rate
         self.ceiling = ceiling
-        self.average = average
+        self.test_views = test_views
         self.options = options
         self.image_shape = image_shape
         self.channels = channels
@@ -242,7 +243,7 @@ class ResCNetClassifier(ImageClassifier):
         They rank the classes as the outputs do, and are scores: not calibrated, and too sure where training images are
         few; :class:`sklearn.calibration.CalibratedClassifierCV` calibrates them.
         """
-        return self._probabilities(self._outputs(X), aim_of(self.network_)).numpy()
+        return self._probabilities(self._outputs(X), target_output(self.network_)).numpy()
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, above 0 for the second one, shape (n,)."""
@@ -305,7 +306,7 @@ class ResCNetClassifier(ImageClassifier):
 
     def _averaged(self) -> Network:
         """Return the network with predictions over the views now asked for."""
-        return self.network_.averaged_over(self.average)
+        return self.network_.averaged_over(self.test_views)
 
     def _outputs(self, X: ArrayLike) -> Tensor:
         return stream_outputs(*self._streamed(X))
@@ -319,7 +320,8 @@ class ResCNetClassifier(ImageClassifier):
         if "network_" not in state:
             return state
         network = state["network_"]
-        return state | {"network_": replace(on_device(network, torch.device("cpu")), half=network.half)}
+        moved = on_device(network, torch.device("cpu"))
+        return state | {"network_": replace(moved, stack=replace(moved.stack, half=network.half))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take over a pickled state; the layers go to ``device``, or stay on the CPU where that is not to be had."""

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from difflib import get_close_matches
 from functools import partial
 from statistics import median
 from typing import Any
@@ -17,10 +16,11 @@ from torch import Tensor
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.presets import make_config, preset_names
-from ..network.device import choose_device
+from ..formatting import nearest
+from ..network.device import choose_device, choose_precision
+from ..training.train import TrainingRun
 from .costs import STAGES, StageCost, layer_costs
 from .provenance import origin
-from .training_run import TrainingRun
 
 ON_GPU = ("cifar10", "cifar10-adaptive", "cifar100", "mnist", "tiny-imagenet")
 ON_CPU = ("digits", "cifar10")
@@ -73,7 +73,7 @@ def known_cases() -> dict[str, Case]:
             test = public.n_test or public.n_train // 5
             train = public.n_train if public.n_test else public.n_train - test
             cases[name] = Case(name, name, public.shape, train, test, public.classes)
-    cases["cifar10-adaptive"] = replace(cases["cifar10"], name="cifar10-adaptive", changes={"cells": "adaptive"})
+    cases["cifar10-adaptive"] = replace(cases["cifar10"], name="cifar10-adaptive", changes={"pyramid_bins": "adaptive"})
     return cases
 
 
@@ -93,9 +93,8 @@ def choose_cases(
     chosen = []
     for name in names or (ON_CPU if small else ON_GPU):
         if name not in known:
-            near = get_close_matches(name, known, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(sorted(known))}."
-            raise ValueError(f"there is no benchmark of {name!r}: {hint}")
+            choices = ", ".join(sorted(known))
+            raise ValueError(f"preset must be one of {choices}, got {name!r}.{nearest(name, known)}")
         case, shrink = known[name], small and name != "digits"
         if count := images or (min(case.train, CPU_IMAGES) if shrink else None):
             case = replace(case, train=count, test=max(1, count // 5))
@@ -142,7 +141,9 @@ def measure_case(
     """
     config, n = case.config(), case.train
     config = replace(config, layers=max(config.layers, warm_up + layers))
-    images, labels = case.images(choose_device(compute.device))
+    device = choose_device(compute.device)
+    precision = choose_precision(compute, device)
+    images, labels = case.images(device)
     run = TrainingRun(images[:n], labels[:n], config, test=(images[n:], labels[n:]), compute=compute)
     del images, labels
     walls, records = [], []
@@ -152,7 +153,7 @@ def measure_case(
             break
         if told:
             told(f"{case.name}: layer {number} of {warm_up + layers}")
-        (seconds,) = times(lambda: records.append(next(added)), run.device, 1, warm_up=0)
+        (seconds,) = times(lambda: records.append(next(added)), device, 1, warm_up=0)
         walls.append(seconds)
     walls, records = walls[warm_up:], records[warm_up:]
     if not records:
@@ -168,19 +169,19 @@ def measure_case(
         case.classes,
         case.train,
         case.test,
-        precision=run.precision,
-        itemsize=run.dtype.itemsize,
+        precision=precision,
+        itemsize=8 if compute.dtype == "float64" else 4,
         features_kept=run.plan.keep_features,
         by_rows=run.plan.by_rows,
     )
     return {
-        "name": f"{case.describe()} {run.precision}",
+        "name": f"{case.describe()} {precision}",
         "case": case.name,
         "dataset": f"smooth noise, {case.train} training and {case.test} test images of {case.shape}",
         "config": case.config().to_dict(),
         "compute": asdict(compute),
-        "precision": run.precision,
-        **origin(run.device),
+        "precision": precision,
+        **origin(device),
         "seed": 0,
         "protocol": f"median of {len(records)} layers after {warm_up} to warm up, every stage synchronised",
         "features": run.plan.features,

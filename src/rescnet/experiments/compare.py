@@ -6,7 +6,6 @@ import gc
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from difflib import get_close_matches
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -15,11 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.compute import ComputeOptions
-from ..config.presets import check_keys, make_config, preset_names
+from ..config.presets import check_names, make_config, preset_names
 from ..data import Dataset, ImageSet
 from ..data.archives import PUBLIC_SETS
 from ..data.splits import hold_out
 from ..family.config import FamilyConfig, make_member, member_names
+from ..formatting import nearest
 from ..network.device import choose_device
 from ..training.stopwatch import PeakMemory, trim_heap
 
@@ -113,16 +113,15 @@ def parse_models(text: str) -> list[Contestant]:
 def _parse_one(text: str) -> Contestant:
     name, *words = text.split(":")
     if name not in model_names():
-        near = get_close_matches(name, model_names(), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(model_names())}."
-        raise ValueError(f"there is no model {name!r}: {hint}")
+        known = model_names()
+        raise ValueError(f"model must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     options: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
             raise ValueError(f"option of {name} must be key=value, got {word!r}: write for example filters=20.")
         options[key] = {"true": True, "false": False}.get(value.strip(), value.strip().replace("/", " "))
-    check_keys(options, name, *([FamilyConfig] if name != RESCNET else []))
+    check_names(options, name, *([FamilyConfig] if name != RESCNET else []))
     return Contestant(text, name, options)
 
 

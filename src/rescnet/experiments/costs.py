@@ -36,8 +36,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config.geometry import count_pairs
 from ..config.network import NetworkConfig
-from ..stages.second_order import count_pairs
 
 STAGES = ("scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update")
 
@@ -86,7 +86,7 @@ def layer_costs(
     before = 0 if config.place_in_stack(layer) == 1 else d
     stored = itemsize if precision == "exact" else 2
     pairs = count_pairs(config.pooled_maps, config.keeps_diagonal)
-    rows, columns = config.grid((h, w)).shape
+    blocks = sum(grid.shape[0] * grid.shape[1] for grid, _ in config.grids((h, w)))
     features = config.features((h, w))
     outputs = classes if config.head == "ridge" else 2 * classes
     everyone = train + other
@@ -113,9 +113,7 @@ def layer_costs(
         "filters": cost(products + 9 * patch**3, train * entering + 8 * patch**2, half),
         "residual": cost(4 * train * classes, train * (classes + outputs) * itemsize, full),
         "convolution": cost(2 * everyone * pixels * patch * d, everyone * (entering + d * pixels * stored), half),
-        "pooling": cost(
-            pooled * pairs * (2 * pixels + 8 * rows * columns), pooled * (d * pixels + features) * stored, half
-        ),
+        "pooling": cost(pooled * pairs * (2 * pixels + 8 * blocks), pooled * (d * pixels + features) * stored, half),
         "moments": cost(
             2 * train * sums + 2 * train * head, train * features * stored + (sums + head) * itemsize, half
         ),

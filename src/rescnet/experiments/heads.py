@@ -1,7 +1,7 @@
 """Timing of our heads beside scikit-learn's, on the CPU, on the same random rows and threads.
 
-Rows are Gaussian classes with correlated float32 features. Shrinkage is (1-γ)S + γtI in both LDAs (ours of the total
-scatter, theirs of the within scatter); both ridges minimise ‖Xw + b - y‖² + γn‖w‖².
+Rows are Gaussian classes with correlated float32 features of about equal variance v. Shrinkage is (1-γ)S + γvI in both
+LDAs (ours of the total scatter, theirs of the within scatter); both ridges minimise ‖Xw + b - y‖² + γvn‖w‖².
 """
 
 from __future__ import annotations
@@ -58,25 +58,26 @@ def contestants(rows: Rows) -> dict[str, tuple[str, Fit]]:
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.linear_model import RidgeClassifier
 
-    def ours(solve: Any, shrinkage: Any) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
+    def ours(solve: Any, ridge: float) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
         x, y = torch.from_numpy(rows.features), torch.from_numpy(rows.labels)
         moments = Moments.zeros(x[:1024].mean(0), rows.classes)
         moments.add(x, one_hot(y, rows.classes, x.dtype))
-        head, _ = fit_head(moments, solve, SHRINKAGE, shrinkage, standardise=False)
+        head, _ = fit_head(moments, solve, ridge)
         return lambda new: head.scores(torch.from_numpy(new)).argmax(1).numpy()
 
     def theirs(model: Any) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
         model.fit(rows.features, rows.labels)
         return model.predict  # type: ignore[no-any-return]
 
-    lda = LinearDiscriminantAnalysis
+    lda, convex = LinearDiscriminantAnalysis, SHRINKAGE / (1 - SHRINKAGE)
+    alpha = SHRINKAGE * len(rows.features) * float(rows.features.var(0).mean())  # ours is per feature's variance
     return {
-        "rescnet one-vs-rest LDA": ("LDA", partial(ours, one_vs_rest_lda, "convex")),
-        "rescnet multi-class LDA": ("LDA", partial(ours, multiclass_lda, "convex")),
-        "rescnet ridge": ("ridge", partial(ours, ridge_regression, "ridge")),
+        "rescnet one-vs-rest LDA": ("LDA", partial(ours, one_vs_rest_lda, convex)),
+        "rescnet multi-class LDA": ("LDA", partial(ours, multiclass_lda, convex)),
+        "rescnet ridge": ("ridge", partial(ours, ridge_regression, SHRINKAGE)),
         "scikit-learn RidgeClassifier": (
             "ridge",
-            partial(theirs, RidgeClassifier(alpha=SHRINKAGE * len(rows.features))),
+            partial(theirs, RidgeClassifier(alpha=alpha)),
         ),
         "scikit-learn LDA, solver eigen": ("LDA", partial(theirs, lda(solver="eigen", shrinkage=SHRINKAGE))),
         "scikit-learn LDA, solver lsqr": ("LDA", partial(theirs, lda(solver="lsqr", shrinkage=SHRINKAGE))),

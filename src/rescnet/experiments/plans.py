@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from ..config.network import NetworkConfig
 from ..config.presets import make_config
+from ..formatting import nearest
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Plan:
         for name in names:
             known = [experiment.name for experiment in self.experiments]
             if name not in known:
-                raise ValueError(f"{self.name} has no experiment {name!r}: {_hint(name, known)}")
+                raise ValueError(f"experiment must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
         return tuple(e for e in self.experiments if not names or e.name in names)
 
 
@@ -94,7 +94,8 @@ def plan_names() -> list[str]:
 def load_plan(name: str) -> Plan:
     """Return a plan by its name."""
     if name not in plan_names():
-        raise ValueError(f"the paper has nothing called {name!r} to reproduce: {_hint(name, plan_names())}")
+        known = plan_names()
+        raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     return read_plan(name, _plans()[name])
 
 
@@ -105,8 +106,3 @@ def read_plan(name: str, content: Mapping[str, Any]) -> Plan:
         for entry in content["experiment"]
     )
     return Plan(name, content["title"], experiments, tuple(content.get("published", ())))
-
-
-def _hint(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(known)}."

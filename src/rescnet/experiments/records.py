@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.network import NetworkConfig
-from ..network.depth import enough_layers
-from ..network.history import LayerRecord, ReadoutRecord
+from ..network.history import LayerRecord, ReadoutRecord, StopReason
 
 
 def identity(**facts: Any) -> str:
@@ -125,7 +124,7 @@ def _up_to(entry: dict[str, Any], layers: int) -> dict[str, Any]:
     return entry | {
         "config": entry["config"] | {"layers": layers},
         "finished": True,
-        "stopped": enough_layers(layers),
+        "stopped": str(StopReason.DEPTH),
         "layers": layers,
         "seconds": round(sum(record.total_seconds for record in records), 2),
         "summary": summarise(records),

@@ -6,7 +6,6 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +16,15 @@ from ..data.splits import hold_out
 from ..model_files import ModelFileError, ModelFolder, load_model, save_model
 from ..network.depth import reason_to_stop
 from ..network.device import choose_device, choose_precision
-from ..network.history import History, LayerRecord
+from ..network.history import History, LayerRecord, StopReason
 from ..network.model import Model
 from ..network.network import Network
+from ..training.train import TrainingRun
 from .plans import Experiment
 from .provenance import origin
 from .records import Results, compact, given_options, identity, summarise
-from .training_run import TrainingRun
 
 SAVE_EVERY, WRITE_EVERY = 300.0, 30.0  # seconds between two saves of the layers, and of the entry
-
-
-class Ended(Enum):
-    """How a run ended."""
-
-    BY_RULE = ""
-    TIME_LIMIT = "its time limit was reached"
-    INTERRUPTED = "it was interrupted"
-    ERROR = "of an error"
 
 
 @dataclass(frozen=True)
@@ -110,23 +100,30 @@ class ExperimentRun:
         Ctrl-C or an error leaves the layers so far in the state's folder and in the results.
         """
         pairs = {name: (images.images, images.labels) for name, images in self.splits.items()}
-        others: Any = {"validation": pairs.get("validation"), "test": pairs.get("test")}
-        run = TrainingRun(*pairs["train"], self.config, **others, compute=self.options.compute, start=self._start())
+        run = TrainingRun(
+            *pairs["train"],
+            self.config,
+            validation=pairs.get("validation"),
+            test=pairs.get("test"),
+            compute=self.options.compute,
+            start=self._start(),
+            deadline=self.options.deadline,
+        )
         self.layers = len(run.history)
-        ended, why = Ended.ERROR, Ended.ERROR.value
+        reason, detail = StopReason.FAILED, ""
         try:
-            ended = self._train(run)
-            why = ended.value or run.history.stopped
+            self._train(run)
+            reason = run.history.stopped or StopReason.FAILED
         except KeyboardInterrupt:
-            ended, why = Ended.INTERRUPTED, Ended.INTERRUPTED.value
+            reason = StopReason.INTERRUPTED
             raise
         except FloatingPointError as error:  # the layers learned before it count
-            why = f"{Ended.ERROR.value}: {error}"
+            detail = f": {error}"
             if not run.history.records:
                 raise
         finally:
-            run.history.stopped, self.layers = why, len(run.history)
-            entry = self._save(run, ended) if run.history.records else None
+            run.history.stopped, self.layers = reason, len(run.history)
+            entry = self._save(run, detail) if run.history.records else None
         return entry
 
     def left_before(self) -> int:
@@ -144,38 +141,33 @@ class ExperimentRun:
             shutil.rmtree(self._place)
             self._kept = 0
 
-    def _train(self, run: TrainingRun) -> Ended:
-        """Add layers, then the readout; layers are saved before the readout is fitted."""
+    def _train(self, run: TrainingRun) -> None:
+        """Add layers, then the readout; all layers are saved before the readout is fitted."""
         saved = written = time.monotonic()
-        if self._is_over(run):
-            return Ended.TIME_LIMIT
+        self._save_if_complete(run)
         for record in run:
             self.heard(record)
-            if self._is_over(run):
-                return Ended.TIME_LIMIT
+            self._save_if_complete(run)
             now = time.monotonic()
             if now - written > WRITE_EVERY:
-                self._write(run, None)
+                self._write(run)
                 written = time.monotonic()
             if now - saved > SAVE_EVERY:
                 self._keep(run)
                 saved = time.monotonic()
-        return Ended.BY_RULE
 
-    def _is_over(self, run: TrainingRun) -> bool:
-        """Return whether no layer may be started any more; a network with all its layers is saved instead."""
-        if stopped := reason_to_stop(self.config, run.history):
-            run.history.stopped = stopped
-            self._save(run, Ended.BY_RULE)
-            return False
-        return self.options.time_is_up
+    def _save_if_complete(self, run: TrainingRun) -> None:
+        if reason := reason_to_stop(self.config, run.history):
+            run.history.stopped = reason
+            self._save(run)
 
-    def _save(self, run: TrainingRun, ended: Ended) -> dict[str, Any]:
-        entry = self._write(run, ended)
+    def _save(self, run: TrainingRun, detail: str = "") -> dict[str, Any]:
+        entry = self._write(run, detail)
         self._keep(run)
         return entry
 
-    def _write(self, run: TrainingRun, ended: Ended | None) -> dict[str, Any]:
+    def _write(self, run: TrainingRun, detail: str = "") -> dict[str, Any]:
+        device, stopped = choose_device(self.options.compute.device), run.history.stopped
         history, readout = run.history, run.history.readout
         entry: dict[str, Any] = {
             "name": self.experiment.name,
@@ -185,13 +177,13 @@ class ExperimentRun:
             "config": self.config.to_dict(),
             "changes": self.experiment.changes,
             "images": self.images,
-            "precision": run.precision,
+            "precision": choose_precision(self.options.compute, device),
             "compute": asdict(self.options.compute),
-            **origin(run.device, self.options.command),
+            **origin(device, self.options.command),
             "seed": self.config.seed,
             "paper": [asdict(figure) for figure in self.experiment.paper],
-            "finished": ended is Ended.BY_RULE,
-            "stopped": history.stopped,
+            "finished": stopped is not None and stopped.is_complete,
+            "stopped": f"{stopped or ''}{detail}",
             "layers": len(history),
             "seconds": round(sum(record.total_seconds for record in history) + (readout.seconds if readout else 0), 2),
             "readout": asdict(readout) if readout else None,
@@ -216,15 +208,14 @@ class ExperimentRun:
             return None
         self._kept = len(model.network.layers)
         layers = min(self._kept, self.config.layers)
-        network = replace(model.network, layers=model.network.layers[:layers])
-        return network, replace(model.history, records=model.history.records[:layers])
+        return model.network.first_layers(layers), replace(model.history, records=model.history.records[:layers])
 
     def _keep(self, run: TrainingRun) -> None:
         """Save the layers that are in the history; Ctrl-C may have come between a layer and its record."""
         network, history = run.network, run.history
         if self._place is None or len(history) <= self._kept:
             return
-        whole = replace(network, layers=network.layers[: len(history)])
+        whole = network.first_layers(len(history))
         self._place.parent.mkdir(parents=True, exist_ok=True)
         model = Model(whole, history, self.class_names[: network.classes], {"dataset": self.experiment.dataset})
         save_model(self._place, model, overwrite=self._place.exists())

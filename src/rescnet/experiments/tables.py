@@ -30,7 +30,7 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
             rows.append([experiment.label, paper, "not run yet", *[""] * (4 + read_out)])
         for group in found:
             entry, config = group[0], group[0]["config"]
-            named = {"augment": "", "average": "mean of views: ", "kernel_copies": "copies in the readout: "}
+            named = {"augment": "", "test_views": "mean of views: ", "kernel_copies": "copies in the readout: "}
             changes = [f"{words}{config[key]}" for key, words in named.items() if config.get(key)]
             layers = round(mean(seed["layers"] for seed in group))
             unfinished = "" if all(seed["finished"] for seed in group) else ", unfinished"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ..formatting import show_bytes
-from ..network.model import Model, model_of
+from ..network.model import Model, as_model
 from ..network.network import Network
 from .module import ExportedNetwork
 from .verify import Run, differences, is_explained
@@ -105,7 +105,7 @@ def export_onnx(
         runtime, *_ = (import_module(name) for name in ("onnxruntime", "onnx", "onnxscript"))
     except ImportError as error:
         raise ValueError(f"export to ONNX needs {error.name}: pip install 'rescnet[export]'") from error
-    size = sum(buffer.nbytes for buffer in ExportedNetwork(network).buffers())
+    size = sum(buffer.nbytes for buffer in ExportedNetwork(network.stack).buffers())
     if size > ONNX_LIMIT:
         raise ValueError(
             f"the {len(network.layers)} layers hold {show_bytes(size)} but an ONNX file at most "
@@ -139,7 +139,7 @@ def _checked(
     model: Any, path: str | Path, suffix: str, layers: int | None, overwrite: bool, without_readout: bool
 ) -> tuple[Model | Network, Path, Network]:
     """Return the model, the target and the network of so many layers, on the CPU and without halves, or refuse."""
-    given: Model | Network = model if isinstance(model, Network) else model_of(model)
+    given: Model | Network = model if isinstance(model, Network) else as_model(model)
     network, target = given.network if isinstance(given, Model) else given, Path(path)
     most = len(network.layers)
     wanted = network.used_layers if layers is None else layers
@@ -154,7 +154,7 @@ def _checked(
         raise ValueError(f"{target} does not end in {suffix}: name it so.")
     _check_place(target, overwrite)
     on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
-    return given, target, replace(network, layers=on_cpu, half=False, readout=None, depth=None)
+    return given, target, Network(replace(network.stack, layers=on_cpu, half=False))
 
 
 def _check_place(target: Path, overwrite: bool) -> None:
@@ -178,7 +178,7 @@ def _export(
     with _quiet(), torch.no_grad(), TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         progress("tracing")
         example = torch.zeros(2, *network.image_shape)
-        program = torch.export.export(ExportedNetwork(network), (example,), dynamic_shapes=_free_batch())
+        program = torch.export.export(ExportedNetwork(network.stack), (example,), dynamic_shapes=_free_batch())
         partial = Path(folder) / target.name
         progress(f"writing {target.suffix.lower()}")
         run = write(program, partial)
@@ -196,7 +196,7 @@ def _export(
 
 
 def _say_nothing(step: str) -> None:
-    """Take what nobody wants to hear."""
+    """Ignore progress messages."""
 
 
 def _free_batch() -> tuple[dict[int, Any]]:
@@ -205,7 +205,8 @@ def _free_batch() -> tuple[dict[int, Any]]:
 
 def images_wanted(network: Network) -> str:
     """Return what the exported file takes: type, shape, and the range of the training images."""
-    low, high = float(network.image_range.low.min()), float(network.image_range.high.max())
+    value_range = network.stack.image_range
+    low, high = float(value_range.low.min()), float(value_range.high.max())
     shape = ", ".join(str(side) for side in network.image_shape)
     return f"float32 (n, {shape}), values as in training: {low:g} to {high:g}"
 

@@ -69,5 +69,5 @@ def is_explained(network: Network, images: Tensor, found: Tensor, tolerance: flo
 
 def _range(network: Network) -> tuple[Tensor, Tensor]:
     """Return the range of the training images, each end (1, channels, 1, 1)."""
-    value_range = network.image_range
+    value_range = network.stack.image_range
     return value_range.low.float().view(1, -1, 1, 1), value_range.high.float().view(1, -1, 1, 1)

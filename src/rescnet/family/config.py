@@ -14,12 +14,13 @@ from difflib import get_close_matches
 from importlib import resources
 from typing import Any, Literal
 
-from ..config.option import checked, option
-from ..config.presets import SMALL_SIDE, check_keys
-from ..stages.filters import BankOptions, PCABias, bank_of_layer, check_banks
+from ..config.banks import bank_of_layer, check_banks
+from ..config.choices import Bins, PCABias, Reduction, ZScore
+from ..config.geometry import BlockGrid, Cell, count_pairs, pyramid_cells
+from ..config.option import group, validated
+from ..config.presets import SMALL_SIDE, check_names
+from ..stages.filters import BankOptions
 from ..stages.histograms import Normalisation
-from ..stages.pyramid import Cell, Cells, Reduction, pyramid_cells
-from ..stages.second_order import BlockGrid, ZScore, count_pairs
 
 Growth = Literal["each-map", "across"]
 Patches = Literal["zero-mean", "z-score", "plain"]
@@ -29,6 +30,7 @@ Reads = Literal["last", "all"]
 Classifier = Literal["svm", "lda", "stacked-lda"]
 KINDS = ("small", "grey", "colour")
 LONGEST_CODE = 16  # bits: a histogram has 2^bits bins
+option = group("Family", "run")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ class FamilyConfig:
     block_size: int = option(7, "side of a block in pixels", 1)
     block_stride: int = option(4, "pixels from one block to the next", 1)
     pyramid: tuple[int, ...] = option((0,), "cells per side of each pyramid level; 0: no pyramid", 0)
-    cells: Cells = option("official", "pyramid cells: PCANet's binning, or an even division of the grid of blocks")
+    cells: Bins = option("official", "pyramid cells: PCANet's binning, or an even division of the grid of blocks")
     pooling: Reduction = option("max", "reduction of the blocks in a pyramid cell")
     normalisation: Normalisation = option("l2", "how histogram features are scaled")
     z_score: ZScore = option("channel", "second-order blocks are z-scored channel by channel, or as a whole")
@@ -74,10 +76,8 @@ class FamilyConfig:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            object.__setattr__(self, name, checked(name, value, FamilyConfig))
+            object.__setattr__(self, name, validated(name, value, FamilyConfig))
         check_banks(self.bank)
-        if "|" in self.bank:
-            raise ValueError(f"bank is {self.bank!r}, but stages are one stack: part them by ';'.")
         if self.output == "histogram" and self.classifier != "svm":
             raise ValueError(f"the classifier is {self.classifier!r} but histograms are too many for it: choose 'svm'.")
         if (self.output == "pixels") != (self.classifier == "stacked-lda"):
@@ -210,6 +210,6 @@ def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[s
     preset = tomllib.loads(text)
     tables = {kind: preset.pop(kind, {}) for kind in KINDS}
     settings = preset | tables[kind_of(image_shape)]
-    check_keys(settings, f"the preset {name}", FamilyConfig)
-    check_keys(options or {}, "options", FamilyConfig)
+    check_names(settings, f"the preset {name}", FamilyConfig)
+    check_names(options or {}, "options", FamilyConfig)
     return FamilyConfig(**(settings | dict(options or {})))

@@ -3,8 +3,7 @@
 Maps are kept as they come out of the convolution, in float16, channels last. A layer's input is an affine function of
 them, channel by channel: ``x = (raw - low)·scale``. So
 
-* a filter W on x is the filter W·scale on raw maps, with another bias, provided the border is padded with ``low``
-  where it is to be zero in x (with raw zeros where zeros are scaled too, with outermost pixels where it is these);
+* a filter W on x is the filter W·scale on raw maps, with another bias, if the border is padded with ``low``;
 * the covariance of patches of x is that of raw patches, times scale·scale.
 
 Nothing is subtracted from the maps in half precision, and no scaled copy is written.
@@ -19,10 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..stages.convolution import Border
 from ..stages.images import ValueRange
 from ..stages.mixed_precision import split
-from ..stages.patches import PatchMoments, span
+from ..stages.patches import PatchMoments
 
 CHANNELS_IN, CHANNELS_OUT = 32, 8  # multiples the convolution likes
 GROUPS = 32  # independent sums of patch products, so that a small matrix keeps all multiprocessors busy
@@ -97,58 +95,25 @@ def raw_input(
     return x
 
 
-def convolve_scaled(
-    maps: Tensor | None,
-    images: Tensor,
-    folded: FoldedScale,
-    weights: Tensor,
-    bias: Tensor,
-    dilation: int = 1,
-    border: Border = "zero",
-) -> Tensor:
+def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, weights: Tensor, bias: Tensor) -> Tensor:
     """Return ``scale([maps ; image]) ∗ W + B`` in half precision, channels last, shape (n, d, h, w).
 
-    Same as ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias, dilation)``, and as that with
-    another border where one is named. The bias rides on two channels of ones, its high and its low half, so that it is
-    added before the sum is rounded; channels in and out are padded to what the convolution is fastest with.
+    Same as ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias)``. The bias rides on two channels
+    of ones, its high and its low half, so that it is added before the sum is rounded. Channels in and out are padded to
+    the sizes at which the convolution is fastest.
     """
     k = weights.shape[-1]
-    covered, middle = span(k, dilation), (k - 1) // 2
-    before, after = (covered - 1) // 2, covered // 2
-    x = raw_input(maps, images, 2, folded.low if border == "zero" else None, before, after, align=CHANNELS_IN)
-    if border == "edge":
-        repeat_edges(x, before, after)
+    before, after = (k - 1) // 2, k // 2
+    x = raw_input(maps, images, 2, folded.low, before, after, align=CHANNELS_IN)
     (d, used), channels = weights.shape[:2], x.shape[3]
     scaled = weights.float() * folded.scale[:, None, None]
     shifted = bias.float() - (scaled * folded.low[:, None, None]).sum((1, 2, 3))
     filters = torch.zeros(-(-d // CHANNELS_OUT) * CHANNELS_OUT, k, k, channels, dtype=torch.float16, device=x.device)
     filters[:d, :, :, :used] = scaled.permute(0, 2, 3, 1)
-    filters[:d, middle, middle, used], filters[:d, middle, middle, used + 1] = split(shifted)
+    filters[:d, before, before, used], filters[:d, before, before, used + 1] = split(shifted)
     dtype = torch.float16 if x.is_cuda else torch.float32  # some processors would sum in half precision
     inputs, kernels = (part.permute(0, 3, 1, 2).to(dtype) for part in (x, filters))
-    return F.conv2d(inputs, kernels, dilation=dilation).half()[:, :d]
-
-
-def repeat_edges(x: Tensor, before: int, after: int) -> None:
-    """Fill the border of ``x`` (n, h + before + after, w + before + after, c) with the outermost pixels within it."""
-    bottom, right = x.shape[1] - after, x.shape[2] - after
-    x[:, :before], x[:, bottom:] = x[:, before, None], x[:, bottom - 1, None]
-    x[:, :, :before], x[:, :, right:] = x[:, :, before, None], x[:, :, right - 1, None]
-
-
-def add_dilated(sums: RawPatchSums, x: Tensor, size: int, dilation: int) -> None:
-    """Add the dilated k×k patches of images ``x`` (n, h, w, c) to sums over plain ones.
-
-    Each dilated patch is a plain patch of one of the images that are left of x when every so many rows and columns are
-    taken, from each first row and column.
-    """
-    if dilation == 1:
-        return sums.add(x)
-    for row in range(dilation):
-        for column in range(dilation):
-            part = x[:, row::dilation, column::dilation]
-            if min(part.shape[1:3]) >= size:
-                sums.add(part.contiguous())
+    return F.conv2d(inputs, kernels).half()[:, :d]
 
 
 class RawPatchSums(Protocol):

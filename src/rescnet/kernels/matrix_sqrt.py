@@ -11,8 +11,8 @@ import torch
 import triton
 from torch import Tensor
 
+from ..config.geometry import count_pairs
 from ..stages.matrix_sqrt import ITERATIONS
-from ..stages.second_order import count_pairs
 from .matrix_sqrt_triton import root_of_cell
 
 

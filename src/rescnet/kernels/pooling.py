@@ -20,8 +20,9 @@ import torch
 import triton
 from torch import Tensor
 
-from ..stages.pyramid import Cell, Reduction
-from ..stages.second_order import FLAT, BlockGrid, ZScore, count_pairs
+from ..config.choices import Reduction, ZScore
+from ..config.geometry import BlockGrid, Cell, count_pairs
+from ..stages.second_order import FLAT
 from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms, row_sums
 
 LAUNCH = {"num_warps": 4, "num_stages": 2}
@@ -67,7 +68,6 @@ def fused_pool(
     z_score: ZScore = "channel",
     diagonal: bool = True,
     reduction: Reduction = "max",
-    relu: bool = True,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Return what ``stages.pooling.pool_features`` returns, shape (n, cells·pairs).
@@ -77,8 +77,6 @@ def fused_pool(
     maps : Tensor, shape (n, d, h, w)
         Half precision is multiplied on tensor cores and summed in float32; float32 is multiplied
         in float32.
-    relu : bool
-        Rectify them; False: they are taken as they are.
     out_dtype : torch.dtype, optional
         Of the features; default: that of the maps.
     """
@@ -106,7 +104,6 @@ def fused_pool(
         CHANNELS=padded,
         UNIT=z_score == "channel",
         FLAT=FLAT,
-        RELU=relu,
         num_warps=4,
     )
 

@@ -24,7 +24,6 @@ def centre_maps(
     CHANNELS: tl.constexpr,
     UNIT: tl.constexpr,
     FLAT: tl.constexpr,
-    RELU: tl.constexpr,
 ):
     """Rectify one image's maps, if asked, and take their mean off: → x (n, h·w, CHANNELS), centre, floor.
 
@@ -42,8 +41,7 @@ def centre_maps(
         inside = (pixel < pixels)[:, None] & (channel < d)[None, :]
         places = pixel[:, None] * pixel_stride + channel[None, :] * channel_stride
         value = tl.load(maps + places, mask=inside, other=0.0).to(tl.float32)
-        if RELU:
-            value = tl.maximum(value, 0.0)
+        value = tl.maximum(value, 0.0)
         total += tl.sum(value, 0)
         squares += tl.sum(value * value, 0)
     mean = total / pixels
@@ -59,8 +57,7 @@ def centre_maps(
         inside = (pixel < pixels)[:, None] & (channel < d)[None, :]
         places = pixel[:, None] * pixel_stride + channel[None, :] * channel_stride
         value = tl.load(maps + places, mask=inside, other=0.0).to(tl.float32)
-        if RELU:
-            value = tl.maximum(value, 0.0)
+        value = tl.maximum(value, 0.0)
         value = tl.where((channel < d)[None, :], (value - mean[None, :]) * unit[None, :], 0.0)
         tl.store(x + pixel[:, None] * CHANNELS + channel[None, :], value, mask=(pixel < pixels)[:, None])
 

@@ -15,10 +15,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.network import Layer
+from ..network.layer import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
-from ..stages.preparation import PARTS, Preparation
 from .errors import ModelFileError
 from .layout import COPY_AGAIN
 
@@ -38,9 +37,6 @@ def layer_to_bytes(layer: Layer, half_heads: bool = False) -> bytes:
         "rate": torch.tensor(layer.rate, dtype=torch.float64),
         "positive_share": torch.tensor(layer.positive_share, dtype=torch.float64),
     }
-    if layer.preparation is not None:
-        for part in PARTS:
-            tensors[f"preparation.{part}"] = getattr(layer.preparation, part)
     if half_heads:
         tensors["head.weights"], tensors["head.scale"] = _halve(layer.head.weights)
     # Cloned: safetensors takes neither views such as an expanded range nor tensors that share their memory.
@@ -68,8 +64,6 @@ def layer_from_bytes(
     wanted = _expected_shapes(config, image_shape, classes, number)
     if "head.scale" in tensors:
         wanted["head.scale"] = wanted["head.bias"]
-    if "preparation.weights" in tensors and "preparation.weights" not in wanted:
-        raise ModelFileError(f"{name} prepares images, which the configuration does not: {COPY_AGAIN}.")
     for key, shape in wanted.items():
         if key not in tensors:
             raise ModelFileError(f"{name} has no tensor {key!r}, so it is not a layer of rescnet: {COPY_AGAIN}.")
@@ -83,9 +77,6 @@ def layer_from_bytes(
     head_weights = tensors["head.weights"].to(dtype)
     if "head.scale" in tensors:
         head_weights = head_weights * tensors["head.scale"]
-    preparation = None
-    if "preparation.weights" in wanted:
-        preparation = Preparation(config.contrast, *(tensors[f"preparation.{part}"] for part in PARTS))
     return Layer(
         ValueRange(tensors["input_range.low"], tensors["input_range.high"]),
         tensors["weights"],
@@ -93,7 +84,6 @@ def layer_from_bytes(
         LinearHead(head_weights, tensors["head.bias"], tensors["head.present"]),
         float(tensors["rate"]),
         float(tensors["positive_share"]),
-        preparation,
     )
 
 
@@ -107,13 +97,7 @@ def _expected_shapes(
 ) -> dict[str, tuple[int, ...]]:
     channels = image_shape[0] + (config.filters if config.place_in_stack(number) > 1 else 0)
     k, groups = config.size_of_filter(number), classes if config.head == "ridge" else 2 * classes
-    preparation: dict[str, tuple[int, ...]] = {}
-    if config.prepares_images and number == 1:
-        depth, side = image_shape[0], config.whitening
-        shapes: tuple[tuple[int, ...], ...] = ((), (depth, depth, side, side), (depth,), (depth,), (depth,))
-        preparation = {f"preparation.{part}": shape for part, shape in zip(PARTS, shapes, strict=True)}
     return {
-        **preparation,
         "input_range.low": (channels,),
         "input_range.high": (channels,),
         "weights": (config.filters, channels, k, k),

@@ -7,7 +7,8 @@ import json
 from typing import Any
 
 FORMAT = "rescnet-model"
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
 MODEL, HISTORY, LAYERS, READOUT = "model.json", "history.jsonl", "layers", "readout.safetensors"
 CHECKSUM = "checksum"
 COPY_AGAIN = "copy the model again from where it came, or train it anew"

@@ -10,15 +10,30 @@ from typing import Any
 import torch
 
 from ..config.network import NetworkConfig
-from ..config.presets import check_keys
+from ..config.presets import check_names
+from ..config.removed import LAST_COMMIT, upgrade_config
 from ..network.depth import depth_to_use
-from ..network.history import History, LayerRecord, ReadoutRecord
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
+from ..network.layer import Layer
 from ..network.model import Model
-from ..network.network import Layer, Network
+from ..network.network import Network
 from ..network.readout import KernelReadout
+from ..network.stack import LayerStack
 from .errors import ModelFileError
 from .layer_file import layer_from_bytes
-from .layout import CHECKSUM, COPY_AGAIN, FORMAT, HISTORY, MODEL, READOUT, VERSION, is_signed, layer_name, parse_object
+from .layout import (
+    CHECKSUM,
+    COPY_AGAIN,
+    FORMAT,
+    HISTORY,
+    MODEL,
+    READABLE,
+    READOUT,
+    VERSION,
+    is_signed,
+    layer_name,
+    parse_object,
+)
 from .readout_file import readout_from_bytes
 
 _CONTENT = {
@@ -29,8 +44,6 @@ _CONTENT = {
     "about": dict,
     "sealed": dict | None,
 }
-
-BEFORE_IT_WAS_AN_OPTION = {"pca_bias": "none"}  # what a file that lacks the option was trained with
 
 
 def load_model(
@@ -66,7 +79,7 @@ def load_model(
             f"{wanted} layers were asked of a model that has {len(folder.records)}: choose 1 to {len(folder.records)}."
         )
     half = folder.half and torch.device(device).type == "cuda" and dtype in (None, torch.float32)
-    network = Network(folder.config, folder.image_shape, len(folder.class_names), half=half)
+    network = Network(LayerStack(folder.config, folder.image_shape, len(folder.class_names), half=half))
     for number in range(1, wanted + 1):
         layer = folder.read_layer(number)
         network.layers.append(layer.to(torch.device(device), dtype or layer.weights.dtype))
@@ -141,7 +154,7 @@ class ModelFolder:
         record = (self.about.get("readout") or {}).get("record") if layers in (None, self.depth) else None
         known = {entry.name for entry in fields(ReadoutRecord)}
         readout = ReadoutRecord(**{key: record[key] for key in record.keys() & known}) if record else None
-        return History(list(self.records[:layers]), str(self.about.get("stopped", "")), readout)
+        return History(list(self.records[:layers]), StopReason.read(self.about.get("stopped")), readout)
 
     @property
     def depth(self) -> int:
@@ -208,7 +221,7 @@ def read_model_json(folder: Path) -> dict[str, Any]:
             f"{file} was saved by a later version of rescnet (format {version}; this one reads {VERSION}): "
             "update rescnet."
         )
-    if version != VERSION or not is_signed(content):
+    if version not in READABLE or not is_signed(content):
         raise ModelFileError(f"{file} was altered, its checksum does not fit: {COPY_AGAIN}.")
     for key, kind in _CONTENT.items():
         if not isinstance(content.get(key), kind):
@@ -228,10 +241,10 @@ def _check_end(folder: Path, sealed: dict[str, Any] | None, lines: list[dict[str
             )
     if not lines:
         raise ModelFileError(f"{file} names no whole layer: the run was stopped before its first was done.")
-    check_names(file, lines)
+    check_files(file, lines)
 
 
-def check_names(file: Path, lines: list[dict[str, Any]]) -> None:
+def check_files(file: Path, lines: list[dict[str, Any]]) -> None:
     """Refuse a history whose lines name other files than those of their layers."""
     for number, line in enumerate(lines, 1):
         if line.get("file") != layer_name(number) or not isinstance(line.get("bytes"), int) or "sha256" not in line:
@@ -251,12 +264,15 @@ def _network_facts(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, 
         raise ModelFileError(f"{file} has the image shape {shape!r:.60}: {COPY_AGAIN}.")
     if len(names) < 2 or not all(isinstance(name, str) for name in names):
         raise ModelFileError(f"{file} has no list of class names: {COPY_AGAIN}.")
+    old = content["version"] == 1
     try:
-        check_keys(content["config"], "the configuration")
-        config = NetworkConfig(**(BEFORE_IT_WAS_AN_OPTION | content["config"]))
+        options = upgrade_config(content["config"]) if old else content["config"]
+        check_names(options, "the configuration")
+        config = NetworkConfig(**options)
         config.check_images(shape[0], (shape[1], shape[2]))
     except ValueError as error:
-        raise ModelFileError(f"{file} holds a configuration this version of rescnet does not know: {error}") from None
+        known = f" The last commit that reads it is {LAST_COMMIT}." if old and LAST_COMMIT not in str(error) else ""
+        raise ModelFileError(f"{file} must hold options that this version knows. {error}{known}") from None
     return config, (shape[0], shape[1], shape[2]), tuple(names)
 
 

@@ -6,11 +6,11 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
-from ..network.readout import KernelReadout, SecondLook
+from ..network.readout import KernelReadout, LeaveOneOutCorrection
 from .errors import ModelFileError
 from .layout import COPY_AGAIN
 
-SECOND_LOOK = ("centres", "coefficients")  # what a second look is
+CORRECTION = ("centres", "coefficients")  # tensors of a leave-one-out correction
 
 
 def readout_to_bytes(readout: KernelReadout) -> bytes:
@@ -22,8 +22,8 @@ def readout_to_bytes(readout: KernelReadout) -> bytes:
         "mirrored": torch.tensor(readout.mirrored),
         "ridge": torch.tensor(readout.ridge, dtype=torch.float64),
     }
-    if readout.second_look is not None:
-        tensors |= {f"second_look.{part}": getattr(readout.second_look, part) for part in SECOND_LOOK}
+    if readout.correction is not None:
+        tensors |= {f"loo_correction.{part}": getattr(readout.correction, part) for part in CORRECTION}
     return bytes(save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}))
 
 
@@ -33,10 +33,11 @@ def readout_from_bytes(data: bytes, name: str, image_shape: tuple[int, int, int]
         tensors = load(data)
         images, coefficients = tensors["images"], tensors["coefficients"]
         scale, mirrored, ridge = (tensors[name].item() for name in ("scale", "mirrored", "ridge"))
-        look = None
-        if any(key.startswith("second_look.") for key in tensors):
-            look = SecondLook(*(tensors[f"second_look.{part}"] for part in SECOND_LOOK))
-        readout = KernelReadout(images, coefficients, scale, bool(mirrored), ridge, look)
+        correction = None
+        for prefix in ("loo_correction", "second_look"):  # the latter in format 1
+            if any(key.startswith(f"{prefix}.") for key in tensors):
+                correction = LeaveOneOutCorrection(*(tensors[f"{prefix}.{part}"] for part in CORRECTION))
+        readout = KernelReadout(images, coefficients, scale, bool(mirrored), ridge, correction)
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
         raise ModelFileError(f"{name} is not a readout of rescnet ({error}): {COPY_AGAIN}.") from None
     if tuple(images.shape[1:]) != image_shape or tuple(coefficients.shape) != (len(images), classes):
@@ -44,9 +45,11 @@ def readout_from_bytes(data: bytes, name: str, image_shape: tuple[int, int, int]
             f"{name} has images {tuple(images.shape)} and coefficients {tuple(coefficients.shape)} where the network "
             f"takes {image_shape} and has {classes} classes: {COPY_AGAIN}."
         )
-    if look and not (look.centres.shape == look.coefficients.shape == (len(look.centres), classes)):
+    if correction and not (
+        correction.centres.shape == correction.coefficients.shape == (len(correction.centres), classes)
+    ):
         raise ModelFileError(
-            f"{name} looks twice at {tuple(look.centres.shape)} outputs with {tuple(look.coefficients.shape)} "
-            f"coefficients where the network has {classes} classes: {COPY_AGAIN}."
+            f"{name} must correct outputs of {classes} classes, got centres {tuple(correction.centres.shape)} and "
+            f"coefficients {tuple(correction.coefficients.shape)}: {COPY_AGAIN}."
         )
     return readout

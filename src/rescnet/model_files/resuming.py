@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..network.network import Layer
+from ..network.layer import Layer
 from .errors import ModelFileError
 from .layer_file import layer_from_bytes, layer_to_bytes
-from .layout import CHECKSUM, COPY_AGAIN, HISTORY, LAYERS, MODEL
+from .layout import CHECKSUM, COPY_AGAIN, HISTORY, LAYERS, MODEL, VERSION
 from .locking import FolderLock
-from .reading import ModelFolder, check_names, read_model_json, whole_lines
+from .reading import ModelFolder, check_files, read_model_json, whole_lines
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,10 @@ def read_run(path: str | Path) -> InterruptedRun:
             raise ModelFileError(f"{place / MODEL} is gone, and its layers mean nothing without it: {COPY_AGAIN}.")
         raise ModelFileError(f"{place} holds no {MODEL}, so no layer was finished there: start the run anew.")
     content = read_model_json(place)
+    if content["version"] != VERSION:
+        raise ModelFileError(
+            f"{place} must be of model format {VERSION} to be resumed, got {content['version']}. Train a new run."
+        )
     file = place / HISTORY
     if not file.exists() and content["sealed"]:
         raise ModelFileError(f"{file} is gone: {COPY_AGAIN}.")
@@ -78,7 +82,7 @@ def read_run(path: str | Path) -> InterruptedRun:
     expected = (content["sealed"] or {}).get("layers", 0)
     if len(ended) + bool(tail) - len(lines) > 1 or len(lines) < expected - 1:
         raise ModelFileError(f"{file} is cut short or altered after line {len(lines)}: {COPY_AGAIN}.")
-    check_names(file, lines)
+    check_files(file, lines)
     damaged = str(file) if len(ended) + bool(tail) > len(lines) or len(lines) < expected else ""
     folder = ModelFolder.of(place, content, lines)
     layers = []

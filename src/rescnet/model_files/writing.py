@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..config.network import NetworkConfig
-from ..config.readout_options import readout_defaults
-from ..network.history import LayerRecord, ReadoutRecord
-from ..network.model import Model, model_of
-from ..network.network import Layer
+from ..config.option import options_of
+from ..network.history import LayerRecord, ReadoutRecord, StopReason
+from ..network.layer import Layer
+from ..network.model import Model, as_model
 from ..network.readout import KernelReadout
 from .errors import WriteError
 from .layer_file import layer_to_bytes
@@ -52,7 +52,7 @@ def save_model(
     """
     if not isinstance(path, str | os.PathLike):
         raise ValueError(f"the path is of type {type(path).__name__}: give the folder first, then the model.")
-    model = model_of(model)
+    model = as_model(model)
     network = model.network
     with ModelWriter(
         path,
@@ -137,8 +137,12 @@ class ModelWriter:
         """Take up a run: no longer sealed, and without what is to be redone."""
         self._lock = run.lock
         before, now = run.content["config"], self._content["config"]
-        decide = readout_defaults() | {"patience": 0}  # what is read, and of how many layers
-        same = all(before.get(key, default) == now[key] for key, default in decide.items())
+        decide = [
+            name
+            for name, entry in options_of(NetworkConfig).items()
+            if entry.metadata["group"] == "Readout" or name == "patience"
+        ]
+        same = all(before.get(name) == now[name] for name in decide)
         keeps_readout = same and not run.damaged  # a damaged layer is learnt again, and may not be come to
         told = _without(run.content["about"], _OF_THE_END - {"readout"} if keeps_readout else _OF_THE_END)
         self._content["about"] = told | self._content["about"]
@@ -190,7 +194,7 @@ class ModelWriter:
             "record": None if record is None else asdict(record),
         }
 
-    def finish(self, stopped: str, **facts: Any) -> None:
+    def finish(self, stopped: StopReason | None, **facts: Any) -> None:
         """Seal the model: note why the run stopped, more facts about it, and how many layers there are."""
         try:
             self._seal(stopped, facts)
@@ -198,7 +202,7 @@ class ModelWriter:
             if self._lock:
                 self._lock.release()
 
-    def _seal(self, stopped: str, facts: Mapping[str, Any]) -> None:
+    def _seal(self, stopped: StopReason | None, facts: Mapping[str, Any]) -> None:
         if self._folder is None:
             return
         # From the disk, not from memory: an interrupt may have come between writing a line and counting it.
@@ -219,8 +223,8 @@ class ModelWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._content["sealed"] is None:
-            reason = "it was interrupted" if kind is KeyboardInterrupt else f"of an error: {error}" if error else ""
-            self.finish(reason)
+            interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+            self.finish(StopReason.INTERRUPTED if interrupted else StopReason.FAILED if error else None)
 
     def _start(self) -> Path:
         """Make the folder: in its place, or beside the model it is to replace."""

@@ -5,14 +5,46 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+
+class StopReason(StrEnum):
+    """Reasons why a run has stopped; the value completes the sentence "stopped because ...".
+
+    A run that stopped by :attr:`DEPTH`, :attr:`ZERO_ERROR` or :attr:`PATIENCE` is complete.
+    """
+
+    DEPTH = "all layers were added"
+    ZERO_ERROR = "no training image is wrong"
+    PATIENCE = "the validation accuracy no longer rises"
+    DEADLINE = "the time limit was reached"
+    INTERRUPTED = "it was interrupted"
+    FAILED = "an error occurred"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run ended by its own rules."""
+        return self in (StopReason.DEPTH, StopReason.ZERO_ERROR, StopReason.PATIENCE)
+
+    @staticmethod
+    def read(text: object) -> StopReason | None:
+        """Return the reason with this text; None for any other text, e.g. of a model of format 1."""
+        return next((reason for reason in StopReason if reason == text), None)
 
 
 @dataclass(frozen=True)
 class ReadoutRecord:
-    """How often the network is right with its readout, as a share of 1; None where there are no such images.
+    """Accuracies with the readout, as a fraction of 1; None where there are no such images.
 
-    ``ridge`` is the ε used, ``seconds`` are those of fitting it and of predicting such images, ``layers`` are those it
-    reads; None: all, as of records from before a readout could be of fewer.
+    Attributes
+    ----------
+    validation_accuracy, test_accuracy : float or None
+    ridge : float or None
+        The ε used.
+    seconds : float
+        Time to fit the readout and to predict the validation and test images.
+    layers : int or None
+        Layers that the readout compares; None means all.
     """
 
     validation_accuracy: float | None = None
@@ -24,24 +56,24 @@ class ReadoutRecord:
 
 @dataclass(frozen=True)
 class LayerRecord:
-    """What happened while a layer was added.
+    """Record of one added layer.
 
     Attributes
     ----------
     layer : int
         Counted from 1.
     train_accuracy, validation_accuracy, test_accuracy : float
-        Of the network up to this layer, as a share of 1; None where there are no such images.
+        Of the network up to this layer, as a fraction of 1; None where there are no such images.
     positive_share : float
-        n_p/N: images whose largest residual was positive.
+        n_p/N: fraction of images whose largest residual is positive.
     rate : float
-        α.
+        Learning rate α.
     ridge : float
-        The γ used: more than was asked for where the factorisation failed.
+        The γ used: more than the option's where the factorisation failed.
     seconds : dict of str to float
         By stage.
     peak_memory : int
-        Bytes: the most the process (on a CPU) or the allocator (on a GPU) held while the layer was added.
+        Peak bytes of the process (on a CPU) or of the allocator (on a GPU).
     memory : dict of str to int
         The same, by stage.
     """
@@ -65,10 +97,18 @@ class LayerRecord:
 
 @dataclass
 class History:
-    """The records of a run, in order, why it stopped, and what came of a readout."""
+    """Records of a run, in order.
+
+    Attributes
+    ----------
+    records : list of LayerRecord
+    stopped : StopReason or None
+        None while the run is under way.
+    readout : ReadoutRecord or None
+    """
 
     records: list[LayerRecord] = field(default_factory=list)
-    stopped: str = ""
+    stopped: StopReason | None = None
     readout: ReadoutRecord | None = None
 
     def __len__(self) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
-class DoubtfulInput(UserWarning):
+class InputWarning(UserWarning):
     """Images or labels that look like a mistake.
 
     The message is one sentence: what was found, with the value, and what to do. The command line prints it as it
@@ -93,7 +93,7 @@ def as_labels(labels: Any, images: Tensor, classes: int | None = None, name: str
         warnings.warn(
             f"{name} go up to {int(tensor.max())} but leave out {len(absent)} of these classes ({first}), which will "
             f"hardly ever be the answer: number the classes from 0, without gaps.",
-            DoubtfulInput,
+            InputWarning,
             stacklevel=3,
         )
     return tensor
@@ -133,7 +133,7 @@ def warn_of_other_units(images: Tensor, low: float, high: float) -> None:
         warnings.warn(
             f"images reach {largest:.3g} and those the network was trained on {high:.3g}: give them in the same units"
             f"{', not divided by 255' if divided else ''}.",
-            DoubtfulInput,
+            InputWarning,
             stacklevel=3,
         )
 

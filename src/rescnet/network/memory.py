@@ -1,47 +1,85 @@
-"""Memory of a device, and the bytes one image takes on its way through a layer."""
+"""Memory: the device's, the bytes one image takes in a layer, and the bytes of a readout.
+
+Chunk sizes of training and prediction follow from these counts.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 import torch
 
+from ..config.augmentation import Augmentation
+from ..config.banks import bank_of_layer
+from ..config.geometry import count_pairs
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes
 from ..kernels import pools_in_place, roots_in_place, sums_in_place
-from ..stages.filters import bank_of_layer
-from ..stages.patches import span
-from ..stages.second_order import count_pairs
+from ..stages.gaussian_kernel import SLICE
 
-AUTO_SHARE = 0.6
+AUTO_SHARE = 0.6  # of the device's memory
+CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
+LARGEST_WORKSPACE = {"cpu": 96 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
 
 
-def memory_budget(text: str, device: torch.device, workers: int = 1) -> int:
-    """Return the bytes training may use; ``"auto"`` is a share of what the device has, not of what is free just now.
+@dataclass(frozen=True)
+class RunSizes:
+    """Sizes of a run that decide what it costs.
 
-    So the chunks, and with them the last bits of the network, are the same from run to run. Workers on one machine
-    share its memory; each has a GPU of its own.
+    Attributes
+    ----------
+    image_shape : tuple of int
+        (channels, height, width).
+    classes : int
+    train, other : int
+        Training images, and validation and test images together.
+    itemsize : int
+        Bytes of the floating type.
+    half : bool
+        Whether maps and features are stored in half precision.
+    """
+
+    image_shape: tuple[int, int, int]
+    classes: int
+    train: int
+    other: int = 0
+    itemsize: int = 4
+    half: bool = False
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """(height, width)."""
+        return self.image_shape[1:]
+
+    @property
+    def stored(self) -> int:
+        """Bytes of one number of the maps and features."""
+        return 2 if self.half else self.itemsize
+
+
+def memory_budget(text: str, device: torch.device, processes: int = 1) -> int:
+    """Return the bytes that training may use; ``"auto"`` is a share of the device's memory, free or not.
+
+    So the chunks, and with them the last bits of the network, are the same from run to run. Processes on one host share
+    its memory; each has its own GPU.
     """
     if text != "auto":
         return parse_bytes(text)
     if device.type == "cuda":
         return int(AUTO_SHARE * torch.cuda.get_device_properties(device).total_memory)
-    return int(AUTO_SHARE * host_memory()) // workers
+    return int(AUTO_SHARE * host_memory()) // processes
 
 
 def host_memory() -> int:
-    """Return the bytes of memory this machine, or the group of processes this one is in, has."""
+    """Return the bytes of memory of this host, or of the control group that this process runs in."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = Path("/sys/fs/cgroup/memory.max")
     if limit.exists() and limit.read_text().strip().isdigit():
         total = min(total, int(limit.read_text()))
     return total
-
-
-CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
-LARGEST_WORKSPACE = {"cpu": 96 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
 
 
 def chunk_size(
@@ -55,49 +93,69 @@ def chunk_size(
 def workspace_per_image(
     config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, fused: bool = False
 ) -> int:
-    """Return the bytes one image takes while its patches are summed, convolved, or pooled: the largest of the three."""
+    """Return the bytes that one image takes in the most expensive of three steps: patch sums, convolution, pooling.
+
+    ``fused`` kernels of a GPU compute in half precision and keep the block grid in registers.
+    """
     channels, h, w = image_shape
     d, pooled = config.filters, config.pooled_maps
     pairs = count_pairs(pooled, config.keeps_diagonal)
     inputs = (channels + d) * h * w
-    copies = 3 if config.activation == "none" else 4  # of a layer's input, on its way
-    copies += (config.dilation > 1) + (config.border != "zero")
     patches = 0
     by_class = any(class_sum_banks(config.bank, layer) for layer in range(1, config.bank.count(";") + 2))
     for layer in config.kinds_of_layer:
         depth, k = channels + (d if config.place_in_stack(layer) > 1 else 0), config.size_of_filter(layer)
-        in_place = fused and not by_class
-        apart, covered = config.dilation_of(layer), span(k, config.dilation_of(layer))
-        if not (in_place and sums_in_place(depth, (h // apart, w // apart), k)):
-            patches = max(patches, 2 * depth * k * k * (h - covered + 1) * (w - covered + 1))
+        if not (fused and not by_class and sums_in_place(depth, (h, w), k)):
+            patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
     features = config.features((h, w))
-    if len(config.grids((h, w))) > 1 or config.means or config.feature_power != 1:
-        features *= 2  # parts before they are joined, or powers beside them
-    if config.matrix_root:  # roots beside what they are of, or the matrices of one cell and what they are multiplied by
+    if len(config.block_sizes) > 1:
+        features *= 2  # the parts, and the whole they are joined to
+    if config.matrix_root:  # roots beside their matrices, or the matrices of one cell and their factors
         features += features if fused and roots_in_place(pooled) else 4 * (pooled + 7) ** 2
-    if config.prepares_images:
-        inputs += 4 * channels * h * w
-    if fused and pools_in_place(
-        pooled
-    ):  # half precision, and the block grid stays in registers: atoms, at most four a cell
-        return 2 * (copies * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
+    if fused and pools_in_place(pooled):  # at most four atoms per cell
+        return 2 * (3 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
     pooling = 0
     for grid, _ in config.grids((h, w)):
-        # Maps, what blocks come to, and windows: their pixels, the products, the pairs, and pairs summed along rows.
+        # Maps, blocks, and windows: their pixels, the products, the pairs, and pairs summed along rows.
         windows = prod(grid.windows.shape) * (prod(grid.windows.block) * pooled + pooled**2 + pairs)
         windows += grid.shape[0] * grid.windows.shape[1] * pairs
         pooling = max(pooling, 5 * pooled * h * w + 3 * prod(grid.shape) * pairs + windows)
-    return itemsize * (copies * inputs + max(patches, 2 * inputs, pooling) + 2 * features)
+    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * features)
 
 
 def class_sum_banks(banks: str, layer: int) -> list[str]:
-    """Return the banks of a layer of any stack, counted from 1, that are solved from sums over each class's patches.
+    """Return the banks of a layer, counted from 1, that are solved from sums over each class's patches.
 
     Examples
     --------
     >>> class_sum_banks("stacked-lda; 3 pca + 1 lda", 1), class_sum_banks("stacked-lda; 3 pca + 1 lda", 2)
     ([], ['lda'])
     """
-    stacks = range(1, banks.count("|") + 2)
-    words = " ".join(bank_of_layer(banks, layer, stack) for stack in stacks).replace("+", " ").split()
+    words = bank_of_layer(banks, layer).replace("+", " ").split()
     return [bank for bank in CLASS_SUM_BANKS if bank in words]
+
+
+def readout_rows(config: NetworkConfig, images: int) -> int:
+    """Return the number of images, copies included, that a readout of n training images stores."""
+    return images * (1 + config.has_kernel_copies)
+
+
+def readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:
+    """Return the bytes that fitting a readout takes, with the other images predicted on the way.
+
+    These are two matrices of all pairs of training images, three with a leave-one-out correction, which takes an
+    inverse; one or two of training and other images; and the maps and features of all images.
+    """
+    mirrored = Augmentation.parse(config.augment).flip
+    images = readout_rows(config, sizes.train)
+    one = image_bytes(config, sizes.image_shape, sizes.stored, mirrored)
+    workspace = images * workspace_per_image(config, sizes.image_shape, sizes.itemsize, sizes.half)
+    workspace = min(workspace, LARGEST_WORKSPACE[device_type]) + min(images**2, SLICE) * sizes.itemsize
+    pairs = (2 + config.loo_correction) * images**2 + (1 + mirrored) * sizes.other * images
+    return sizes.itemsize * pairs + (images + sizes.other) * one + workspace
+
+
+def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, mirrored: bool) -> int:
+    """Return the bytes of one image's maps and features of one layer, in all views."""
+    _, height, width = image_shape
+    return (1 + mirrored) * itemsize * (config.filters * height * width + config.features((height, width)))

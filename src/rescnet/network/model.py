@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from .history import History
 from .network import Network
-from .probabilities import aim_of, probabilities
+from .probabilities import probabilities, target_output
 
 if TYPE_CHECKING:
     from .network import Images
@@ -59,7 +59,7 @@ class Model:
 
         They are scores, not calibrated (:mod:`rescnet.network.probabilities`).
         """
-        return probabilities(self.network.outputs(images).cpu(), aim_of(self.network)).numpy()
+        return probabilities(self.network.outputs(images).cpu(), target_output(self.network)).numpy()
 
     def __repr__(self) -> str:
         return (
@@ -67,7 +67,7 @@ class Model:
         )
 
 
-def model_of(given: Any) -> Model:
+def as_model(given: Any) -> Model:
     """Return a model as it is, and that of a fitted classifier; refuse anything else, in one sentence.
 
     Parameters

@@ -40,7 +40,7 @@ def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
     outputs : Tensor, shape (n, C)
         Ỹ after any layer.
     ceiling : float
-        What a class should reach: λ of the configuration, or :func:`aim_of` a network.
+        What a class should reach: λ of the configuration, or :func:`target_output` of a network.
 
     Returns
     -------
@@ -58,6 +58,6 @@ def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
     return torch.softmax(outputs / temperature - APART * places, dim=1)
 
 
-def aim_of(network: Network) -> float:
+def target_output(network: Network) -> float:
     """Return the output a class should reach: λ after the layers, 1 with a readout, which learns what they leave."""
     return network.config.ceiling if network.readout is None else 1.0

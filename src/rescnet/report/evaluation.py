@@ -89,9 +89,9 @@ def evaluate(network: Network, shown: Shown) -> Evaluation:
     images = as_images(shown.images.images, network.image_shape)
     first = network.layers[0].weights
     answers, outputs = [], []
-    for part in torch.split(images, network.chunk):
+    for part in torch.split(images, network.stack.chunk):
         output, staged = torch.empty(0), []
-        for output in network.staged_outputs(part.to(first.device)):
+        for output in network.stack.staged_outputs(part.to(first.device)):
             staged.append(output.argmax(1).to(torch.int32).cpu())
         answers.append(torch.stack(staged))
         outputs.append(output.float().cpu())

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..network.network import Layer, Network
-from ..stages.filters.mixture import parse_mixture, share_out
+from ..config.banks import parse_mixture, share_out
+from ..network.layer import Layer
+from ..network.network import Network
 from .png import Pixels, data_uri, diverging, heat
 
 STRONGEST = 4  # input channels drawn of a deeper filter
@@ -68,7 +69,7 @@ def banks_of(bank: str, filters: int) -> list[tuple[str, int]]:
 def _draw_layer(network: Network, number: int, layer: Layer) -> dict[str, Any]:
     weights = layer.weights.detach().double().cpu().numpy()  # (d_i, c, k, k)
     names = input_names(network, number)
-    as_image = not network.sees_maps(layer) and weights.shape[1] in (1, 3)
+    as_image = not network.stack.sees_maps(layer) and weights.shape[1] in (1, 3)
     groups, start = [], 0
     for bank, count in banks_of(network.config.bank_of(number), len(weights)):
         tiles = []

@@ -8,10 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..config.geometry import count_pairs
+from ..config.network import GREY_FILTER_SIZE
 from ..network.network import Network
-from ..stages.pooling import rectified
+from ..stages.convolution import rectify
+from ..stages.pooling import pooling_input
 from ..stages.residual import residual
-from ..stages.second_order import channel_pairs, count_pairs, second_order_pool
+from ..stages.second_order import channel_pairs, second_order_pool
 from .evaluation import Evaluation
 from .filter_pictures import banks_of
 from .png import data_uri, diverging, stretched, thumbnail
@@ -22,7 +25,8 @@ MAPS_SHOWN = 3
 def layer_numbers(network: Network) -> dict[str, Any]:
     """Return the sizes at each stage of a layer."""
     config, (channels, height, width) = network.config, network.image_shape
-    grid, first = config.grid((height, width)), network.image_range
+    (grid, _), *_ = config.grids((height, width))
+    first = network.stack.image_range
     return {
         "channels": channels,
         "height": height,
@@ -33,17 +37,16 @@ def layer_numbers(network: Network) -> dict[str, Any]:
         "matrix_root": config.matrix_root,
         "first_size": config.size_of_filter(1),
         "size": config.size_of_filter(2),
-        "grey_size": config.grey_filter_size if config.turns_grey(len(network.layers)) else 0,
+        "grey_size": GREY_FILTER_SIZE if any(map(config.is_grey, range(2, len(network.layers) + 1))) else 0,
         "banks": [[name, count] for name, count in banks_of(config.bank_of(1), config.filters)],
         "scaling": config.scaling,
         "low": float(first.low.min()),
         "high": float(first.high.max()),
-        "block": config.block_size,
+        "block": config.block_sizes[0],
         "stride": config.block_stride,
         "blocks": list(grid.shape),
         "pairs": count_pairs(config.pooled_maps, config.keeps_diagonal),
         "diagonal": config.keeps_diagonal,
-        "z_score": config.z_score,
         "pyramid": list(config.pyramid),
         "cells": sum(len(cells) for _, cells in config.grids((height, width))),
         "pooling": config.pooling,
@@ -71,12 +74,11 @@ def walk_through(network: Network, evaluation: Evaluation, index: int) -> dict[s
     layer = network.layers[0]
     image = evaluation.shown.images.images[index]
     label = int(evaluation.labels[index])
-    prepared = network.prepared(torch.tensor(image[None]).to(layer.weights.device))
-    maps = network.maps(layer, None, prepared)
-    lit = rectified(maps, network.config.rectifier)  # (1, d_1, h, w), twice the maps for both signs
-    output = network.update(layer, layer.weights.new_zeros(1, network.classes), network.features(maps))
+    zeros = layer.weights.new_zeros(1, network.classes)
+    maps, _, output = network.stack.step(layer, None, zeros, torch.tensor(image[None]).to(layer.weights.device))
+    lit = rectify(pooling_input(maps, network.config.rectifier))  # (1, d_1, h, w), twice the maps for both signs
     target = torch.nn.functional.one_hot(torch.tensor([label]), network.classes).to(output)
-    low, high = float(network.image_range.low.min()), float(network.image_range.high.max())
+    low, high = float(network.stack.image_range.low.min()), float(network.stack.image_range.high.max())
     strongest = torch.argsort(-lit[0].flatten(1).std(1), stable=True)[:MAPS_SHOWN].tolist()
     return {
         "index": index,
@@ -95,7 +97,7 @@ def walk_through(network: Network, evaluation: Evaluation, index: int) -> dict[s
 def _middle_correlations(network: Network, lit: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Return the correlations of the maps (1, d, h, w) in the middle block, shape (d, d), the diagonal left empty."""
     config = network.config
-    grid = config.grid((lit.shape[2], lit.shape[3]))
+    (grid, _), *_ = config.grids((lit.shape[2], lit.shape[3]))
     blocks = second_order_pool(lit, grid, "channel", diagonal=False)  # (1, R, C, pairs)
     middle = blocks[0, grid.shape[0] // 2, grid.shape[1] // 2].double().cpu().numpy()
     rows, columns = (index.numpy() for index in channel_pairs(lit.shape[1], diagonal=False))

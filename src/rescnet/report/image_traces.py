@@ -25,7 +25,7 @@ def tell_stories(
 ) -> list[dict[str, Any]]:
     """Tell the story of each chosen image, in that order; they go through the network in chunks."""
     images, labels = evaluation.shown.images.images, evaluation.labels
-    ends = network.image_range
+    ends = network.stack.image_range
     low, high = float(ends.low.min()), float(ends.high.max())
     stories: list[dict[str, Any]] = []
     for part, staged in _staged(network, images, chosen):
@@ -123,9 +123,9 @@ def _staged(
 ) -> Iterator[tuple[Sequence[int], NDArray[np.float32]]]:
     """Yield some of the chosen images and their outputs, shape (layers, n, classes), until all are through."""
     first = network.layers[0].weights
-    for start in range(0, len(chosen), network.chunk):
-        part = list(chosen[start : start + network.chunk])
-        outputs = network.staged_outputs(torch.from_numpy(images[part]).to(first.device))
+    for start in range(0, len(chosen), network.stack.chunk):
+        part = list(chosen[start : start + network.stack.chunk])
+        outputs = network.stack.staged_outputs(torch.from_numpy(images[part]).to(first.device))
         yield part, torch.stack([output.float().cpu() for output in outputs]).numpy()
 
 

@@ -84,7 +84,7 @@ def notes(model: TrainedModel, evaluation: Evaluation | None) -> list[str]:
 
 def parameters_of(network: Network) -> tuple[int, int]:
     """Return how many numbers the network has learnt, and the bytes it takes."""
-    return sum(tensor.numel() for tensor in network.learnt()), network.nbytes
+    return sum(tensor.numel() for tensor in network.learned()), network.nbytes
 
 
 def about_rows(about: Mapping[str, Any], prefix: str = "") -> list[list[str]]:

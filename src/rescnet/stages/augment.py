@@ -6,102 +6,37 @@ A list says which, as ``"flip + shift 2 + rotate 10 + jitter 0.1"``. What a copy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import pi
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..config.augmentation import Augmentation
+
 FLIP, DOWN, RIGHT, TURN, CONTRAST, COLOUR = range(6)  # columns of a change; from COLOUR on one a channel
 
 
-LARGEST = {"flip": 1, "shift": 64, "rotate": 180, "jitter": 1}
+def draw_changes(augmentation: Augmentation, images: int, copies: int, channels: int, seed: int) -> Tensor:
+    """Draw the changes of all images and their copies; the unchanged image is the first of them.
 
+    They depend on the image's number and the seed alone, so every shard of the images gets its own part of them.
 
-@dataclass(frozen=True)
-class Augmentation:
-    """Which changes copies may have.
-
-    Attributes
-    ----------
-    flip : bool
-        Every second copy is mirrored, left to right.
-    shift : int
-        Pixels a copy is moved by at most, in each direction; the border is repeated.
-    rotate : float
-        Degrees a copy is turned by at most, either way.
-    jitter : float
-        Share by which contrast and the strength of each channel change at most.
+    Returns
+    -------
+    Tensor, shape (images, 1 + copies, numbers)
     """
-
-    flip: bool = False
-    shift: int = 0
-    rotate: float = 0.0
-    jitter: float = 0.0
-
-    @staticmethod
-    def parse(text: str) -> Augmentation:
-        """Read a list of changes.
-
-        Examples
-        --------
-        >>> Augmentation.parse("flip + shift 2")
-        Augmentation(flip=True, shift=2, rotate=0.0, jitter=0.0)
-        """
-        found: dict[str, float] = {}
-        for term in text.split("+") if text.strip() else ():
-            name, *amount = term.split() or [""]
-            try:
-                value = (
-                    float(amount[0]) if name != "flip" and len(amount) == 1 else float(name == "flip" and not amount)
-                )
-            except ValueError:
-                value = 0.0
-            if name in found:
-                raise ValueError(f"the changes {text!r} name {name} twice: once is enough.")
-            if name in LARGEST and amount and value > LARGEST[name]:
-                raise ValueError(
-                    f"{name} {value:g} in the changes {text!r} is too much: choose at most {LARGEST[name]}."
-                )
-            if name not in LARGEST or value <= 0 or (name == "shift" and value % 1):
-                raise ValueError(
-                    f"the changes {text!r} cannot be read: write them as 'flip + shift 2 + rotate 10 + jitter 0.1'."
-                )
-            found[name] = value
-        return Augmentation(
-            "flip" in found, int(found.get("shift", 0)), found.get("rotate", 0.0), found.get("jitter", 0.0)
-        )
-
-    @property
-    def is_random(self) -> bool:
-        """Whether there is more than one mirrored copy to be made."""
-        return bool(self.shift or self.rotate or self.jitter)
-
-    def draw(self, images: int, copies: int, channels: int, seed: int) -> Tensor:
-        """Return the changes of all images and their copies, the image itself first, (images, 1 + copies, numbers).
-
-        They depend on the number of the image and the seed alone, not on who asks for which of them.
-        """
-        generator = torch.Generator().manual_seed(seed)
-        drawn = 2 * torch.rand(images, copies, COLOUR + channels, generator=generator) - 1
-        changes = torch.zeros(images, 1 + copies, COLOUR + channels)
-        changes[:, 1::2, FLIP] = float(self.flip)
-        if self.shift:
-            reach = 2 * self.shift + 1
-            places = ((drawn[..., DOWN : RIGHT + 1] + 1) / 2 * reach).floor().clamp_max(reach - 1) - self.shift
-            changes[:, 1:, DOWN : RIGHT + 1] = places
-        changes[:, 1:, TURN] = self.rotate / 180 * pi * drawn[..., TURN]
-        changes[:, 1:, CONTRAST:] = self.jitter * drawn[..., CONTRAST:]
-        return changes
-
-    def views(self) -> list[tuple[bool, int, int]]:
-        """Return what predictions are averaged over, as (mirrored, down, right): as it is, moved, all mirrored."""
-        if self.rotate or self.jitter:
-            raise ValueError("predictions are averaged over flips and shifts only: leave rotate and jitter out.")
-        ways = ((-1, 0), (1, 0), (0, -1), (0, 1)) if self.shift else ()
-        places = [(0, 0), *((self.shift * down, self.shift * right) for down, right in ways)]
-        return [(flip, *place) for flip in ((False, True) if self.flip else (False,)) for place in places]
+    generator = torch.Generator().manual_seed(seed)
+    drawn = 2 * torch.rand(images, copies, COLOUR + channels, generator=generator) - 1
+    changes = torch.zeros(images, 1 + copies, COLOUR + channels)
+    changes[:, 1::2, FLIP] = float(augmentation.flip)
+    if augmentation.shift:
+        reach = 2 * augmentation.shift + 1
+        places = ((drawn[..., DOWN : RIGHT + 1] + 1) / 2 * reach).floor().clamp_max(reach - 1) - augmentation.shift
+        changes[:, 1:, DOWN : RIGHT + 1] = places
+    changes[:, 1:, TURN] = augmentation.rotate / 180 * pi * drawn[..., TURN]
+    changes[:, 1:, CONTRAST:] = augmentation.jitter * drawn[..., CONTRAST:]
+    return changes
 
 
 def changes_of_views(views: list[tuple[bool, int, int]], channels: int) -> Tensor:

@@ -5,8 +5,7 @@ S_c = S - π(1-π) m mᵀ. The total scatter S does not depend on labels, so wit
 
     (A - π(1-π) m mᵀ)⁻¹ m  =  A⁻¹m / (1 - π(1-π) mᵀA⁻¹m)
 
-gives every class, both signs, and multi-class LDA and ridge regression besides. Where A = (1-γ)S + γtI, so must the
-rank-one part be multiplied by κ = 1-γ.
+gives every class, both signs, and multi-class LDA and ridge regression besides.
 """
 
 from __future__ import annotations
@@ -14,16 +13,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from .cholesky import NotPositiveDefiniteError, Solver, cholesky_solver
 from .moments import CrossSolver, Moments
-
-Prior = Literal["empirical", "equal"]
-Shrinkage = Literal["ridge", "convex"]
 
 TAIL = -80.0  # a sigmoid's argument: float32 has numbers for a little less
 
@@ -40,13 +35,10 @@ class ScatterFactor:
         Of A, for features multiplied by ``scale``.
     scale : Tensor, shape (D,)
         1/standard deviation of each feature; 0 for a constant one, which so gets no weight.
-    kept : float
-        The share κ of the scatter that is in A, so of what is between classes: 1 - γ for convex shrinkage, else 1.
     """
 
     solver: CrossSolver
     scale: Tensor
-    kept: float = 1.0
 
     def solve(self, moments: Moments, mix: Tensor | None = None) -> Tensor:
         """Return A⁻¹ of the moments' ``centred_cross`` in the units of the features, shape (D, K).
@@ -95,91 +87,66 @@ class LinearHead:
         )
 
 
-def factorise(
-    moments: Moments,
-    ridge: float,
-    shrinkage: Shrinkage = "ridge",
-    standardise: bool = True,
-    method: Callable[[Tensor], Solver] = cholesky_solver,
-) -> ScatterFactor:
-    """Factorise the regularised total scatter A.
+def factorise(moments: Moments, ridge: float, method: Callable[[Tensor], Solver] = cholesky_solver) -> ScatterFactor:
+    """Factorise the regularised total scatter A = S + γI of standardised features.
 
     Parameters
     ----------
     moments : Moments
     ridge : float
-        γ. In units of variance: 0.1 adds a tenth of each feature's variance when features are standardised.
-    shrinkage : {"ridge", "convex"}
-        ``"ridge"``: A = S + γI. ``"convex"``: A = (1-γ)S + γtI with t the mean variance, so γ is in [0, 1]; the target
-        t is that of all images (scikit-learn's is that of the within scatter, which differs from class to class).
-    standardise : bool
-        Scale features to unit variance first, so that γ means the same for all; else they are taken as they are, and a
-        "ridge" γ is in their own units.
+        γ: 0.1 adds a tenth of each feature's variance.
     method : callable
-        What factorises A.
+        Factorisation of A.
 
     Raises
     ------
     NotPositiveDefiniteError
-        More ridge is needed: :func:`fit_head` sees to it.
+        More ridge is needed; :func:`fit_head` adds it.
     """
     variances = moments.variances()
-    constant = variances == 0
-    scale = torch.where(constant, 0, variances.rsqrt()) if standardise else (~constant).to(variances.dtype)
-    added, kept = ridge, 1.0
-    if shrinkage == "convex":
-        kept = 1 - ridge
-        added = ridge * (1.0 if standardise else float(variances.mean()))
-    return ScatterFactor(moments.solver(scale, kept, added, method), scale, kept)
+    scale = torch.where(variances == 0, 0, variances.rsqrt())
+    return ScatterFactor(moments.solver(scale, ridge, method), scale)
 
 
 def fit_head(
     moments: Moments,
     solve: Callable[[ScatterFactor, Moments], LinearHead],
     ridge: float,
-    shrinkage: Shrinkage = "ridge",
-    standardise: bool = True,
     method: Callable[[Tensor], Solver] = cholesky_solver,
     least_retry: float = 1e-6,
     most_retries: int = 9,
 ) -> tuple[LinearHead, float]:
-    """Solve a head from one factorisation; where that fails, notice, and try again with ten times the ridge.
+    """Solve a head from one factorisation; if it fails, try again with ten times the ridge.
 
     Parameters
     ----------
     solve : callable
-        One of the heads below, as ``one_vs_rest_lda``.
+        One of the heads below, e.g. ``one_vs_rest_lda``.
     least_retry, most_retries
-        The least ridge a second try is made with, and how many tries are made.
+        Least ridge of a second attempt, and number of further attempts.
 
     Returns
     -------
     head : LinearHead
     ridge : float
-        The γ that was used in the end: the history records it.
+        The γ of the last attempt, for the history.
     """
     for _ in range(most_retries + 1):
         try:
-            head = solve(factorise(moments, ridge, shrinkage, standardise, method), moments)
+            head = solve(factorise(moments, ridge, method), moments)
         except NotPositiveDefiniteError as error:
             logger.info("ridge %.3g: %s Trying more.", ridge, error)
         else:
             if bool(head.weights.isfinite().all() and head.bias.isfinite().all()):
                 return head, ridge
-        more = max(10 * ridge, least_retry)
-        ridge = more if shrinkage == "ridge" else min(more, 1.0)
-    raise FloatingPointError(f"no head could be solved even with ridge {ridge:.3g}: check the images for extremes.")
+        ridge = max(10 * ridge, least_retry)
+    raise FloatingPointError(f"no head could be solved with ridge {ridge:.3g}. Check the images for extreme values.")
 
 
-def one_vs_rest_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empirical") -> LinearHead:
+def one_vs_rest_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
     """Return the log-odds of each group against all other images, by LDA.
 
     The columns of ``moments``' targets are groups, one-hot. A group without images is not ``present``.
-
-    Parameters
-    ----------
-    prior : {"empirical", "equal"}
-        Whether the log-odds hold log π/(1-π) or not.
     """
     size = moments.target_total  # (K,) images in the group
     rest = moments.count - size
@@ -190,18 +157,17 @@ def one_vs_rest_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "emp
     difference = moments.centred_cross() * mix[:, None]  # m, (K, D)
     solved = factor.solve(moments, mix.diag())  # (D, K)
     distance = (difference.T * solved).sum(0)  # mᵀA⁻¹m
-    slack = 1 - factor.kept * share * (1 - share) * distance
+    slack = 1 - share * (1 - share) * distance
     if bool((slack <= 64 * torch.finfo(slack.dtype).eps).any()):
         raise NotPositiveDefiniteError("a class is told apart without any within scatter.")
     weights = solved / slack
     # μ₁ + μ₀ = 2μ + (μ₁ - μ)(1 - π/(1-π)), so the midpoint is μ + (1-2π)/2 · m
     bias = -moments.mean @ weights - (0.5 - share) * (difference.T * weights).sum(0)
-    if prior == "empirical":
-        bias = bias + torch.log(size.clamp_min(0.5) / rest.clamp_min(0.5))
+    bias = bias + torch.log(size.clamp_min(0.5) / rest.clamp_min(0.5))
     return LinearHead(weights * present, bias * present, present)
 
 
-def multiclass_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empirical") -> LinearHead:
+def multiclass_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
     """Return the linear discriminants of groups sharing one within scatter, images of no group being one more group.
 
     Scores are δ_g(f) = (f-μ)ᵀS_w⁻¹(μ_g-μ) - ½(μ_g-μ)ᵀS_w⁻¹(μ_g-μ) + log π_g; S_w = S - Σ π_g (μ_g-μ)(μ_g-μ)ᵀ is solved
@@ -216,7 +182,7 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empi
     mix = torch.cat([groups, -torch.ones_like(groups[:1])]).T * ((all_size > 0) / share.sqrt())  # (K, K+1)
     roots = mix.T @ cross  # √π_g (μ_g - μ), (K+1, D)
     solved = factor.solve(moments, mix)  # A⁻¹U
-    inner = factor.kept * (roots @ solved)  # κUᵀA⁻¹U
+    inner = roots @ solved  # UᵀA⁻¹U
     remainder = torch.eye(len(inner), dtype=inner.dtype, device=inner.device) - inner
     if not bool((torch.linalg.eigvalsh(remainder) > 64 * torch.finfo(inner.dtype).eps).all()):
         raise NotPositiveDefiniteError("classes are told apart without any within scatter.")
@@ -225,8 +191,7 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments, prior: Prior = "empi
     weights = within / share.sqrt()[:-1]
     deviation = roots[:-1] / share.sqrt()[:-1, None]
     bias = -moments.mean @ weights - 0.5 * (deviation.T * weights).sum(0)
-    if prior == "empirical":
-        bias = bias + share[:-1].log()
+    bias = bias + share[:-1].log()
     present = size > 0
     return LinearHead(weights * present, bias * present, present)
 
@@ -250,14 +215,13 @@ def sigmoid_posterior(scores: Tensor, present: Tensor, scale: float = 16.0) -> T
     return sigmoid * (TAIL / scaled.clamp_max(TAIL)) * present
 
 
-def shares(posterior: Tensor) -> Tensor:
-    """Return posteriors (n, K) divided by their sum over the groups, so that it is 1; zero where all are."""
+def normalise(posterior: Tensor) -> Tensor:
+    """Return posteriors (n, K) divided by their sum over the groups; zero where all are zero."""
     total = posterior.sum(1, keepdim=True)
     return posterior / torch.where(total > 0, total, 1)
 
 
 def softmax_posterior(scores: Tensor, present: Tensor, scale: float = 0.001) -> Tensor:
-    """Return exp(βy_i)/Σ exp(βy_j) of scores (n, K) (equation 12), absent groups left out; β is the ``scale``."""
-    if not bool(present.any()):
-        return torch.zeros_like(scores)
-    return torch.softmax((scores * scale).masked_fill(~present, -torch.inf), dim=1)
+    """Return exp(βy_i)/Σ exp(βy_j) of scores (n, K) (equation 12), zero for absent groups; β is the ``scale``."""
+    least = torch.finfo(scores.dtype).min
+    return torch.softmax((scores * scale).masked_fill(~present, least), dim=1) * present

@@ -1,9 +1,9 @@
 """The sums of :mod:`rescnet.stages.moments` where images are fewer than features: rows in place of the Gram matrix.
 
-With Z (n, D) the features of n images, centred and scaled, A = κ/n·ZᵀZ + γI. All a head is solved from are sums of the
+With Z (n, D) the features of n images, centred and scaled, A = ZᵀZ/n + γI. All a head is solved from are sums of the
 images' features with their targets, Zᵀy, and of these
 
-    A⁻¹Zᵀy  =  Zᵀ M⁻¹y,      M = κ/n·ZZᵀ + γI,
+    A⁻¹Zᵀy  =  Zᵀ M⁻¹y,      M = ZZᵀ/n + γI,
 
 which factorises n×n numbers instead of D×D: n²D + n³/3 operations in place of nD² + D³/3. A thousand images of the
 CIFAR network, which has 17,150 features, need about a hundredth. Nothing is subtracted, so that it is no less accurate.
@@ -34,21 +34,16 @@ class RowMoments(Moments):
     gram : Tensor, shape (0, 0)
         There is none.
     rows : list of Tensor, each of shape (m, D)
-        f - shift, times the root of the image's weight.
-    roots : list of Tensor, each of shape (m, 1)
-        Those roots; ones without weights.
+        f - shift.
     targets : list of Tensor, each of shape (m, K)
     """
 
     rows: list[Tensor] = field(default_factory=list)
-    roots: list[Tensor] = field(default_factory=list)
     targets: list[Tensor] = field(default_factory=list)
     has_gram: ClassVar[bool] = False
 
-    def _add_pairs(self, shifted: Tensor, targets: Tensor, weights: Tensor | None) -> None:
-        ones = self.total.new_ones(len(shifted), 1)
+    def _add_pairs(self, shifted: Tensor, targets: Tensor) -> None:
         self.rows.append(shifted.to(self.total.dtype))
-        self.roots.append(ones if weights is None else weights.sqrt()[:, None].to(ones.dtype))
         self.targets.append(targets)
 
     def with_targets(self, columns: slice) -> Self:
@@ -62,18 +57,17 @@ class RowMoments(Moments):
             found += rows.square().sum(0)
         return found
 
-    def solver(self, scale: Tensor, kept: float, added: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
-        """Return what solves with A = κS + γI of scaled features; ``method`` is for matrices of features alone."""
+    def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
+        """Return the solver of A = S + γI of scaled features; ``method`` is used for matrices of features only."""
         if not bool(scale.any()):  # all features are constant
             return lambda moments, mix: torch.zeros_like(mixed(moments.cross.T, mix))
-        if added <= 0:
+        if ridge <= 0:
             raise NotPositiveDefiniteError("there are fewer images than features, so that some ridge is needed.")
-        z = torch.cat(self.rows)
-        z.addcmul_(torch.cat(self.roots), self.mean_offset, value=-1).mul_(scale)
+        z = torch.cat(self.rows).sub_(self.mean_offset).mul_(scale)
         inner = z.new_zeros(len(z), len(z))
-        add_single_gram_(inner, z.T, tf32=False)
+        add_single_gram_(inner, z.T)
         check_finite(inner.diagonal())
-        inner.mul_(kept / self.count).diagonal().add_(added)
+        inner.mul_(1 / self.count).diagonal().add_(ridge)
         solve = cholesky_solver(inner)
 
         def solve_cross(moments: Moments, mix: Tensor | None) -> Tensor:
@@ -83,6 +77,5 @@ class RowMoments(Moments):
         return solve_cross
 
     def deviations(self) -> Tensor:
-        """Return y of all images, their targets' deviations from the mean, with Zᵀy the scaled cross, shape (n, K)."""
-        deviations = torch.cat(self.targets) - self.target_total / self.count
-        return deviations.mul_(torch.cat(self.roots)).div_(self.count)
+        """Return y, the deviations of all targets from their mean divided by n: Zᵀy is the scaled cross, (n, K)."""
+        return (torch.cat(self.targets) - self.target_total / self.count).div_(self.count)

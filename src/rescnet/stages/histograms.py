@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .pyramid import Cell, Reduction, pyramid_pool
-from .second_order import BlockGrid
+from ..config.choices import Reduction
+from ..config.geometry import BlockGrid, Cell
+from .pyramid import pyramid_pool
 
 Normalisation = Literal["none", "block", "l2", "sqrt", "tied-rank"]
 ZERO = 1e-5  # a response of unit-norm filters to inputs in [0, 1] below this is rounding, as of a flat patch

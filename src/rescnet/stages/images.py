@@ -10,12 +10,11 @@ input, is scaled a second time, with the maps or beside them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-Scope = Literal["global", "source", "channel"]
+from ..config.choices import Scope
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .second_order import channel_pairs, count_pairs
+from ..config.geometry import count_pairs
+from .second_order import channel_pairs
 
 ITERATIONS = 5
 ALIGNED = 8  # sides of half-precision matrices are padded to a multiple of it, for tensor cores

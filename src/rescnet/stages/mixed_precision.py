@@ -7,12 +7,10 @@ four times slower. Weights and targets that must not lose digits are split into 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 import torch
 from torch import Tensor
 
-GramProducts = Literal["auto", "half", "tf32", "float32"]
 ALIGNMENT = 64
 PANEL, CPU_PANEL = 4096, 512  # columns of the Gram matrix at a time: panels skip most of the upper triangle
 
@@ -47,13 +45,10 @@ def add_gram_(gram: Tensor, x: Tensor) -> None:
         add_product_(gram[rows, panel], x[:, rows].T, x[:, panel])
 
 
-def add_single_gram_(gram: Tensor, x: Tensor, tf32: bool) -> None:
-    """Add ``xᵀx`` to the lower triangle of ``gram`` (D, D); ``x`` is (n, D), of the same type.
-
-    With ``tf32`` a GPU may round float32 factors to ten bits.
-    """
+def add_single_gram_(gram: Tensor, x: Tensor) -> None:
+    """Add ``xᵀx`` to the lower triangle of ``gram`` (D, D), without TF32; ``x`` is (n, D), of the same type."""
     setting = torch.backends.cuda.matmul
-    before, setting.allow_tf32 = setting.allow_tf32, tf32
+    before, setting.allow_tf32 = setting.allow_tf32, False
     try:
         for rows, panel in _panels(x.shape[1], PANEL if x.is_cuda else CPU_PANEL):
             gram[rows, panel].addmm_(x[:, rows].T, x[:, panel])

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from .cholesky import Solver
-from .mixed_precision import GramProducts, accurate_product, add_gram_, add_single_gram_
+from .mixed_precision import accurate_product, add_gram_, add_single_gram_
 
 CrossSolver: TypeAlias = "Callable[[Moments, Tensor | None], Tensor]"
 """Gives A⁻¹Xᵀ·mix of moments of the images A is made from, X (K, D) their scaled ``centred_cross``: (D, K')."""
@@ -42,8 +42,6 @@ class Moments:
         Σ z.
     cross : Tensor, shape (K, D)
         Σ z (f - shift)ᵀ.
-    products : {"auto", "half", "tf32", "float32"}
-        What the Gram matrix is multiplied in; auto: the features' own type.
     """
 
     shift: Tensor
@@ -52,11 +50,10 @@ class Moments:
     gram: Tensor
     target_total: Tensor
     cross: Tensor
-    products: GramProducts = "auto"
     has_gram: ClassVar[bool] = True
 
     @classmethod
-    def zeros(cls, shift: Tensor, targets: int, products: GramProducts = "auto") -> Self:
+    def zeros(cls, shift: Tensor, targets: int) -> Self:
         """Return empty sums for features like ``shift`` (D,) and ``targets`` target columns."""
         size = len(shift)
         return cls(
@@ -66,35 +63,23 @@ class Moments:
             gram=shift.new_zeros((size, size) if cls.has_gram else (0, 0)),
             target_total=shift.new_zeros(targets),
             cross=shift.new_zeros(targets, size),
-            products=products,
         )
 
-    def add(self, features: Tensor, targets: Tensor, weights: Tensor | None = None) -> None:
-        """Add a chunk: ``features`` (n, D), ``targets`` (n, K).
-
-        With ``weights`` (n,) every sum is weighted. Those of all images must have the mean 1, since ``count`` is that
-        of images.
-        """
+    def add(self, features: Tensor, targets: Tensor) -> None:
+        """Add a chunk: ``features`` (n, D), ``targets`` (n, K)."""
         shifted = features - self.shift.to(features.dtype)
         self.count += len(features)
-        if weights is None:
-            self.total += shifted.sum(0, dtype=self.total.dtype)
-            self._add_cross(shifted, targets, self.cross)
-        else:  # one product for both: the weights are one more target
-            weighted = targets * weights[:, None]
-            both = torch.cat([self.cross, self.total[None]])
-            self._add_cross(shifted, torch.cat([weighted, weights[:, None]], dim=1), both)
-            self.cross, self.total = both[:-1], both[-1]
-            shifted.mul_(weights.sqrt()[:, None].to(shifted.dtype))
-        self.target_total += (targets if weights is None else weighted).sum(0)
-        self._add_pairs(shifted, targets, weights)
+        self.total += shifted.sum(0, dtype=self.total.dtype)
+        self._add_cross(shifted, targets, self.cross)
+        self.target_total += targets.sum(0)
+        self._add_pairs(shifted, targets)
 
-    def _add_pairs(self, shifted: Tensor, targets: Tensor, weights: Tensor | None) -> None:
-        """Add Σ (f - shift)(f - shift)ᵀ; ``shifted`` (n, D) are multiplied by the roots of the weights already."""
-        if self.products == "half" or (self.products == "auto" and shifted.dtype == torch.float16):
-            add_gram_(self.gram, shifted.half())
+    def _add_pairs(self, shifted: Tensor, targets: Tensor) -> None:
+        """Add Σ (f - shift)(f - shift)ᵀ of ``shifted`` (n, D)."""
+        if shifted.dtype == torch.float16:
+            add_gram_(self.gram, shifted)
         else:
-            add_single_gram_(self.gram, shifted.to(self.gram.dtype), tf32=self.products == "tf32")
+            add_single_gram_(self.gram, shifted.to(self.gram.dtype))
 
     @staticmethod
     def _add_cross(shifted: Tensor, targets: Tensor, cross: Tensor) -> None:
@@ -133,22 +118,22 @@ class Moments:
         """Return Σ (f - shift)², shape (D,)."""
         return self.gram.diagonal()
 
-    def solver(self, scale: Tensor, kept: float, added: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
-        """Return what solves with A = κS + γI of scaled features, the right sides being sums over the same images.
+    def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
+        """Return the solver of A = S + γI of scaled features; right-hand sides are sums over the same images.
 
         Parameters
         ----------
         scale : Tensor, shape (D,)
-            Features are multiplied by it; 0 for a constant one.
-        kept, added : float
-            κ and γ.
+            Factor of each feature; 0 for a constant one.
+        ridge : float
+            γ.
         method : callable
-            What factorises A.
+            Factorisation of A.
         """
         scatter = self.scatter().mul_(scale).mul_(scale[:, None])
         check_finite(scatter.diagonal())
         # A constant feature has an empty row: any positive number on its diagonal keeps it out of the way.
-        (scatter if kept == 1 else scatter.mul_(kept)).diagonal().add_(added).add_((scale == 0).to(scatter.dtype))
+        scatter.diagonal().add_(ridge).add_((scale == 0).to(scatter.dtype))
         solve = method(scatter)
         return lambda moments, mix: solve(mixed(moments.centred_cross().T, mix).mul_(scale[:, None]))
 

@@ -7,22 +7,14 @@ Patches are vectors of ``channels·k·k`` numbers, channel by channel, each row 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from torch import Tensor
 from torch.nn import functional as F
 
-Centring = Literal["mean-patch", "each-patch"]
 
-
-def span(size: int, dilation: int) -> int:
-    """Return the pixels k taps cover along an axis, ``dilation`` pixels from one to the next."""
-    return (size - 1) * dilation + 1
-
-
-def extract_patches(x: Tensor, size: int, dilation: int = 1) -> Tensor:
-    """Return all valid patches of ``x`` (n, c, h, w), shape (n, (h-s+1)·(w-s+1), c·k·k) with s the span of k taps."""
-    return F.unfold(x, size, dilation).transpose(1, 2)
+def extract_patches(x: Tensor, size: int) -> Tensor:
+    """Return all valid patches of ``x`` (n, c, h, w), shape (n, (h-k+1)·(w-k+1), c·k·k)."""
+    return F.unfold(x, size).transpose(1, 2)
 
 
 def gather_patches(x: Tensor, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Stage 8: the residual mechanism (section 2.3.3, Algorithm 1): residual → labels and signs; update; learning rate."""
+"""Stage 8: the residual mechanism (section 2.3.3, Algorithm 1): residual → labels and signs; update."""
 
 from __future__ import annotations
 
@@ -45,31 +45,3 @@ def compensate(
 ) -> Tensor:
     """Return Ỹ⁽ⁱ⁾ = Ỹ⁽ⁱ⁻¹⁾ + α [n_p/N · Ỹ_p - n_n/N · Ỹ_n] (equations 8 and 11)."""
     return output + rate * (positive_share * positive - negative_share * negative)
-
-
-def look_ahead(output: Tensor, before: Tensor, momentum: float) -> Tensor:
-    """Return Ỹ + μ(Ỹ - Ỹ before it): where the next layer's correction starts from (Nesterov's; beyond the paper)."""
-    return output + momentum * (output - before)
-
-
-def line_search(residuals: Tensor, corrections: Tensor) -> Tensor:
-    """Return the two sums <R, f> and <f, f> over images (n, C), float64: their ratio is the best step along f.
-
-    ‖R - αf‖² is least at α = <R, f>/<f, f>; the sums add over workers.
-    """
-    wanted, given = residuals.double(), corrections.double()
-    return torch.stack([(wanted * given).sum(), given.square().sum()])
-
-
-def learning_rate(layer: int, initial: float, drop: float = 0.1, every: int = 10, floor: float = 0.0) -> float:
-    """Return α of a layer (counted from 1): dropped by ``drop`` every ``every`` layers, never below ``floor`` (eq. 13).
-
-    The paper "stopped reducing the learning rate when it reached 0.387", which is 0.9⁹: a drop that would go below the
-    floor is not made.
-    """
-    rate = initial
-    for _ in range((layer - 1) // every if every > 0 else 0):
-        if rate * (1 - drop) < floor:
-            break
-        rate *= 1 - drop
-    return rate

@@ -7,68 +7,20 @@ map is first shifted by its own mean, which no covariance notices and which keep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import product
-from math import gcd, prod
-from typing import Literal
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-ZScore = Literal["channel", "block"]
-WINDOW = 64  # pixels: what writing the products of a window costs beside multiplying its pixels, measured on a CPU
+from ..config.choices import ZScore
+from ..config.geometry import BlockGrid
+
 FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding, which a z-score would blow up
-
-
-@dataclass(frozen=True)
-class BlockGrid:
-    """Where the blocks of second-order pooling lie on a map: (rows, columns) throughout."""
-
-    map_size: tuple[int, int]
-    block: tuple[int, int]
-    stride: tuple[int, int]
-
-    def __post_init__(self) -> None:
-        if min(*self.block, *self.stride) < 1:
-            raise ValueError(
-                f"block {self.block} and stride {self.stride} must be at least one pixel: choose positive sizes."
-            )
-        if self.block[0] > self.map_size[0] or self.block[1] > self.map_size[1]:
-            raise ValueError(
-                f"a pooling block of {self.block[0]}×{self.block[1]} does not fit images of "
-                f"{self.map_size[0]}×{self.map_size[1]}: choose block_size at most {min(self.map_size)}."
-            )
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of block rows and block columns."""
-        (h, w), (r, c), (sy, sx) = self.map_size, self.block, self.stride
-        return (h - r) // sy + 1, (w - c) // sx + 1
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """The largest tile of which every block, at every position, is made."""
-        return gcd(self.block[0], self.stride[0]), gcd(self.block[1], self.stride[1])
-
-    @property
-    def windows(self) -> BlockGrid:
-        """What is multiplied out: along each axis tiles, side by side, or the blocks as they lie; the cheapest way."""
-        axes = zip(self.tile, self.block, self.stride, strict=True)
-        ways = product(*(((tile, tile), (block, stride)) for tile, block, stride in axes))
-        grids = (BlockGrid(self.map_size, (rows[0], columns[0]), (rows[1], columns[1])) for rows, columns in ways)
-        return min(grids, key=lambda grid: prod(grid.shape) * (prod(grid.block) + WINDOW))
 
 
 def channel_pairs(channels: int, diagonal: bool, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
     """Return the channels (i, j) of each second-order feature: the upper triangle, row by row."""
     rows, columns = torch.triu_indices(channels, channels, 0 if diagonal else 1, device=device)
     return rows, columns
-
-
-def count_pairs(channels: int, diagonal: bool) -> int:
-    """Return the features per block: d(d+1)/2 with the diagonal, d(d-1)/2 without."""
-    return channels * (channels + 1) // 2 if diagonal else channels * (channels - 1) // 2
 
 
 def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel", diagonal: bool = True) -> Tensor:

@@ -1,4 +1,4 @@
-"""The heads of a layer, from the sums over its features: one factorisation for all classes and both signs (stage 7)."""
+"""Heads of a layer from the sums over its features: one factorisation for all classes and both signs (stage 7)."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from torch import Tensor
 from ..config.network import NetworkConfig
 from ..kernels.cholesky import blocked_solver
 from ..stages.cholesky import cholesky_solver
-from ..stages.discriminant import LinearHead, ScatterFactor, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
+from ..stages.discriminant import (
+    LinearHead,
+    ScatterFactor,
+    fit_head,
+    multiclass_lda,
+    one_vs_rest_lda,
+    ridge_regression,
+)
 from ..stages.moments import Moments
 from .distributed.workers import Workers
 
-TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of what is solved by blocks, on tensor cores
+TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tensor cores
 
 
-def solve_head(
-    sums: list[Moments], config: NetworkConfig, precision: str = "exact", layer: int = 1
-) -> tuple[LinearHead, float]:
+def solve_head(moments: Moments, config: NetworkConfig, precision: str = "exact") -> tuple[LinearHead, float]:
     """Solve the heads of a layer.
 
     Parameters
     ----------
-    sums : list of Moments
-        Of all images; or of those with a positive and those with a negative sign, where each sign learns from its own.
+    moments : Moments
         Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones.
     config : NetworkConfig
     precision : {"exact", "balanced", "fast"}
-        ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, and refine what is solved.
-    layer : int
-        Counted from 1: γ may grow.
+        ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, with refined solutions.
 
     Returns
     -------
@@ -39,57 +41,45 @@ def solve_head(
     ridge : float
         The γ used in the end.
     """
-    classes = len(sums[0].target_total) // 2
-    halves = slice(0, classes), slice(classes, 2 * classes)
+    classes = len(moments.target_total) // 2
+    signs = slice(0, classes), slice(classes, 2 * classes)
 
-    def both_signs(factor: ScatterFactor, moments: Moments) -> LinearHead:
+    def solve(factor: ScatterFactor, moments: Moments) -> LinearHead:
         if config.head == "ridge":
             return ridge_regression(factor, moments)
         if config.head == "lda":
-            return one_vs_rest_lda(factor, moments, config.prior)
-        return LinearHead.join(*(multiclass_lda(factor, moments.with_targets(half), config.prior) for half in halves))
+            return one_vs_rest_lda(factor, moments)
+        return LinearHead.join(*(multiclass_lda(factor, moments.with_targets(sign)) for sign in signs))
 
     method = cholesky_solver
     if precision != "exact":
         method = partial(blocked_solver, tolerance=TOLERANCE[precision])
-    options = config.ridge_of(layer), config.shrinkage, config.standardise, method
-    if len(sums) == 1:
-        return fit_head(sums[0], both_signs, *options)
-    solve = partial(one_vs_rest_lda if config.head == "lda" else multiclass_lda, prior=config.prior)
-    heads, ridges = [], []
-    for moments, half in zip(sums, halves, strict=True):
-        if moments.count < 2:  # nobody of that sign, or nobody to be told apart from: nothing to learn
-            heads.append(no_head(moments.shift, len(moments.shift), classes))
-            continue
-        head, ridge = fit_head(moments.with_targets(half), solve, *options)
-        heads.append(head)
-        ridges.append(ridge)
-    return LinearHead.join(*heads), max(ridges, default=config.ridge_of(layer))
+    return fit_head(moments, solve, config.ridge, method)
 
 
-def solve_on_first(
-    moments: list[Moments], config: NetworkConfig, precision: str, features: int, workers: Workers, layer: int = 1
+def solve_on_rank0(
+    moments: Moments, config: NetworkConfig, precision: str, features: int, workers: Workers
 ) -> tuple[LinearHead, float]:
-    """Solve the heads on the first worker, which has the sums, cut them to D ``features`` and send them to all."""
-    like = moments[0].shift
-    head = no_head(like, features, len(moments[0].target_total))
+    """Solve the heads on rank 0, which has the sums, cut them to D ``features`` and broadcast them."""
+    like = moments.shift
+    head = no_head(like, features, len(moments.target_total))
     facts = torch.zeros(2, dtype=torch.float64, device=like.device)
     failure: ArithmeticError | None = None
-    if workers.is_first:
+    if workers.is_rank0:
         try:
-            solved, ridge = solve_head(moments, config, precision, layer)
+            solved, ridge = solve_head(moments, config, precision)
             head, facts = solved.cut_to(features), facts.new_tensor([1, ridge])
-        except ArithmeticError as error:  # the others are told, so that they do not wait
+        except ArithmeticError as error:  # the other ranks must not wait
             failure = error
-    workers.send_from_first(facts)
+    workers.broadcast(facts)
     if not bool(facts[0]):
-        raise failure or FloatingPointError("the first worker could not solve the heads: see what it says.")
+        raise failure or FloatingPointError("rank 0 could not solve the heads. See its message.")
     weights, bias, present = head.weights.contiguous(), head.bias.contiguous(), head.present.to(torch.uint8)
-    workers.send_from_first(weights, bias, present)
+    workers.broadcast(weights, bias, present)
     return LinearHead(weights, bias, present.bool()), float(facts[1])
 
 
 def no_head(like: Tensor, features: int = 0, groups: int = 0) -> LinearHead:
-    """Return a head that scores nothing, on the device and in the type of a tensor."""
+    """Return an empty head, on the device and in the type of a tensor."""
     present = torch.zeros(groups, dtype=torch.bool, device=like.device)
     return LinearHead(like.new_zeros(features, groups), like.new_zeros(groups), present)

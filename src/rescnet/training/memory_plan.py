@@ -1,88 +1,88 @@
-"""Chunk sizes from a byte budget, and the peak that was really used.
+"""Memory plan of a run: chunk sizes from a byte budget.
 
-What a layer holds: the Gram matrix with its scatter and factor, or where images are few their features, twice, with
-their products and a factor of these; the heads, and the outputs of all images. Then, where they fit, the features of
-all training images and the maps of all images (they are the next layer's input); maps that do not fit live on the host
-or in a file and stream through (``map_store.py``). The block grid is never held whole. What is left of the budget is
-workspace, and the workspace of one image says how many images a chunk may have.
+A layer holds the Gram matrix with its scatter and factor, or, for few images, their features twice with their products
+and a factor of these; the heads; and the outputs of all images. If they fit, it also holds the features of all training
+images and the maps of all images, which are the next layer's input. Maps that do not fit are streamed from the host or
+from a file (``stores``). The block grid is never held as a whole. The rest of the budget is workspace, and the
+workspace of one image decides how many images a chunk has.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Literal
 
 import torch
 
+from ..config.choices import Place
 from ..config.network import NetworkConfig
 from ..formatting import show_bytes
 from ..kernels import sums_in_place, zone_sums_bytes
-from ..network.memory import AUTO_SHARE, LARGEST_WORKSPACE, class_sum_banks, host_memory, workspace_per_image
+from ..network.memory import (
+    AUTO_SHARE,
+    LARGEST_WORKSPACE,
+    RunSizes,
+    class_sum_banks,
+    host_memory,
+    readout_bytes,
+    workspace_per_image,
+)
 from ..stages.dual_moments import FEW
-from ..stages.mixed_precision import GramProducts, padded_size
+from ..stages.mixed_precision import padded_size
+from .data import TrainingData
 from .stores.host import WRITES_UNDER_WAY
-from .stores.store import Place
 
 DOUBLE = 8  # bytes: sums over patches are float64
 PATCH_SUM_COPIES = 4  # of Σ p pᵀ: the sum, the one it is added to, the covariance, and its eigenvectors
-# Of each class: sets of its images, copies of Σ p pᵀ and of Σ p by position, as summed, as means and in between.
+# Per class: sets of its images, copies of Σ p pᵀ and of Σ p by position: sums, means and intermediate results.
 CLASS_SUMS = {"lda": (1, 4, 3), "canonical": (2, 6, 1), "orthogonal-subspace": (1, 6, 1)}
-
-
-def filter_sums_bytes(
-    config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, fused: bool = False
-) -> int:
-    """Return the bytes of the layer that takes most.
-
-    Parameters
-    ----------
-    fused : bool
-        Whether a GPU sums patches in half precision, 3×3 ones without writing them out.
-    """
-    channels, h, w = image_shape
-    largest, groups = 0, 2 * classes if config.filter_labels == "residual" else classes
-    for layer in {*range(1, config.bank.count(";") + 2), *config.kinds_of_layer}:  # the last bank named goes on
-        depth = channels + (config.filters if config.place_in_stack(layer) > 1 else 0)
-        k = config.size_of_filter(layer)
-        numbers, positions = depth * k * k, (h - k + 1) * (w - k + 1)
-        needed = PATCH_SUM_COPIES * DOUBLE * numbers**2
-        if fused and sums_in_place(depth, (h, w), k):
-            needed += zone_sums_bytes(depth)
-        by_class = 0
-        for bank in class_sum_banks(config.bank, config.place_in_stack(layer)):
-            sets, outers, places = CLASS_SUMS[bank]
-            by_class = max(by_class, groups * sets * DOUBLE * (outers * numbers**2 + places * positions * numbers))
-        largest = max(largest, needed + by_class)
-    return largest
-
-
-LIBRARIES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20}  # what BLAS, the convolution and the allocator take for themselves
-STAGED_CHUNKS = 2 + WRITES_UNDER_WAY + 1  # of maps that stream: here, on their way, going back, and being put in order
-TARGET_COPIES = (
-    7  # of a row of targets: one-hot classes, residuals, the targets of both signs, and what they pass through
-)
+LIBRARIES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20}  # BLAS, the convolution and the allocator
+STAGED_CHUNKS = 2 + WRITES_UNDER_WAY + 1  # streamed maps: in use, being fetched, being written, being reordered
+TARGET_COPIES = 7  # of a row of targets: one-hot classes, residuals, both signs' targets, and intermediate results
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a training run will use its memory.
+class Machine:
+    """The machine that one process runs on.
+
+    Attributes
+    ----------
+    device : torch.device
+    budget : int
+        Bytes that the process may use.
+    processes_here : int
+        Processes that share the host's memory.
+    processes : int
+        Processes of the run.
+    """
+
+    device: torch.device
+    budget: int
+    processes_here: int = 1
+    processes: int = 1
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Use of memory by a training run.
 
     Attributes
     ----------
     features : int
         D, per image and layer.
     width : int
-        D, padded for tensor cores where features are in half precision.
+        D, padded for tensor cores if features are in half precision.
     chunk : int
-        Images that go through a layer at a time.
+        Images that pass through a layer at a time.
     rows : int
         Kept features that are summed at a time.
     keep_features : bool
-        Whether the features of all training images are held between the two passes over them, or computed twice.
+        Whether the training images' features are kept between the two passes over them, or computed twice.
     by_rows : bool
         Whether heads are solved from products of images with each other, there being fewer of them than features.
     maps_place : {"device", "host", "file"}
-        Where the maps of all images live between layers.
+        Place of all images' maps between layers.
     maps_bytes, gram_bytes, features_bytes, workspace_bytes, budget : int
         ``gram_bytes`` are all sums, heads and outputs.
     """
@@ -102,108 +102,147 @@ class Plan:
 
     @property
     def total_bytes(self) -> int:
-        """What the run is expected to take of the budget, beside the images themselves."""
+        """Expected use of the budget, without the images themselves."""
         held_maps = self.maps_bytes if self.maps_place == "device" else 0
         return held_maps + self.gram_bytes + self.features_bytes + self.workspace_bytes
 
+    @staticmethod
+    def of(
+        config: NetworkConfig, sizes: RunSizes, machine: Machine, place: Literal["auto"] | Place = "auto"
+    ) -> MemoryPlan:
+        """Fit a run into the budget.
 
-def plan_memory(
-    config: NetworkConfig,
-    image_shape: tuple[int, int, int],
-    classes: int,
-    train_images: int,
-    other_images: int,
-    itemsize: int,
-    half: bool,
-    budget: int,
-    device: torch.device,
-    place: Literal["auto"] | Place = "auto",
-    gram: GramProducts = "auto",
-    workers: int = 1,
-    alone: bool = True,
-) -> Plan:
-    """Fit a run into the budget, or say what it would need.
+        Of the ways to hold maps and features, the first one is taken that leaves room for chunks of full size: smaller
+        chunks are slower, and add up in another order. A GPU keeps features rather than maps, since maps can be copied
+        while it computes. A CPU keeps maps, since a file is slower than memory.
 
-    ``workers`` share the memory of this host; ``alone`` says whether one process has all the training images.
+        Raises
+        ------
+        ValueError
+            The budget is too small; the message says how much is needed.
+        """
+        device, budget = machine.device, machine.budget
+        channels, h, w = sizes.image_shape
+        features = config.features((h, w))
+        width = padded_size(features) if sizes.half else features
+        fused = sizes.half and device.type == "cuda"
+        by_rows = machine.processes == 1 and not sizes.half and sizes.train <= FEW * features
+        map_bytes = config.filters * h * w * sizes.stored
+        maps_bytes = (sizes.train + sizes.other) * map_bytes
+        gram_bytes = _sums_bytes(config, sizes, width, by_rows, fused)
+        # A row of features, shifted, and as it is multiplied; and its targets.
+        row = (
+            2 * sizes.stored + _product_bytes(sizes, device)
+        ) * width + TARGET_COPIES * sizes.classes * sizes.itemsize
+        per_image = max(workspace_per_image(config, sizes.image_shape, sizes.itemsize, fused), row)
+        staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * sizes.itemsize
+        all_features, libraries = sizes.train * width * sizes.stored, LIBRARIES[device.type]
+        full = max(1, min(LARGEST_WORKSPACE[device.type] // per_image, sizes.train))
 
-    Of the ways to hold maps and features the first is taken that leaves room for chunks of full size: smaller chunks
-    are slower, and add up in another order. On a GPU features are held rather than maps, since maps can be copied while
-    others are computed with; on a CPU maps are, since a file is slower than memory.
+        def room(where: Place, keep: bool) -> int:
+            """Return the bytes left for chunks."""
+            in_memory = where == "device" or (where == "host" and device.type == "cpu")
+            held = (maps_bytes if in_memory else 0) + (all_features if keep else 0)
+            return budget - gram_bytes - libraries - held
+
+        def chunk_of(where: Place, keep: bool) -> int:
+            return min(full, room(where, keep) // (per_image + (0 if where == "device" else staged)))
+
+        ways = _ways(device, machine.processes_here * maps_bytes, place)
+        where, keep = next((way for way in ways if chunk_of(*way) >= full), max(ways, key=lambda way: chunk_of(*way)))
+        chunk, left = chunk_of(where, keep), min(room(where, keep), LARGEST_WORKSPACE[device.type])
+        if chunk < 1:
+            needed = gram_bytes + libraries + per_image + (maps_bytes if where == "device" else staged)
+            raise ValueError(
+                f"memory must be at least {show_bytes(needed)} for this network ({show_bytes(gram_bytes)} of sums and "
+                f"heads), got {show_bytes(budget)}. Allow more, or use fewer filters or layers."
+            )
+        return MemoryPlan(
+            features=features,
+            width=width,
+            chunk=chunk,
+            rows=max(1, left // row),
+            keep_features=keep,
+            by_rows=by_rows,
+            maps_place=where,
+            maps_bytes=maps_bytes,
+            gram_bytes=gram_bytes,
+            features_bytes=all_features if keep else 0,
+            workspace_bytes=chunk * (per_image + (0 if where == "device" else staged)) + libraries,
+            budget=budget,
+        )
+
+
+def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int, half: bool, machine: Machine) -> None:
+    """Raise ValueError if a kernel readout cannot be fitted; the budget is that of the whole device."""
+    if config.readout != "kernel":
+        return
+    if machine.processes > 1:
+        raise ValueError("readout must be 'heads' with several processes: one process fits a kernel readout.")
+    sizes = replace(
+        data.sizes(config, itemsize, half),
+        train=len(data.images),
+        other=sum(len(labels) for _, labels in data.others.values()),
+    )
+    device_type = machine.device.type
+    needed = readout_bytes(config, sizes, device_type)
+    if needed > machine.budget:
+        most = min(sizes.train - 1, isqrt(machine.budget // (2 * itemsize)))
+        while most > 1 and readout_bytes(config, replace(sizes, train=most), device_type) > machine.budget:
+            most = most * 9 // 10
+        copies = " without kernel_copies" if config.has_kernel_copies else ""
+        raise ValueError(
+            f"memory must be at least {show_bytes(needed)} for a kernel readout of {sizes.train:,} images, got "
+            f"{show_bytes(machine.budget)}. Use about {most:,} images{copies}, more memory, or readout 'heads'."
+        )
+
+
+def filter_sums_bytes(
+    config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, fused: bool = False
+) -> int:
+    """Return the bytes of the sums over patches, for the layer that takes most.
+
+    Parameters
+    ----------
+    fused : bool
+        Whether a GPU sums patches in half precision, 3×3 ones without writing them out.
     """
     channels, h, w = image_shape
-    features = config.features((h, w))
-    width, stored = (padded_size(features), 2) if half else (features, itemsize)
-    map_bytes = config.filters * h * w * stored
-    maps_bytes = (train_images + other_images) * map_bytes
-    factors = 2 if config.sign_samples == "own" else 1
-    # Of all images output and label; of training images also the new label and its sign.
-    outputs = (train_images + other_images) * (classes * itemsize + 8) + train_images * 16
-    if config.momentum:
-        outputs += (train_images + other_images) * classes * itemsize
-    if config.step == "held-out":  # corrections and residuals, and their products in float64
-        outputs += other_images * classes * (3 * itemsize + 24)
-    if config.margin_weights or config.draw_from != "all":
-        outputs += train_images * 16
-    heads = (config.layers + 4) * features * 2 * classes * itemsize
-    fused = half and device.type == "cuda"
-    by_rows = alone and not half and gram in ("auto", "float32") and train_images <= FEW * features
-    # Gram, scatter and factor; a second Gram where each sign has its own images. Before them, the sums over patches.
-    pairs = 2 * train_images * (width + train_images) if by_rows else (2 + factors) * width**2
-    sums = max(pairs * itemsize, filter_sums_bytes(config, image_shape, classes, fused))
-    gram_bytes = sums + heads + outputs
-    # A row of features, shifted, and as it is multiplied; and its targets.
-    row = (2 * stored + _multiplied_as(stored, gram, device)) * width + TARGET_COPIES * classes * itemsize
-    per_image = max(workspace_per_image(config, image_shape, itemsize, fused), row)
-    staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * itemsize
-    all_features, libraries = train_images * width * stored, LIBRARIES[device.type]
-    full = max(1, min(LARGEST_WORKSPACE[device.type] // per_image, train_images))
-
-    def room(where: Place, keep: bool) -> int:
-        """Return what is left for chunks and what goes with them."""
-        beside = where == "device" or (where == "host" and device.type == "cpu")
-        held = (maps_bytes if beside else 0) + (all_features if keep else 0)
-        return budget - gram_bytes - libraries - held
-
-    def chunk_of(where: Place, keep: bool) -> int:
-        return min(full, room(where, keep) // (per_image + (0 if where == "device" else staged)))
-
-    choices = _ways(device, workers * maps_bytes, place)
-    best = next((way for way in choices if chunk_of(*way) >= full), max(choices, key=lambda way: chunk_of(*way)))
-    where, keep = best
-    chunk, left = chunk_of(where, keep), min(room(where, keep), LARGEST_WORKSPACE[device.type])
-    if chunk < 1:
-        held = gram_bytes + libraries + per_image + (maps_bytes if where == "device" else staged)
-        raise ValueError(
-            f"memory of {show_bytes(budget)} is too little for this network, which needs {show_bytes(held)} "
-            f"({show_bytes(gram_bytes)} of sums and heads): allow more, or take fewer filters or layers."
-        )
-    return Plan(
-        features=features,
-        width=width,
-        chunk=chunk,
-        rows=max(1, left // row),
-        keep_features=keep,
-        by_rows=by_rows,
-        maps_place=where,
-        maps_bytes=maps_bytes,
-        gram_bytes=gram_bytes,
-        features_bytes=all_features if keep else 0,
-        workspace_bytes=chunk * (per_image + (0 if where == "device" else staged)) + libraries,
-        budget=budget,
-    )
+    largest = 0
+    for layer in {*range(1, config.bank.count(";") + 2), *config.kinds_of_layer}:
+        depth = channels + (config.filters if config.place_in_stack(layer) > 1 else 0)
+        k = config.size_of_filter(layer)
+        numbers, positions = depth * k * k, (h - k + 1) * (w - k + 1)
+        needed = PATCH_SUM_COPIES * DOUBLE * numbers**2
+        if fused and sums_in_place(depth, (h, w), k):
+            needed += zone_sums_bytes(depth)
+        by_class = 0
+        for bank in class_sum_banks(config.bank, config.place_in_stack(layer)):
+            sets, outers, places = CLASS_SUMS[bank]
+            by_class = max(by_class, classes * sets * DOUBLE * (outers * numbers**2 + places * positions * numbers))
+        largest = max(largest, needed + by_class)
+    return largest
 
 
-def _multiplied_as(stored: int, gram: GramProducts, device: torch.device) -> int:
-    """Return the bytes of the copies the Gram matrix is multiplied from, for each number of features as ``stored``."""
-    halved = gram == "half" or (gram == "auto" and stored == 2)
-    if not halved:
-        return 4 if stored == 2 else 0
-    widened = 2 * 4 if device.type == "cpu" else 0  # a CPU multiplies halves as singles: the rows, and a panel of them
-    return widened + (0 if stored == 2 else 2)
+def _sums_bytes(config: NetworkConfig, sizes: RunSizes, width: int, by_rows: bool, fused: bool) -> int:
+    """Return the bytes of the sums over patches or features, of the heads, and of all outputs and labels."""
+    # Gram, scatter and factor; or features and their products, twice. Before them, the sums over patches.
+    pairs = 2 * sizes.train * (width + sizes.train) if by_rows else 3 * width**2
+    sums = max(pairs * sizes.itemsize, filter_sums_bytes(config, sizes.image_shape, sizes.classes, fused))
+    heads = (config.layers + 4) * config.features(sizes.image_size) * 2 * sizes.classes * sizes.itemsize
+    # Output and label of all images; new label and sign of the training images.
+    outputs = (sizes.train + sizes.other) * (sizes.classes * sizes.itemsize + 8) + sizes.train * 16
+    return sums + heads + outputs
+
+
+def _product_bytes(sizes: RunSizes, device: torch.device) -> int:
+    """Return the bytes, per feature, of the copies that the Gram matrix is multiplied from."""
+    # A CPU multiplies halves as singles: the rows, and a panel of them.
+    return 2 * 4 if sizes.half and device.type == "cpu" else 0
 
 
 def _ways(device: torch.device, maps_bytes: int, place: Literal["auto"] | Place) -> list[tuple[Place, bool]]:
-    """Return where maps may live and whether features are held, the best way first; all maps of this host count."""
+    """Return the places of the maps, and whether features are kept, best first."""
     if place != "auto":
         return [(place, True), (place, False)]
     if device.type == "cpu":

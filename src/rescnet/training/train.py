@@ -1,33 +1,116 @@
-"""The training loop, and who hears how it goes."""
+"""The training loop."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterator
+from time import monotonic
+from typing import Protocol
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
-from ..network.history import History, LayerRecord, ReadoutRecord
+from ..network.depth import reason_to_stop
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
 from ..network.network import Network
+from .data import Array, LabelledImages, TrainingData
 from .distributed.workers import Workers
-from .fit_readout import add_readout
-from .memory_plan import Plan
+from .fit_readout import fit_readout
+from .memory_plan import MemoryPlan
 from .trainer import Trainer
-
-if TYPE_CHECKING:
-    from .trainer import Array, LabelledImages
 
 
 class Listener(Protocol):
-    """Who wants to hear how training goes."""
+    """An object that is informed of a run's progress."""
 
-    def planned(self, network: Network, plan: Plan) -> None:
-        """Hear of the plan, once, before work starts."""
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
+        """Receive the plan, once, before work starts."""
 
     def layer_added(self, record: LayerRecord) -> None:
-        """Hear of a layer that was added."""
+        """Receive the record of a layer that was added."""
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Hear of the readout, where there is one: the network has it now."""
+        """Receive the record of the readout, if there is one; the network has it now."""
+
+
+class TrainingRun:
+    """One training run: iterate over it to train; it yields one record per layer.
+
+    The readout, if any, is fitted after the last layer, before the iteration ends. All inputs are checked at once, and
+    nothing is learned before the iteration starts.
+
+    Parameters
+    ----------
+    images : Tensor or array, shape (n, channels, height, width)
+        uint8 or floating, in any range of values.
+    labels : Tensor or array, shape (n,)
+        Classes, counted from 0.
+    config : NetworkConfig
+    validation : (images, labels), optional
+        Validation set: its accuracy is recorded and decides early stopping. With ``config.patience`` the network
+        predicts with its best depth on them (``Network.depth``), and the readout is fitted to those layers.
+    test : (images, labels), optional
+        Test set: its accuracy is recorded, and decides nothing.
+    compute : ComputeOptions, optional
+    listener : Listener, optional
+    start : (network, history), optional
+        Network to continue from: the images pass through its layers, and new ones are added up to ``config.layers``.
+        It is not changed. On the same images and machine the result is that of an uninterrupted run.
+    workers : Workers, optional
+        Processes that train together. Each is given all images, and takes its shard.
+    deadline : float, optional
+        ``time.monotonic()`` value after which no layer is started. A readout is still fitted only if all layers are
+        there.
+
+    Attributes
+    ----------
+    network : Network
+    history : History
+    plan : MemoryPlan
+    """
+
+    def __init__(
+        self,
+        images: Array,
+        labels: Array,
+        config: NetworkConfig,
+        *,
+        validation: LabelledImages | None = None,
+        test: LabelledImages | None = None,
+        compute: ComputeOptions | None = None,
+        listener: Listener | None = None,
+        start: tuple[Network, History] | None = None,
+        workers: Workers | None = None,
+        deadline: float | None = None,
+    ) -> None:
+        self._config, self._listener, self._deadline = config, listener, deadline
+        self._data = TrainingData.of(config, images, labels, validation, test)
+        self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())
+        self.network, self.history, self.plan = self._trainer.network, self._trainer.history, self._trainer.plan
+        if listener:
+            listener.planned(self.network, self.plan)
+        if start:
+            self._trainer.resume_from(*start)
+
+    def __iter__(self) -> Iterator[LayerRecord]:
+        """Add layers until a rule of depth stops the run, then fit the readout."""
+        while not self._stops():
+            assert self._trainer is not None
+            record = self._trainer.add_layer()
+            if self._listener:
+                self._listener.layer_added(record)
+            yield record
+        if self._config.readout == "kernel" and self.history.stopped is not StopReason.DEADLINE:
+            self._trainer = None  # the kernel needs the memory of maps and sums
+            self.history.readout = fit_readout(self.network, self._data)
+            if self._listener:
+                self._listener.readout_fitted(self.history.readout)
+
+    def _stops(self) -> bool:
+        """Return whether no layer is added any more, and record why."""
+        reason = reason_to_stop(self._config, self.history)
+        if reason is None and self._deadline is not None and monotonic() >= self._deadline:
+            reason = StopReason.DEADLINE
+        self.history.stopped = reason
+        return reason is not None
 
 
 def train(
@@ -42,46 +125,24 @@ def train(
     start: tuple[Network, History] | None = None,
     workers: Workers | None = None,
 ) -> tuple[Network, History]:
-    """Train a network.
-
-    Parameters
-    ----------
-    images : Tensor or array, shape (n, channels, height, width)
-        uint8 or floating, in any range of values.
-    labels : Tensor or array, shape (n,)
-        Classes, counted from 0.
-    config : NetworkConfig
-    validation : (images, labels), optional
-        Held-out training images: accuracy is followed, and patience counts, on them. With ``config.patience`` the
-        network predicts with the layers that were best on them (``Network.depth``), and a readout is fitted to those.
-    test : (images, labels), optional
-        Accuracy is recorded, and decides nothing.
-    compute : ComputeOptions, optional
-    listener : Listener, optional
-    start : (network, history), optional
-        A network to go on from: the images are sent through its layers, and new ones are added up to ``config.layers``.
-        It is left as it was. On the same images and machine this ends with the network an uninterrupted run ends with.
-    workers : Workers, optional
-        Processes that train together (``training/workers.py``): each is given all images, and takes its share.
+    """Train a network; :class:`TrainingRun` describes the parameters.
 
     Returns
     -------
     network : Network
     history : History
     """
-    trainer = Trainer(images, labels, config, validation, test, compute or ComputeOptions(), workers)
-    if listener:
-        listener.planned(trainer.network, trainer.plan)
-    if start:
-        trainer.go_on_from(*start)
-    while not trainer.finished():
-        record = trainer.add_layer()
-        if listener:
-            listener.layer_added(record)
-    if config.readout == "kernel":
-        trainer.let_go()  # the kernel needs the room
-        others = {"validation": validation, "test": test}
-        trainer.history.readout = add_readout(trainer.network, images, labels, others)
-        if listener:
-            listener.readout_fitted(trainer.history.readout)
-    return trainer.network, trainer.history
+    run = TrainingRun(
+        images,
+        labels,
+        config,
+        validation=validation,
+        test=test,
+        compute=compute,
+        listener=listener,
+        start=start,
+        workers=workers,
+    )
+    for _ in run:
+        pass
+    return run.network, run.history

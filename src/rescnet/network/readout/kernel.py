@@ -1,47 +1,50 @@
-"""The readout itself: fitted once the layers are there, and applied after them."""
+"""Kernel readout: Gaussian-kernel ridge regression of the network's residual on the features of all layers.
+
+The layers' heads are linear in their own features. The readout compares an image with every training image by the
+distance of all features of all layers, and interpolates the residual of the whole network in that metric: one symmetric
+system with one equation per training image, solved in closed form. Beyond the paper.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...stages.augment import Augmentation, mean_of_views, view_images
+from ...config.augmentation import Augmentation, View
+from ...config.network import NetworkConfig
+from ...stages.augment import mean_of_views, view_images
 from ...stages.cholesky import NotPositiveDefiniteError, cholesky_factor
 from ...stages.gaussian_kernel import PairDistances, Standard
 from ...stages.residual import one_hot
-from .layerwise_pass import Walk
-from .loo_correction import SecondLook, fit_second_look, leave_one_out
-from .memory import kept_bytes, rows_at_a_time
-from .reference_features import KnownImages, KnownLayer, walk_known
+from ..stack import LayerStack
+from .layerwise_pass import LayerwisePass
+from .loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
+from .reference_features import ReferenceFeatures, ReferenceLayer, batch_size, cache_bytes, reference_layers
 
-if TYPE_CHECKING:
-    from ...config.network import NetworkConfig
-    from ..network import Network
-
-LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, where rounding makes a kernel indefinite
+LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, if rounding makes a kernel indefinite
 
 
 @dataclass(frozen=True)
 class KernelReadout:
-    """A regression of the network's residual on the Gaussian kernel with its training images.
+    """A fitted kernel readout.
 
     Attributes
     ----------
     images : Tensor, shape (N, channels, height, width)
-        The training images, as they were given.
+        Training images, as they were given.
     coefficients : Tensor, shape (N, classes)
     scale : float
         s of the kernel (:mod:`rescnet.stages.gaussian_kernel`).
     mirrored : bool
-        Whether an image and its mirror image are the same to it.
+        Whether the kernel treats an image and its mirror image as equal.
     ridge : float
-        The ε used: more than was asked for where the factorisation failed.
-    second_look : SecondLook, optional
-        What outputs are corrected by in the end.
+        The ε used: more than the option's where the factorisation failed.
+    correction : LeaveOneOutCorrection, optional
+        Applied to the outputs last.
     """
 
     images: Tensor
@@ -49,74 +52,77 @@ class KernelReadout:
     scale: float
     mirrored: bool
     ridge: float
-    second_look: SecondLook | None = None
-    _kept: KnownImages | None = field(default=None, init=False, repr=False, compare=False)  # since the last prediction
+    correction: LeaveOneOutCorrection | None = None
+    _cache: ReferenceFeatures | None = field(default=None, init=False, repr=False, compare=False)
 
     @torch.inference_mode()
-    def outputs(self, network: Network, images: Tensor) -> Tensor:
-        """Return Ỹ + k(x, ·)·coefficients of images (n, channels, height, width), looked at again, shape (n, classes).
+    def outputs(self, stack: LayerStack, images: Tensor) -> Tensor:
+        """Return Ỹ + k(x, ·)·coefficients of images (n, channels, height, width), corrected, shape (n, classes).
 
-        All training images go through the layers too. Their features are kept for the next prediction where they are
-        few enough (``kept_bytes``); else they do so every time, whatever n is: predict
-        many images at once. Of views asked for the mean is returned.
+        The features of all training images are computed too. They are cached for the next prediction if they fit in
+        memory; if not, predict many images at once. The result is averaged over the test views.
         """
-        views = views_of(network.config, self.mirrored)
-        size = max(1, rows_at_a_time(network, len(self.images), self.mirrored) // len(views))
+        views = views_of(stack.config, self.mirrored)
+        size = max(1, self.batch(stack) // len(views))
         parts = []
         for part in torch.split(images, size):
-            seen = self._outputs(network, torch.cat([view_images(part, view) for view in views]))
+            seen = self._outputs(stack, torch.cat([view_images(part, view) for view in views]))
             parts.append(mean_of_views(seen, len(views)))
         return torch.cat(parts)
 
-    def learnt(self) -> list[Tensor]:
-        """Return all that was learnt: coefficients, and those of a second look with its centres."""
-        look = self.second_look
-        return [self.coefficients, *([] if look is None else [look.centres, look.coefficients])]
+    def batch(self, stack: LayerStack) -> int:
+        """Return how many new images are compared with the training images at a time."""
+        return batch_size(stack, len(self.images), self.mirrored)
 
-    def _outputs(self, network: Network, images: Tensor) -> Tensor:
-        new = Walk(network, images, self.mirrored)
+    def learned(self) -> list[Tensor]:
+        """Return all learned tensors: coefficients, and those of the correction."""
+        correction = self.correction
+        return [self.coefficients, *([] if correction is None else [correction.centres, correction.coefficients])]
+
+    def _outputs(self, stack: LayerStack, images: Tensor) -> Tensor:
+        new = LayerwisePass(stack, images, self.mirrored)
         distances = PairDistances(len(images), len(self.images), len(new.views), new.output)
-        for layer, known in zip(network.layers, self._known(network), strict=True):
-            distances.add(known.standard.apply_(new.through(layer)), known.features)
+        for layer, reference in zip(stack.layers, self._reference(stack), strict=True):
+            distances.add(reference.standard.apply_(new.advance(layer)), reference.features)
         outputs = new.output + distances.kernel_(self.scale) @ self.coefficients.to(new.output)
-        return outputs if self.second_look is None else self.second_look(outputs)
+        return outputs if self.correction is None else self.correction(outputs)
 
-    def _known(self, network: Network) -> Iterable[KnownLayer]:
-        """Return the training images' features of each layer: those kept, or new ones, kept if they fit."""
-        kept = self._kept
-        if kept is not None and kept.are_of(network):
-            return kept.layers
-        object.__setattr__(self, "_kept", None)  # those of another network make room first
-        if not kept_bytes(network, len(self.images), self.mirrored):
-            return walk_known(network, self.images, self.mirrored)
-        kept = KnownImages.of(network, self.images, self.mirrored)
-        object.__setattr__(self, "_kept", kept)
-        return kept.layers
+    def _reference(self, stack: LayerStack) -> Iterable[ReferenceLayer]:
+        """Return the training images' features of each layer, from the cache if they are there."""
+        cache = self._cache
+        if cache is not None and cache.matches(stack):
+            return cache.layers
+        object.__setattr__(self, "_cache", None)  # make room first
+        if not cache_bytes(stack, len(self.images), self.mirrored):
+            return reference_layers(stack, self.images, self.mirrored)
+        cache = ReferenceFeatures.of(stack, self.images, self.mirrored)
+        object.__setattr__(self, "_cache", cache)
+        return cache.layers
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: what was learnt, and not what can be computed from it."""
-        return {name: value for name, value in vars(self).items() if name != "_kept"}
+        """Return the state to pickle: all but the cache."""
+        return {name: value for name, value in vars(self).items() if name != "_cache"}
 
 
-def views_of(config: NetworkConfig, mirrored: bool) -> list[tuple[bool, int, int]]:
-    """Return the views a prediction is the mean of: mirrored ones only where they are not the same to the readout."""
+def views_of(config: NetworkConfig, mirrored: bool) -> list[View]:
+    """Return the test views that differ to the readout: no mirrored ones if the kernel treats them as equal."""
     return [view for view in config.views if not (mirrored and view[0])]
 
 
 @torch.inference_mode()
-def fit_readout(network: Network, images: Tensor, labels: Tensor, others: Tensor) -> tuple[KernelReadout, Tensor]:
-    """Solve (K + εI)·a = Y - Ỹ for the training images of a network that has all its layers.
+def fit_kernel(stack: LayerStack, images: Tensor, labels: Tensor, others: Tensor) -> tuple[KernelReadout, Tensor]:
+    """Solve (K + εI)·a = Y - Ỹ for the training images of a stack that has all its layers.
 
-    Layers aim at λY, this at all of Y: what is learnt is also the 1 - λ of each class that they leave on purpose.
+    Layers aim at λY, the readout at Y: it also learns the 1 - λ of each class that they leave.
 
     Parameters
     ----------
-    network : Network
-        ``config`` says the width and the ridge, and by ``augment`` whether mirror images mean the same.
+    stack : LayerStack
+        Its options set width and ridge; ``augment`` with a flip makes the kernel treat mirror images as equal.
     images : Tensor, shape (N, channels, height, width)
     labels : Tensor of int64, shape (N,)
     others : Tensor, shape (n, channels, height, width)
-        Images to predict on the way, n may be 0: afterwards all training images would go through the layers again.
+        Images to predict on the way; n may be 0. Later, all training images would pass through the layers again.
 
     Returns
     -------
@@ -124,28 +130,29 @@ def fit_readout(network: Network, images: Tensor, labels: Tensor, others: Tensor
     outputs : Tensor, shape (n, classes)
         Of the others.
     """
-    config = network.config
+    config = stack.config
     mirrored = Augmentation.parse(config.augment).flip
-    known, new = Walk(network, images, mirrored), Walk(network, others, mirrored)
+    known, new = LayerwisePass(stack, images, mirrored), LayerwisePass(stack, others, mirrored)
     between, among = (
         PairDistances(rows, len(images), 1 + mirrored, known.output) for rows in (len(others), len(images))
     )
-    for layer in network.layers:
-        columns, rows = known.through(layer), new.through(layer)
+    for layer in stack.layers:
+        columns, rows = known.advance(layer), new.advance(layer)
         standard = Standard.of(columns)
         among.add_own(standard.apply_(columns))
         between.add(standard.apply_(rows), columns)
-    targets = one_hot(labels.to(columns.device), network.classes, known.output.dtype)
+    targets = one_hot(labels.to(columns.device), stack.classes, known.output.dtype)
     residual, output = targets - known.output, new.output
     del known, new, columns, rows  # the factor needs the room
     median = among.median()
     scale = config.kernel_width / median if median > 0 else 0.0
     factor, ridge = _factor(among.kernel_(scale), config.kernel_ridge)
     coefficients = torch.cholesky_solve(residual, factor)
-    look = fit_second_look(leave_one_out(factor, targets), targets) if config.second_look else None
+    correction = fit_correction(leave_one_out(factor, targets), targets) if config.loo_correction else None
     outputs = output + between.kernel_(scale) @ coefficients
-    readout = KernelReadout(images.clone(), coefficients.cpu(), scale, mirrored, ridge, look and look.cpu())
-    return readout, outputs if look is None else look(outputs)
+    on_cpu = correction and correction.cpu()
+    readout = KernelReadout(images.clone(), coefficients.cpu(), scale, mirrored, ridge, on_cpu)
+    return readout, outputs if correction is None else correction(outputs)
 
 
 def _factor(kernel: Tensor, ridge: float) -> tuple[Tensor, float]:
@@ -158,4 +165,4 @@ def _factor(kernel: Tensor, ridge: float) -> tuple[Tensor, float]:
             more = max(10 * ridge, LEAST_RETRY)
             kernel.diagonal().add_(more - ridge)
             ridge = more
-    raise FloatingPointError("no kernel readout could be solved: check the images for extremes.")
+    raise FloatingPointError("the kernel readout could not be solved. Check the images for extreme values.")

@@ -1,13 +1,13 @@
-"""A second look at outputs: what the kernel's leave-one-out outputs miss, regressed on those outputs; beyond the paper.
+"""Leave-one-out correction of a kernel readout's outputs; beyond the paper.
 
-Least squares pull outputs together: an image between two classes is given less of both than it should, and of some
-classes less than of others. Had training image i been left out of (K + εI)·q = Y, it would have been given
+Least squares pull outputs together: an image between two classes gets too little of both. Had training image i been
+left out of (K + εI)·q = Y, its output would have been
 
     oᵢ = yᵢ - qᵢ / [(K + εI)⁻¹]ᵢᵢ,
 
-exactly and without another fit. So all training images have outputs much as new images have them, and what those miss,
-y - o, is regressed on o by a Gaussian kernel at some of them: c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then added to z.
-The layers' heads, which no image was left out of, have no part in o, though they have in z.
+exactly and without another fit. So all training images have outputs much like those of new images. Their errors, y - o,
+are regressed on o by a Gaussian kernel at some of them: c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then added to z. The
+layers' heads, which no image was left out of, have no part in o, though they have in z.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from torch import Tensor
 CENTRES = 1000  # at most, evenly spaced among the training images
 WIDTH = 0.5  # w, where a class's output is 0 or 1
 RIDGE = 1.0  # of the regression, in units of its kernel
-JITTER = 1e-6  # on its diagonal: centres may lie on each other
+JITTER = 1e-6  # on its diagonal: centres may coincide
 ROWS = 10_000  # images at a time
 
 
 @dataclass(frozen=True)
-class SecondLook:
-    """A correction of outputs by what they are.
+class LeaveOneOutCorrection:
+    """A correction of outputs by a function of the outputs.
 
     Attributes
     ----------
@@ -43,9 +43,9 @@ class SecondLook:
         """Return z + c(z) of outputs z (n, classes)."""
         return outputs + nearness(outputs, self.centres.to(outputs)) @ self.coefficients.to(outputs)
 
-    def cpu(self) -> SecondLook:
+    def cpu(self) -> LeaveOneOutCorrection:
         """Return it on the CPU."""
-        return SecondLook(self.centres.cpu(), self.coefficients.cpu())
+        return LeaveOneOutCorrection(self.centres.cpu(), self.coefficients.cpu())
 
 
 def leave_one_out(factor: Tensor, targets: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ def leave_one_out(factor: Tensor, targets: Tensor) -> Tensor:
     Parameters
     ----------
     factor : Tensor, shape (n, n)
-        The lower Cholesky factor of K + εI.
+        Lower Cholesky factor of K + εI.
     targets : Tensor, shape (n, classes)
         Y.
     """
@@ -62,7 +62,7 @@ def leave_one_out(factor: Tensor, targets: Tensor) -> Tensor:
     return targets - coefficients / torch.cholesky_inverse(factor).diagonal()[:, None]
 
 
-def fit_second_look(outputs: Tensor, targets: Tensor) -> SecondLook:
+def fit_correction(outputs: Tensor, targets: Tensor) -> LeaveOneOutCorrection:
     """Regress Y - o on o, both (n, classes), in float64: b solves (GᵀG + ρG_c)·b = Gᵀ(Y - o), G (n, m), G_c (m, m)."""
     outputs, targets = outputs.double(), targets.double()
     centres = outputs[:: -(-len(outputs) // CENTRES)].clone()
@@ -72,7 +72,7 @@ def fit_second_look(outputs: Tensor, targets: Tensor) -> SecondLook:
         near = nearness(known, centres)
         system += near.T @ near
         right += near.T @ (wanted - known)
-    return SecondLook(centres, torch.linalg.solve(system, right))
+    return LeaveOneOutCorrection(centres, torch.linalg.solve(system, right))
 
 
 def nearness(outputs: Tensor, centres: Tensor) -> Tensor:

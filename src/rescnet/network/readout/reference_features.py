@@ -1,59 +1,107 @@
-"""The training images as a readout compares with them: their features, standardised, of one layer after another."""
+"""Features of the training images that a readout compares new images with."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from ...config.network import NetworkConfig
+from ...formatting import show_bytes
 from ...stages.gaussian_kernel import Standard
-from .layerwise_pass import Walk
+from ...stages.mixed_precision import padded_size
+from ..layer import Layer
+from ..memory import image_bytes, memory_budget
+from ..stack import LayerStack
+from .layerwise_pass import LayerwisePass
 
-if TYPE_CHECKING:
-    from ...config.network import NetworkConfig
-    from ..network import Layer, Network
+CHUNK = {"cpu": 2 * 2**30, "cuda": 16 * 2**30}  # bytes of new images that are compared at a time
+CACHE = {"cpu": 2 * 2**30, "cuda": 4 * 2**30}  # bytes of cached features
 
 
 @dataclass(frozen=True)
-class KnownLayer:
-    """How features of a layer are standardised, and those of the training images, shape (views, N, D), that are so."""
+class ReferenceLayer:
+    """Standardisation of a layer's features, and the training images' standardised features, (views, N, D)."""
 
     standard: Standard
     features: Tensor
 
 
 @dataclass(frozen=True)
-class KnownImages:
-    """The training images' features of all layers, kept from one prediction to the next.
+class ReferenceFeatures:
+    """Training images' features of all layers, cached between predictions.
 
-    ``config``, ``half`` and ``by`` are what they were computed with: a network's options, precision and layers.
+    ``config``, ``half`` and ``learned_by`` are the options, precision and layers that they were computed with.
     """
 
-    layers: list[KnownLayer]
+    layers: list[ReferenceLayer]
     config: NetworkConfig
     half: bool
-    by: list[Layer]
+    learned_by: list[Layer]
 
     @staticmethod
-    def of(network: Network, images: Tensor, mirrored: bool) -> KnownImages:
-        """Let training images through the layers, once."""
-        walked = walk_known(network, images, mirrored)
-        layers = [KnownLayer(known.standard, known.features.clone()) for known in walked]
-        return KnownImages(layers, network.config, network.half, list(network.layers))
+    def of(stack: LayerStack, images: Tensor, mirrored: bool) -> ReferenceFeatures:
+        """Pass training images through the layers, once."""
+        passed = reference_layers(stack, images, mirrored)
+        layers = [ReferenceLayer(layer.standard, layer.features.clone()) for layer in passed]
+        return ReferenceFeatures(layers, stack.config, stack.half, list(stack.layers))
 
-    def are_of(self, network: Network) -> bool:
-        """Return whether this network would have the same features; they know nothing of views to be averaged."""
-        same = self.half == network.half and replace(self.config, average=network.config.average) == network.config
-        return same and len(self.by) == len(network.layers) and all(map(operator.is_, self.by, network.layers))
+    def matches(self, stack: LayerStack) -> bool:
+        """Return whether this stack has the same features; test views do not change them."""
+        same = self.half == stack.half and replace(self.config, test_views=stack.config.test_views) == stack.config
+        return (
+            same and len(self.learned_by) == len(stack.layers) and all(map(operator.is_, self.learned_by, stack.layers))
+        )
 
 
-def walk_known(network: Network, images: Tensor, mirrored: bool) -> Iterator[KnownLayer]:
-    """Let training images through the layers; the features of one are there until the next is asked for."""
-    walk = Walk(network, images, mirrored)
-    for layer in network.layers:
-        features = walk.through(layer)
+def reference_layers(stack: LayerStack, images: Tensor, mirrored: bool) -> Iterator[ReferenceLayer]:
+    """Pass training images through the layers; the features of one are valid until the next one is asked for."""
+    through = LayerwisePass(stack, images, mirrored)
+    for layer in stack.layers:
+        features = through.advance(layer)
         standard = Standard.of(features)
-        yield KnownLayer(standard, standard.apply_(features))
+        yield ReferenceLayer(standard, standard.apply_(features))
+
+
+def cache_bytes(stack: LayerStack, images: int, mirrored: bool) -> int:
+    """Return the bytes of n training images' features of all layers; 0 if they are too many to be cached.
+
+    At most half of the memory left after the training images' maps is used for the cache.
+    """
+    first, itemsize = stack.layers[0].weights, _stored(stack)
+    left = memory_budget("auto", first.device) - images * image_bytes(
+        stack.config, stack.image_shape, itemsize, mirrored
+    )
+    features = stack.config.features(stack.image_shape[1:])
+    features = padded_size(features) if stack.half else features
+    needed = len(stack.layers) * images * (1 + mirrored) * itemsize * features
+    return needed if needed <= min(CACHE[first.device.type], left // 2) else 0
+
+
+def batch_size(stack: LayerStack, images: int, mirrored: bool) -> int:
+    """Return how many new images are compared with n training images at a time.
+
+    Raises
+    ------
+    ValueError
+        The training images alone take more memory than there is.
+    """
+    first = stack.layers[0].weights
+    one = image_bytes(stack.config, stack.image_shape, _stored(stack), mirrored)
+    budget = memory_budget("auto", first.device)
+    left = budget - images * one - cache_bytes(stack, images, mirrored)
+    room = min(CHUNK[first.device.type], left)
+    if room <= 0:
+        raise ValueError(
+            f"memory must hold the maps and features of the readout's {images:,} training images, "
+            f"{show_bytes(images * one)}, got {show_bytes(budget)}. Use more memory, or fewer layers than "
+            f"{len(stack.layers)}, which have no readout."
+        )
+    return max(1, room // (one + (1 + mirrored) * first.dtype.itemsize * images))
+
+
+def _stored(stack: LayerStack) -> int:
+    """Return the bytes of one number of the maps and features."""
+    return 2 if stack.half else stack.layers[0].weights.dtype.itemsize

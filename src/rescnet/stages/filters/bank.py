@@ -1,30 +1,21 @@
-"""What a filter bank is given, and what it gives back."""
+"""Interface of a filter bank: patches and options in, filters out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from ...config.choices import PCABias, PCASigns, StackedLDABias, StackedLDASigns
 from .class_moments import ClassMoments
-
-Bias = Literal["lda", "midpoint", "mean", "none"]
-PCABias = Literal["none", "mean"]
-PCASigns = Literal["fixed", "drawn"]
-FilterLength = Literal["unit", "own"]
-DrawSides = Literal["one", "both"]
-
-
-class NotEnoughFiltersError(ValueError):
-    """A bank was asked for more filters than the patches hold."""
 
 
 @dataclass(frozen=True)
 class BankOptions:
-    """What banks may be told; the values of appendix A.4 are the defaults.
+    """Options of the banks; the defaults are those of appendix A.4.
 
     Attributes
     ----------
@@ -35,26 +26,17 @@ class BankOptions:
     draw_ridge : float
         Ridge of a draw's LDA, relative to the mean variance of its patches. Deeper layers have more dimensions (477)
         than a draw has patches (34): there it decides the filter.
-    most_draws : int
-        Draws after which the search is given up.
-    bias : {"lda", "midpoint", "mean", "none"}
-        What a stacked-LDA filter adds: the discriminant's constant, as appendix A.3 has it; the same without the log
-        prior odds of 2 against 32; minus its response to the mean patch; or nothing. With the whole constant most
-        patches fall below zero and ReLU leaves a sparse map; without the prior odds, or with the mean, about half do.
+    bias : {"lda", "mean"}
+        Bias of a stacked-LDA filter: the constant of the discriminant (appendix A.3), or minus the response to the mean
+        patch. With the constant, most patches fall below zero and ReLU leaves a sparse map; with the mean, half do.
     pca_bias : {"none", "mean"}
-        What a PCA filter adds: nothing, or minus its response to the mean patch, so that patches are centred when they
-        are filtered as they are when the filters are learnt.
+        Bias of a PCA filter: zero, or minus the response to the mean patch, which centres patches as learning does.
     pca_signs : {"fixed", "drawn"}
-        The sign of a PCA filter, which is arbitrary for an eigenvector but decides what ReLU keeps. ``"fixed"``: its
-        number of largest size is positive. ``"drawn"``: random, for each filter in each layer, from the seed.
-    patch_ridge : float
-        ε of the banks that whiten, relative to the mean eigenvalue of the patch covariance.
-    length : {"unit", "own"}
-        Of a stacked-LDA filter: one, as that of a PCA filter, or the discriminant's own, which grows as its patches
-        lie closer together. Pooling does not see it; the next layer does, where all maps share one range.
-    sides : {"one", "both"}
-        What a draw of stacked-LDA gives: the discriminant of its class; or, as one against the rest has it for two
-        classes (appendix A.4), that of the other patches too, which is its negative. ReLU lets a half of each through.
+        Sign of a PCA filter: arbitrary for an eigenvector, but it decides what ReLU keeps. ``"fixed"`` makes the
+        largest number positive. ``"drawn"`` draws a sign per filter and layer.
+    signs : {"one", "both"}
+        Filters per stacked-LDA draw: the discriminant of its class, or also its negative, as one-vs-rest has it for two
+        classes (appendix A.4).
     within_ridge : float
         What the LDA bank adds to the within scatter, relative to its mean eigenvalue.
     orthonormal : bool
@@ -65,13 +47,10 @@ class BankOptions:
     negatives: int = 32
     tolerance: float = 0.0
     draw_ridge: float = 0.01
-    most_draws: int = 100_000
-    bias: Bias = "lda"
+    bias: StackedLDABias = "lda"
     pca_bias: PCABias = "none"
     pca_signs: PCASigns = "fixed"
-    patch_ridge: float = 0.1
-    length: FilterLength = "unit"
-    sides: DrawSides = "one"
+    signs: StackedLDASigns = "one"
     within_ridge: float = 0.0
     orthonormal: bool = False
 
@@ -87,8 +66,6 @@ class PatchSource(Protocol):
         A patch is named by its image and its top-left pixel: ``rows·columns`` of them per image.
     labels : Tensor of int64, shape (images,)
         On the CPU. A patch's label is its image's class (appendix A.3).
-    weights : Tensor of float64, shape (images,), or None
-        On the CPU. How often an image is drawn, where patches are; None: all alike.
     zero_mean : bool
         Whether filters act on patches less their own mean per channel, so that a filter constant over a channel would
         see nothing.
@@ -100,7 +77,6 @@ class PatchSource(Protocol):
     rows: int
     columns: int
     labels: Tensor
-    weights: Tensor | None
     zero_mean: bool
 
     def covariance(self) -> Tensor:
@@ -131,7 +107,7 @@ class Filters:
     Attributes
     ----------
     weights : Tensor, shape (count, M)
-        Unit norm, so that the filters of different banks speak equally loudly; unless a bank is told otherwise.
+        Unit norm, so that the filters of different banks have maps of equal size.
     bias : Tensor, shape (count,)
     """
 

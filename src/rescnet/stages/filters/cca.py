@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from ...config.banks import NotEnoughFiltersError
+from .bank import BankOptions, Filters, PatchSource
 from .eigen import fix_signs, inverse_root
 from .registry import register_bank
 from .sampling import sample_patches

@@ -16,7 +16,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from ...config.banks import NotEnoughFiltersError
+from .bank import BankOptions, Filters, PatchSource
 from .eigen import fix_signs, inverse_root, leading_eigenvectors
 from .registry import register_bank
 

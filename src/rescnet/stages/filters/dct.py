@@ -12,7 +12,8 @@ from math import pi
 import torch
 from torch import Tensor
 
-from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from ...config.banks import NotEnoughFiltersError
+from .bank import BankOptions, Filters, PatchSource
 from .registry import register_bank
 
 

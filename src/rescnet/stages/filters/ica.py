@@ -11,7 +11,8 @@ import logging
 import torch
 from torch import Tensor
 
-from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from ...config.banks import NotEnoughFiltersError
+from .bank import BankOptions, Filters, PatchSource
 from .eigen import fix_signs, inverse_root
 from .registry import register_bank
 from .sampling import sample_patches

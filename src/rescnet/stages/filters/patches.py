@@ -14,13 +14,15 @@ from .eigen import SINGULAR
 from .registry import register_bank
 from .sampling import sample_patches
 
+RIDGE = 0.1  # ε, relative to the mean variance
+
 
 @register_bank("patches")
 def patch_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
     """Return ``count`` drawn patches, whitened twice, of unit norm; the bias is that of PCA filters."""
     values, vectors = torch.linalg.eigh(source.covariance())
     regular = values > SINGULAR * values.max().clamp_min(torch.finfo(values.dtype).tiny)
-    basis, variances = vectors[:, regular], values[regular] + options.patch_ridge * values.clamp_min(0).mean()
+    basis, variances = vectors[:, regular], values[regular] + RIDGE * values.clamp_min(0).mean()
     mean = source.mean().to(basis.device)
     drawn = sample_patches(source, generator, count).to(basis.device) - mean
     weights = (drawn @ basis / variances) @ basis.T

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from ...config.banks import NotEnoughFiltersError
+from .bank import BankOptions, Filters, PatchSource
 from .eigen import fix_signs, leading_eigenvectors
 from .registry import register_bank
 
@@ -15,8 +16,7 @@ def pca_filters(source: PatchSource, count: int, generator: torch.Generator, opt
     covariance = source.covariance()
     if count > len(covariance):
         raise NotEnoughFiltersError(
-            f"{count} PCA filters were asked of patches with {len(covariance)} numbers: ask for at most "
-            f"{len(covariance)}, or take larger filters."
+            f"filters must be at most {len(covariance)} PCA filters for patches of as many numbers, got {count}."
         )
     filters = fix_signs(leading_eigenvectors(covariance, count).T.contiguous())
     if options.pca_signs == "drawn":

@@ -1,10 +1,10 @@
-"""Names for filter banks."""
+"""Registry of filter banks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 
+from ...config.banks import KNOWN, check_bank
 from .bank import FilterBank
 
 _BANKS: dict[str, FilterBank] = {}
@@ -25,6 +25,7 @@ def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
     """
 
     def add(bank: FilterBank) -> FilterBank:
+        KNOWN.add(name)
         _BANKS[name] = bank
         return bank
 
@@ -37,9 +38,6 @@ def bank_names() -> list[str]:
 
 
 def find_bank(name: str) -> FilterBank:
-    """Return the bank of that name; an unknown name is an error that tells the nearest one."""
-    if name not in _BANKS:
-        near = get_close_matches(name, _BANKS, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(bank_names())}."
-        raise ValueError(f"there is no filter bank {name!r}: {hint}")
+    """Return the bank of that name."""
+    check_bank(name)
     return _BANKS[name]

@@ -12,19 +12,19 @@ from math import ceil, log
 import torch
 from torch import Tensor
 
-from .bank import BankOptions, Filters, NotEnoughFiltersError, PatchSource
+from ...config.banks import NotEnoughFiltersError
+from .bank import BankOptions, Filters, PatchSource
 from .registry import register_bank
-from .sampling import places_by_weight
 
 LEAST_BATCH, MOST_BATCH = 32, 4096
-LONGEST = 1e4  # a filter that keeps its own length: maps, a few times as large, must be half-precision numbers (65,504)
-MOST_EQUAL_DRAWS = 500  # draws without a single different patch, after which there is none to be found
+MOST_DRAWS = 100_000  # the search then ends with an error
+MOST_EQUAL_DRAWS = 500  # draws of equal patches only: then all patches are equal
 
 
 @register_bank("stacked-lda")
 def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
     """Return the first ``count`` discriminants accepted, in the order drawn, with their negatives if asked."""
-    if options.sides == "one":
+    if options.signs == "one":
         return _accepted(source, count, generator, options)
     drawn = _accepted(source, ceil(count / 2), generator, options)
     weights = torch.stack([drawn.weights, -drawn.weights], dim=1).flatten(0, 1)
@@ -39,51 +39,37 @@ def _accepted(source: PatchSource, count: int, generator: torch.Generator, optio
     varied = False
     batch = min(MOST_BATCH, max(LEAST_BATCH, ceil(1.5 * count)))
     while found < count:
-        if not varied and drawn >= min(MOST_EQUAL_DRAWS, options.most_draws):
+        if not varied and drawn >= MOST_EQUAL_DRAWS:
             # All patches are equal: no discriminant exists, and none is needed.
             dimension = source.channels * source.size**2
             return Filters(torch.zeros(count, dimension).double(), torch.zeros(count).double())
-        if drawn >= options.most_draws:
-            unit = ", set filter_length to unit" if options.length == "own" else ""
+        if drawn >= MOST_DRAWS:
             raise NotEnoughFiltersError(
-                f"only {found} of {count} stacked-LDA filters were found in {drawn} draws: raise the tolerance "
-                f"(now {options.tolerance:g}), lower negatives (now {options.negatives}){unit}, or ask for fewer."
+                f"stacked-LDA filters must separate their patches, got {found} of {count} in {drawn} draws. Raise "
+                f"tolerance (now {options.tolerance:g}), lower negatives (now {options.negatives}) or filters."
             )
-        draw = min(batch, options.most_draws - drawn)
+        draw = min(batch, MOST_DRAWS - drawn)
         patches = draw_patches(source, draw, generator, options)
         w, b, error = discriminate(patches, options)
         accepted = error <= options.tolerance
-        if options.length == "own":
-            accepted &= w.norm(dim=1) < LONGEST
         varied = varied or bool((patches != patches[:1, :1]).any())
         weights.append(w[accepted])
         bias.append(b[accepted])
         found, drawn = found + int(accepted.sum()), drawn + draw
         batch = min(MOST_BATCH, 2 * batch)
     chosen, constants = torch.cat(weights)[:count], torch.cat(bias)[:count]
-    if options.bias == "none":
-        constants = torch.zeros_like(constants)
-    elif options.bias == "midpoint":
-        constants = constants - log(options.positives / options.negatives)
-    elif options.bias == "mean":
+    if options.bias == "mean":
         constants = -chosen @ source.mean().to(chosen.device)
-    filters = Filters(chosen, constants)
-    return filters.unit_norm() if options.length == "unit" else filters
+    return Filters(chosen, constants).unit_norm()
 
 
 def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, options: BankOptions) -> Tensor:
-    """Draw patches for many discriminants: the positives of each first, shape (draws, positives + negatives, M).
-
-    Where images have weights, a class's positives are drawn by them, and no class without weight; negatives are drawn
-    from all images of the others, evenly.
-    """
+    """Draw patches for many discriminants: the positives of each first, shape (draws, positives + negatives, M)."""
     order = source.labels.argsort(stable=True)  # images by class
     sizes = source.labels.bincount()
-    weights = source.weights
-    drawn = sizes if weights is None else source.labels.bincount(weights)
-    classes = drawn.nonzero()[:, 0]
+    classes = sizes.nonzero()[:, 0]
     starts = sizes.cumsum(0) - sizes
-    chosen = classes[torch.randint(len(classes), (draws, 1), generator=generator)]  # one class a draw
+    chosen = classes[torch.randint(len(classes), (draws, 1), generator=generator)]  # one class per draw
     size, start = sizes[chosen], starts[chosen]
 
     def pick(samples: int, among: Tensor) -> Tensor:
@@ -91,10 +77,7 @@ def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, op
         uniform = torch.rand(draws, samples, generator=generator, dtype=torch.float64)
         return torch.minimum((uniform * among).long(), among - 1)
 
-    if weights is None:
-        positive = start + pick(options.positives, size)
-    else:
-        positive = places_by_weight(weights[order], start, start + size, options.positives, generator)
+    positive = start + pick(options.positives, size)
     negative = pick(options.negatives, len(order) - size)
     negative = torch.where(negative < start, negative, negative + size)  # skip the chosen class
     image = order[torch.cat([positive, negative], dim=1)].flatten()
@@ -105,7 +88,7 @@ def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, op
 
 
 def discriminate(patches: Tensor, options: BankOptions) -> tuple[Tensor, Tensor, Tensor]:
-    """Fit one LDA a draw.
+    """Fit one LDA per draw.
 
     Parameters
     ----------

@@ -59,38 +59,38 @@ class Workers:
         self._heartbeat = heartbeat
 
     @property
-    def is_first(self) -> bool:
+    def is_rank0(self) -> bool:
         """Whether this process is the one that writes and factorises."""
         return self.rank == 0
 
-    def share_of(self, total: int, what: str = "images") -> slice:
+    def shard(self, total: int, what: str = "images") -> slice:
         """Return which of so many images are this worker's; refuse fewer images than workers."""
         if total < self.count:
             raise ValueError(f"{total} {what} are too few for {self.count} workers, one would have none: start fewer.")
         return slice(total * self.rank // self.count, total * (self.rank + 1) // self.count)
 
-    def add_up(self, *tensors: Tensor) -> None:
+    def all_reduce(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all workers."""
         for tensor in tensors if self.exchanges else ():
             self._exchange(dist.all_reduce, tensor)
 
-    def add_up_on_first(self, *tensors: Tensor) -> None:
+    def reduce_to_rank0(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all workers on the first one; what the others then have is of no use."""
         for tensor in tensors if self.exchanges else ():
             self._exchange(dist.reduce, tensor, dst=0)
 
-    def send_from_first(self, *tensors: Tensor) -> None:
+    def broadcast(self, *tensors: Tensor) -> None:
         """Replace each tensor by the first worker's."""
         for tensor in tensors if self.exchanges else ():
             self._exchange(dist.broadcast, tensor, src=0)
 
-    def total(self, number: int) -> int:
+    def sum_int(self, number: int) -> int:
         """Return a number's sum over all workers."""
         sums = torch.tensor([number], dtype=torch.int64, device=self.device)
-        self.add_up(sums)
+        self.all_reduce(sums)
         return int(sums)
 
-    def widest(self, found: ValueRange) -> ValueRange:
+    def reduce_range(self, found: ValueRange) -> ValueRange:
         """Return the range over all workers' images."""
         if not self.exchanges:
             return found
@@ -99,17 +99,17 @@ class Workers:
         self._exchange(dist.all_reduce, high, op=dist.ReduceOp.MAX)
         return ValueRange(low, high)
 
-    def bytes_from_first(self, data: bytes) -> bytes:
+    def broadcast_bytes(self, data: bytes) -> bytes:
         """Return the first worker's bytes; they go piece by piece, so that a GPU need not hold them all."""
         if not self.exchanges:
             return data
         size = torch.tensor([len(data)], dtype=torch.int64, device=self.device)
-        self.send_from_first(size)
+        self.broadcast(size)
         held = torch.zeros(int(size), dtype=torch.uint8)
-        if self.is_first:
+        if self.is_rank0:
             held.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
         for start in range(0, len(held), PIECE):
-            self.send_from_first(held[start : start + PIECE])
+            self.broadcast(held[start : start + PIECE])
         return held.numpy().tobytes()
 
     def _exchange(self, how: Any, tensor: Tensor, **options: Any) -> None:

@@ -6,12 +6,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
+from ...config.geometry import count_pairs
+from ...config.network import GREY_FILTER_SIZE
 from ...formatting import count, show_bytes, show_seconds
 from ...network.history import History, LayerRecord, ReadoutRecord
 from ...network.network import Network
 from ...progress import Bar
-from ...stages.second_order import count_pairs
-from ..memory_plan import Plan
+from ..memory_plan import MemoryPlan
 
 COLUMNS = (
     f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"
@@ -40,7 +41,7 @@ class TrainingTable:
         """Take the bar away, so that something else can be printed."""
         self._progress.stop()
 
-    def planned(self, network: Network, plan: Plan) -> None:
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Tell what is about to be built."""
         config, (channels, height, width) = network.config, network.image_shape
         self._layers, self._has_readout = config.layers, config.readout == "kernel"
@@ -52,15 +53,13 @@ class TrainingTable:
             say(f"  {escape(self.images)}", highlight=False)
         first, rest = config.size_of_filter(1), config.size_of_filter(2)
         sizes = f"{first}×{first}" if first == rest else f"{first}×{first}, then {rest}×{rest}"
-        if config.turns_grey(config.layers):
-            grey = config.grey_filter_size
-            sizes += f"; {grey}×{grey} where it sees no colour"
+        if any(map(config.is_grey, range(2, config.layers + 1))):
+            sizes += f"; {GREY_FILTER_SIZE}×{GREY_FILTER_SIZE} in grey stacks"
         layers = count(config.layers, "layer", "layers")
         say(f"  up to {layers} of {config.filters} {config.bank} filters, {sizes}")
         cells = sum(len(cells) for _, cells in config.grids((height, width)))
         pairs = f"{count_pairs(config.pooled_maps, config.keeps_diagonal):,} channel pairs"
-        means = f" and {config.pooled_maps} means" if config.means else ""
-        say(f"  {plan.features:,} features a layer: {pairs}{means} in {cells} pyramid cells")
+        say(f"  {plan.features:,} features per layer: {pairs} in {cells} pyramid cells")
         where = "on the GPU" if plan.maps_place == "device" and "cuda" in self.device else PLACES[plan.maps_place]
         say(
             f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from ...config.network import NetworkConfig
 from ...network.history import LayerRecord, ReadoutRecord
 from ...network.network import Network
-from ..memory_plan import Plan
+from ..memory_plan import MemoryPlan
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -51,7 +51,7 @@ class TensorBoardLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def planned(self, network: Network, plan: Plan) -> None:
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Open the event file and write the configuration."""
         self._network = network
         self._writer = self._make_writer(str(self.folder), purge_step=0)

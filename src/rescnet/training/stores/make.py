@@ -6,13 +6,13 @@ import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from ...config.choices import Place
 from .file import FileStore
 from .host import HostStore
-from .store import DeviceStore, MapStore, Place, Shape
+from .store import DeviceStore, MapStore, Shape
 
 
 def make_store(
@@ -34,7 +34,7 @@ def store_images(
 ) -> MapStore:
     """Return images (n, d, h, w), in their own type, as a store: on the device, or where the maps are not on it.
 
-    ``file`` is what they are mapped from, if they are: see :func:`file_of`.
+    ``file`` is the one they are mapped from, if any.
     """
     if isinstance(images, MapStore):
         return images
@@ -42,14 +42,6 @@ def store_images(
     if device.type == "cuda" and place != "device":
         return HostStore((n, d, h, w), images.dtype, device, given=images)
     return DeviceStore((n, d, h, w), images.dtype, device, given=images.to(device), file=file)
-
-
-def file_of(images: object) -> mmap.mmap | None:
-    """Return the file an array is mapped from, if it is one that nobody writes to."""
-    if isinstance(images, np.memmap) and images.mode == "r":
-        found: mmap.mmap | None = getattr(images, "_mmap", None)
-        return found
-    return None
 
 
 def stream(size: int, maps: MapStore | None, images: MapStore) -> Iterator[tuple[slice, Tensor | None, Tensor]]:

@@ -10,14 +10,12 @@ from __future__ import annotations
 import mmap
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ...stages.patches import gather_patches
 
-Place = Literal["device", "host", "file"]
 Shape = tuple[int, int, int, int]
 
 

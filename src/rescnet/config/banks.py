@@ -1,0 +1,103 @@
+"""Names of filter banks, and the grammar of mixtures.
+
+A mixture joins bank names by ``+``, e.g. ``"3 pca + 1 stacked-lda"``. Mixtures separated by ``;`` are used by the first
+layers of a stack in turn; the last one is used by all further layers.
+"""
+
+from __future__ import annotations
+
+from ..formatting import nearest
+
+KNOWN = {
+    "canonical", "cca", "dct", "ica", "lda", "orthogonal-subspace", "patches", "pca", "random", "stacked-lda",
+}  # fmt: skip
+"""Names of all banks; ``register_bank`` adds to them."""
+
+DIRECTIONS = {"pca": "PCA", "canonical": "canonical", "dct": "DCT", "ica": "ICA", "lda": "LDA"}
+"""Banks whose filters are linearly independent directions of the patch space."""
+
+
+class NotEnoughFiltersError(ValueError):
+    """A bank was asked for more filters than its patches have directions."""
+
+
+def check_bank(name: str) -> None:
+    """Raise ValueError if no bank has this name."""
+    if name not in KNOWN:
+        raise ValueError(f"bank must be one of {', '.join(sorted(KNOWN))}, got {name!r}.{nearest(name, KNOWN)}")
+
+
+def parse_mixture(mixture: str) -> list[tuple[float, str]]:
+    """Return the share and the name of each bank of a mixture.
+
+    Examples
+    --------
+    >>> parse_mixture("pca + stacked-lda")
+    [(0.5, 'pca'), (0.5, 'stacked-lda')]
+    >>> parse_mixture("3 pca + 1 stacked-lda")
+    [(0.75, 'pca'), (0.25, 'stacked-lda')]
+    """
+    parts = []
+    for term in mixture.split("+"):
+        words = term.split()
+        try:
+            weight = float(words[0]) if len(words) == 2 else 1.0
+        except ValueError:
+            weight = -1.0
+        if len(words) not in (1, 2) or not 0 < weight < float("inf"):
+            raise ValueError(f"bank must be a mixture, e.g. 'pca' or '3 pca + 1 stacked-lda', got {mixture!r}.")
+        check_bank(words[-1])
+        parts.append((weight, words[-1]))
+    total = sum(weight for weight, _ in parts)
+    return [(weight / total, name) for weight, name in parts]
+
+
+def bank_of_layer(banks: str, layer: int) -> str:
+    """Return the mixture of a layer, counted from 1.
+
+    Examples
+    --------
+    >>> [bank_of_layer("dct; 3 pca + 1 ica", layer) for layer in (1, 2, 9)]
+    ['dct', '3 pca + 1 ica', '3 pca + 1 ica']
+    """
+    mixtures = [mixture.strip() for mixture in banks.split(";")]
+    return mixtures[min(layer, len(mixtures)) - 1]
+
+
+def check_banks(banks: str) -> None:
+    """Raise ValueError if a mixture cannot be read."""
+    for mixture in banks.split(";"):
+        parse_mixture(mixture)
+
+
+def check_components(mixture: str, count: int, dimension: int, size_option: str) -> None:
+    """Raise an error if a bank must find more directions than its patches have dimensions.
+
+    Parameters
+    ----------
+    mixture : str
+    count : int
+        Filters of the whole mixture.
+    dimension : int
+        Numbers per patch.
+    size_option : str
+        The option that sets the patch size, for the message.
+    """
+    parts = parse_mixture(mixture)
+    for share, (_, name) in zip(share_out(count, [weight for weight, _ in parts]), parts, strict=True):
+        most = dimension - 1 if name == "dct" else dimension  # the DCT's constant filter is left out
+        if name in DIRECTIONS and share > most:
+            raise NotEnoughFiltersError(
+                f"filters must be at most {most} {DIRECTIONS[name]} filters for patches of {dimension} numbers, got "
+                f"{share}. Use fewer filters or a larger {size_option}."
+            )
+
+
+def share_out(count: int, weights: list[float]) -> list[int]:
+    """Divide ``count`` filters by weight, largest remainders first, so that they add up."""
+    exact = [count * weight for weight in weights]
+    whole = [int(share) for share in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda index: whole[index] - exact[index])
+    for index in by_remainder[: count - sum(whole)]:
+        whole[index] += 1
+    return whole

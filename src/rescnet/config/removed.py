@@ -1,0 +1,90 @@
+"""Options of earlier versions: their new names, or the last commit that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+LAST_COMMIT = "ad30d1c"  # the last commit with the removed options
+
+RENAMED = {
+    "average": "test_views",
+    "block_size": "block_sizes",
+    "cells": "pyramid_bins",
+    "draw_sides": "stacked_lda_signs",
+    "filter_bias": "stacked_lda_bias",
+    "grey_every": "grey_stack_every",
+    "more_block_sizes": "block_sizes",
+    "restart_every": "stack_depth",
+    "second_look": "loo_correction",
+}
+REMOVED: dict[str, Any] = {  # with the value that today's networks behave like
+    "activation": "none",
+    "border": "zero",
+    "centring": "mean-patch",
+    "contrast": 0,
+    "diagonal": "auto",
+    "dilation": 1,
+    "draw_from": "all",
+    "feature_power": 1.0,
+    "filter_labels": "image",
+    "filter_length": "unit",
+    "gram": "auto",
+    "grey_filter_size": 7,
+    "margin_weights": 0.0,
+    "means": False,
+    "momentum": 0.0,
+    "most_draws": 100_000,
+    "patch_ridge": 0.1,
+    "patch_samples": 0,
+    "prior": "empirical",
+    "rate_on_first_layer": True,
+    "ridge_growth": 1.0,
+    "shrinkage": "ridge",
+    "sign_samples": "all",
+    "standardise": True,
+    "step": "fixed",
+    "whitening": 0,
+    "whitening_ridge": 0.1,
+    "z_score": "channel",
+}
+_ANY_VALUE = {"copy_residuals", "whitening_ridge"}  # they change training only, or nothing without their partner
+_RENAMED_VALUES = {("posterior", "sigmoid-shares"): "normalised-sigmoid"}
+
+
+def explain_removed(name: str) -> str:
+    """Return a sentence about an option of an earlier version; empty for a name that never was one."""
+    if name in RENAMED:
+        return f"It is called {RENAMED[name]!r} now."
+    if name == "copy_residuals":
+        return "It was removed: copies always learn their own residual."
+    return f"It was removed; the last commit that has it is {LAST_COMMIT}." if name in REMOVED else ""
+
+
+def upgrade_config(old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a model of format 1 under today's names.
+
+    Raises
+    ------
+    ValueError
+        A removed option has another value than today's networks behave like.
+    """
+    new: dict[str, Any] = {"pca_bias": "none"}  # files from before this option
+    for name, value in old.items():
+        if name in _ANY_VALUE or name == "more_block_sizes":
+            continue
+        if name in REMOVED:
+            if value != REMOVED[name]:
+                raise ValueError(
+                    f"{name} must be {REMOVED[name]!r}, got {value!r}. Read the model with rescnet at commit "
+                    f"{LAST_COMMIT}, the last one with this option."
+                )
+        elif name == "block_size":
+            new["block_sizes"] = [value, *old.get("more_block_sizes", ())]
+        else:
+            new[RENAMED.get(name, name)] = _RENAMED_VALUES.get((name, value), value) if _hashable(value) else value
+    return new
+
+
+def _hashable(value: Any) -> bool:
+    return not isinstance(value, list | dict)

@@ -1,0 +1,164 @@
+"""The forward pass: layers that correct each other's residual.
+
+X⁽ⁱ⁾ = scale([O⁽ⁱ⁻¹⁾ ; image])             stage 1
+O⁽ⁱ⁾ = X⁽ⁱ⁾ ∗ W⁽ⁱ⁾ + B⁽ⁱ⁾                  stages 2 to 4
+F⁽ⁱ⁾ = pyramid(second_order(ReLU(O⁽ⁱ⁾)))   stages 5 and 6
+Ỹ⁽ⁱ⁾ = Ỹ⁽ⁱ⁻¹⁾ + α [n_p/N·Ỹ_p - n_n/N·Ỹ_n]  stages 7 and 8
+
+Training, prediction, the readout and the exported module all call :meth:`LayerStack.step` or its two halves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..config.network import NetworkConfig
+from ..kernels.half_precision import FoldedScale, convolve_scaled
+from ..stages.augment import mean_of_views, view_images
+from ..stages.convolution import convolve
+from ..stages.discriminant import normalise, sigmoid_posterior, softmax_posterior
+from ..stages.images import ValueRange, concatenate, min_max_scale
+from ..stages.residual import compensate
+from .features import layer_features
+from .layer import Layer
+from .memory import chunk_size
+
+Timer = Callable[[str], AbstractContextManager[None]]
+"""Returns a context that charges the time inside it to a stage."""
+
+
+def untimed(stage: str) -> AbstractContextManager[None]:
+    """Measure nothing."""
+    return nullcontext()
+
+
+class Step(NamedTuple):
+    """Result of one layer for n images."""
+
+    maps: Tensor  # O, (n, d_i, h, w)
+    features: Tensor  # F, (n, D)
+    output: Tensor  # Ỹ, (n, classes)
+
+
+@dataclass
+class LayerStack:
+    """Layers and the forward pass through them.
+
+    Attributes
+    ----------
+    config : NetworkConfig
+    image_shape : tuple of int
+        (channels, height, width).
+    classes : int
+    layers : list of Layer
+    half : bool
+        Compute maps and features in half precision; scores and outputs stay in float32.
+    """
+
+    config: NetworkConfig
+    image_shape: tuple[int, int, int]
+    classes: int
+    layers: list[Layer] = field(default_factory=list)
+    half: bool = False
+
+    def step(self, layer: Layer, maps: Tensor | None, output: Tensor, images: Tensor, timed: Timer = untimed) -> Step:
+        """Apply one layer to a chunk of images.
+
+        Parameters
+        ----------
+        layer : Layer
+        maps : Tensor, shape (n, d_i, h, w), or None before the first layer
+            O of the layer before.
+        output : Tensor, shape (n, classes)
+            Ỹ of the layer before.
+        images : Tensor, shape (n, channels, h, w)
+            In the units of the training images.
+        timed : callable
+            Times the stages.
+        """
+        with timed("convolution"):
+            maps = self.maps(layer, maps, images)
+        with timed("pooling"):
+            features = self.features(maps)
+        with timed("update"):
+            return Step(maps, features, self.update(layer, output, features))
+
+    def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
+        """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
+        if not self.sees_maps(layer):
+            maps = None
+        if self.half:
+            scaled, folded = self.scaled_images(layer.input_range, images), self.folded_scale(layer.input_range, maps)
+            return convolve_scaled(maps, scaled.half(), folded, layer.weights, layer.bias)
+        return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
+
+    def features(self, maps: Tensor) -> Tensor:
+        """Return F of a layer, shape (n, D) (stages 5 and 6)."""
+        return layer_features(self.config, maps)
+
+    def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
+        """Return Ỹ⁽ⁱ⁾ from Ỹ⁽ⁱ⁻¹⁾ and the layer's features, shape (n, classes) (stages 7 and 8)."""
+        scores = layer.head.scores(features)
+        if self.config.head == "ridge":
+            return output + layer.rate * scores
+        positive, negative = self.posteriors(scores, layer.head.present)
+        return compensate(output, layer.rate, layer.positive_share, positive, 1 - layer.positive_share, negative)
+
+    def posteriors(self, scores: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+        """Return Ỹ_p and Ỹ_n, each (n, classes), from scores (n, 2·classes) (equations 4 and 12)."""
+        signs = zip(scores.chunk(2, dim=1), present.chunk(2), strict=True)
+        if self.config.posterior == "softmax":
+            positive, negative = (softmax_posterior(s, here, self.config.softmax_scale) for s, here in signs)
+            return positive, negative
+        positive, negative = (sigmoid_posterior(s, here, self.config.sigmoid_scale) for s, here in signs)
+        if self.config.posterior == "normalised-sigmoid":
+            return normalise(positive), normalise(negative)
+        return positive, negative
+
+    def staged_outputs(self, images: Tensor) -> Iterator[Tensor]:
+        """Yield Ỹ⁽¹⁾, Ỹ⁽²⁾, … of one chunk of images (n, d, h, w), averaged over the test views, each (n, classes)."""
+        views = self.config.views
+        if len(views) > 1:
+            images = torch.cat([view_images(images, view) for view in views])
+        maps: Tensor | None = None
+        output = self.layers[0].weights.new_zeros(images.shape[0], self.classes)
+        for layer in self.layers:
+            maps, _, output = self.step(layer, maps, output, images)
+            yield output if len(views) == 1 else mean_of_views(output, len(views))
+
+    def sees_maps(self, layer: Layer) -> bool:
+        """Return whether a layer's input holds maps: not for the first layer of a stack."""
+        return layer.weights.shape[1] > self.image_shape[0]
+
+    def layer_input(self, input_range: ValueRange, maps: Tensor | None, images: Tensor) -> Tensor:
+        """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself without maps."""
+        images = self.scaled_images(input_range, images)
+        return images if maps is None else min_max_scale(concatenate(maps.to(images.dtype), images), input_range)
+
+    def scaled_images(self, input_range: ValueRange, images: Tensor) -> Tensor:
+        """Return images scaled by the first layer's range, which is ``input_range`` while there is no layer yet."""
+        first = self.layers[0].input_range if self.layers else input_range
+        return min_max_scale(images.to(first.low.dtype), first)
+
+    def folded_scale(self, input_range: ValueRange, maps: object | None) -> FoldedScale:
+        """Return the factors of half-precision filters that replace the scaling of their input."""
+        if maps is None:
+            return FoldedScale.none(self.image_shape[0], input_range.low.device)
+        return FoldedScale.of(input_range)
+
+    @property
+    def image_range(self) -> ValueRange:
+        """Range of the training images, channel by channel."""
+        return self.layers[0].input_range
+
+    @property
+    def chunk(self) -> int:
+        """Images per chunk in prediction."""
+        first = self.layers[0].weights
+        return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)
