@@ -16,8 +16,9 @@ from rescnet.experiments.compare import Row
 from rescnet.experiments.plans import load_plan
 from rescnet.experiments.plots import draw_league, figure, thin
 
+from .other_pages import gradient_runs
 from .records import RECORDS, Run, file_of, layers_of, read_lines, runs_of
-from .tables import equal_training, gradient_runs, rungs, validation_at
+from .tables import equal_training, rungs, validation_at
 
 FIGURES = RECORDS / "figures"
 MOST = 6  # lines per figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from experiments import measure, records, run, tables
+from experiments import measure, pages, records, run, tables
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.experiments.compare import parse_models
 from rescnet.experiments.plans import plan_names
@@ -68,9 +68,9 @@ def test_accuracies_at_equal_training_accuracy():
 
 
 def test_figures_are_written_as_means_and_deviations():
-    assert tables.spread([0.5, None]) == "50.00" and tables.spread([]) == "–"
-    assert tables.spread([0.5, 0.6]) == "55.00 ± 7.07"
-    assert tables.ids([{"id": "a.1"}, {"id": "a.3"}, {"id": "b.2"}]) == "a.1, 3; b.2"
+    assert pages.spread([0.5, None]) == "50.00" and pages.spread([]) == "–"
+    assert pages.spread([0.5, 0.6]) == "55.00 ± 7.07"
+    assert pages.ids([{"id": "a.1"}, {"id": "a.3"}, {"id": "b.2"}]) == "a.1, 3; b.2"
     assert tables.carry("x<!-- t -->old<!-- /t -->y", "t", "new") == "x<!-- t -->\nnew\n<!-- /t -->y"
 
 
