@@ -105,7 +105,7 @@ class FamilyClassifier(ImageClassifier):
         """
         array, layout, classes, labels = self._training_images(X, y)
         if self.options is not None and not isinstance(self.options, Mapping):
-            raise ValueError(f"options is {self.options!r}: give a dict of settings, as {{'svm_cost': 0.5}}, or None.")
+            raise ValueError(f"options must be a dict, e.g. {{'svm_cost': 0.5}}, or None, got {self.options!r}.")
         options = dict(self.options or {}) | {"seed": draw_seed(self.random_state)}
         config = make_member(str(self.member), layout.image_shape, options)
         device = choose_device(self.device)
