@@ -9,7 +9,7 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
 from rescnet.family.svm import fit_svm, newton_svm
-from rescnet.family.svm_features import DenseFeatures, PanelFeatures, SparseFeatures
+from rescnet.family.svm_features import DenseFeatures, SparseFeatures
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +29,15 @@ def objective(features, labels, weights, bias, cost):
 
 
 @pytest.mark.parametrize("cost", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize("kind", ["dense", "rows", "rows and columns", "panels"])
+@pytest.mark.parametrize("kind", ["dense", "bands", "panels"])
 def test_newtons_method_finds_what_liblinear_finds(problem, cost, kind):
     features, labels = problem
     judge = LinearSVC(C=cost, tol=1e-8, max_iter=100_000, random_state=0).fit(features.astype(float), labels)
     sparse = csr_matrix(features)
     given = {
         "dense": lambda: DenseFeatures(torch.from_numpy(features)),
-        "rows": lambda: SparseFeatures(sparse, by_columns=False),
-        "rows and columns": lambda: SparseFeatures(sparse, by_columns=True),
-        "panels": lambda: PanelFeatures(sparse),
+        "bands": lambda: SparseFeatures(sparse, copy=False),
+        "panels": lambda: SparseFeatures(sparse, copy=True),
     }[kind]()
     head = newton_svm(given, 40, torch.from_numpy(labels), 4, cost, tolerance=1e-5)
     np.testing.assert_allclose(head.weights.numpy(), judge.coef_.T, atol=5e-3 * np.abs(judge.coef_).max())

@@ -17,9 +17,9 @@ from ..stages.patches import remove_patch_means
 from .config import FamilyConfig
 from .network import FamilyNetwork, Stage, stage_input
 from .patches import StagePatches
-from .sparse_rows import SparseRows
 from .stacked_lda import fit_stacked_lda
 from .svm import fit_svm
+from .svm_features import SparseRows
 from .workspace import images_at_a_time
 
 KEPT_FROM = 3  # the stage from which on maps are kept, if they fit, instead of made anew from the images

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..stages.discriminant import LinearHead
-from .svm_features import MOST_NUMBERS, DenseFeatures, Features, sparse_features
+from .svm_features import MOST_NUMBERS, DenseFeatures, Features, SparseFeatures
 
 LIBLINEAR_BYTES = 28  # a number: a float64 and its column, and liblinear's copy of both
 LIBLINEAR_TOLERANCE = 0.1  # its own default for this dual, with which PCANet was published; scikit-learn's is 1e-4
@@ -56,8 +56,8 @@ def fit_svm(
             f"take fewer filters or images, or a coarser pyramid."
         )
     if LIBLINEAR_BYTES * features.nnz > LIBLINEAR_SHARE * memory:
-        twice = 2 * SPARSE_BYTES * features.nnz <= SPARSE_SHARE * memory
-        return newton_svm(sparse_features(features, twice), columns, labels, classes, cost, tolerance)
+        copy = 2 * SPARSE_BYTES * features.nnz <= SPARSE_SHARE * memory
+        return newton_svm(SparseFeatures(features, copy), columns, labels, classes, cost, tolerance)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
