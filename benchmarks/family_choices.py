@@ -29,8 +29,8 @@ from rescnet.data.splits import hold_out
 from rescnet.experiments.provenance import origin, shown_command
 from rescnet.family import FamilyNetwork, make_member, member_names
 from rescnet.family.fitting import fit_member
+from rescnet.family.network import images_at_a_time
 from rescnet.family.svm import fit_svm
-from rescnet.family.workspace import images_at_a_time
 from rescnet.network.device import choose_device
 from rescnet.network.memory import memory_budget
 

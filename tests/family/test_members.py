@@ -1,4 +1,4 @@
-"""Every member: its preset, and what it learns on images it can tell apart."""
+"""Every member: its preset, its options, and its accuracy on small data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def digits():
-    """Four classes of digits: 360 to learn from, 360 others."""
+    """Four classes of digits: 360 training images, 360 test images."""
     images, labels = load_digits(return_X_y=True)
     chosen = labels < 4
     images, labels = images[chosen].reshape(-1, 8, 8), labels[chosen]
@@ -44,11 +44,11 @@ def digits():
 
 
 @parametrize_with_checks([FamilyClassifier("pcanet", options={"filters": (2, 2)})])
-def test_scikit_learns_own_checks(estimator, check):
+def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def test_the_whole_family_is_here():
+def test_all_members_have_a_preset():
     assert set(member_names()) == FAMILY
 
 
@@ -69,7 +69,9 @@ def test_pcanet_has_its_papers_sizes():
     assert cifar.features((3, 32, 32), 2) == 215_040
 
 
-@pytest.mark.parametrize("name", sorted(FAMILY))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "multilayer-pcanet")) for name in sorted(FAMILY)]
+)
 def test_every_member_learns(digits, name):
     (x, y), (x_test, y_test) = digits
     classifier = FamilyClassifier(name, random_state=0).fit(x, y)
@@ -81,7 +83,7 @@ def test_every_member_learns(digits, name):
 
 
 @pytest.mark.parametrize("name", ["pcanet", "ldanet", "ccanet", "pcanet-plus", "multilayer-pcanet", "stacked-lda"])
-def test_members_take_colour_images_in_any_layout(blobs, name):
+def test_members_accept_colour_images_in_any_layout(blobs, name):
     images, labels = blobs
     options = {"multilayer-pcanet": {"filters": (8, 8)}, "stacked-lda": {"discriminants": 300}}.get(name)
     classifier = FamilyClassifier(name, options=options, random_state=0).fit(images[:180], labels[:180])
@@ -102,7 +104,7 @@ def test_labels_may_be_anything_and_two_classes_have_one_score(digits):
     np.testing.assert_array_equal(classifier.predict(x_test), np.array(["no", "yes"])[(scores > 0).astype(int)])
 
 
-def test_options_go_over_the_preset_and_survive_cloning():
+def test_options_replace_the_presets_and_survive_cloning():
     classifier = clone(FamilyClassifier("dctnet", options={"bank": "dct; 3 pca + 1 dct", **FEW}))
     config = make_member(classifier.member, (1, 8, 8), classifier.options)
     assert config.normalisation == "tied-rank"
@@ -156,8 +158,8 @@ def test_options_of_the_network_have_its_help_and_limits():
             assert same or (name == "pyramid" and fact in ("help", "low")), (name, fact)
 
 
-def test_stacked_lda_beats_the_lda_it_is_made_of(digits):
-    """What the second layer adds: posteriors of small discriminants are no linear function of the pixels."""
+def test_stacked_lda_is_better_than_one_lda():
+    """Posteriors of small discriminants are not linear in the pixels, so the second layer adds something."""
     rng = np.random.default_rng(0)
     angle, ring = rng.uniform(0, 2 * np.pi, 600), np.arange(600) % 2
     points = (1 + 2 * ring[:, None]) * np.stack([np.cos(angle), np.sin(angle)], 1)  # a ring around a ring
@@ -167,15 +169,15 @@ def test_stacked_lda_beats_the_lda_it_is_made_of(digits):
     assert classifier.score(points[400:], ring[400:]) > 0.9  # a single LDA: one half
 
 
-def test_a_bank_from_outside_the_package_serves_rescnet_and_the_family(tmp_path, monkeypatch, digits):
+def test_a_registered_bank_works_in_rescnet_and_the_family(tmp_path, monkeypatch, digits):
     page = (Path(__file__).parents[2] / "docs" / "family.md").read_text()
     code = next(block for block in re.findall(r"```python\n(.*?)```", page, re.S) if "register_bank" in block)
     assert len(code.strip().splitlines()) <= 10
-    (tmp_path / "somebodys_bank.py").write_text(code)
+    (tmp_path / "my_bank.py").write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match=r"bank must be one of .*, got 'checkerboard'"):
         make_member("pcanet", (1, 8, 8), {"bank": "checkerboard"})
-    __import__("somebodys_bank")
+    __import__("my_bank")
     try:
         (x, y), _ = digits
         board = find_bank("checkerboard")
@@ -192,4 +194,4 @@ def test_a_bank_from_outside_the_package_serves_rescnet_and_the_family(tmp_path,
 
         registry._BANKS.pop("checkerboard")
         KNOWN.discard("checkerboard")
-        sys.modules.pop("somebodys_bank")
+        sys.modules.pop("my_bank")

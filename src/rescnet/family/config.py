@@ -37,7 +37,7 @@ _classifier = group("Classifier", "run")
 
 
 def _network(name: str, **changes: Any) -> Any:
-    """Declare an option of :class:`NetworkConfig` here too, with its help, limits and default, but for ``changes``."""
+    """Declare an option of :class:`NetworkConfig` again, with its help, limits and default unless changed."""
     known = options_of(NetworkConfig)[name]
     default = changes.pop("default", known.default)
     return field(default=default, metadata={**known.metadata, **changes})
