@@ -172,7 +172,7 @@ class FamilyConfig:
 
     @property
     def keeps_diagonal(self) -> bool:
-        """Whether variances are second-order features: they are all 1 after a z-score per channel."""
+        """True if variances are second-order features; after a z-score per channel they are all 1."""
         return self.z_score == "block"
 
     def features(self, image_shape: tuple[int, int, int], stage: int) -> int:
