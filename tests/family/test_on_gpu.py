@@ -1,4 +1,4 @@
-"""Every member learns on a GPU what it learns on a CPU: on a real one if there is one, else on a pretended one."""
+"""Members on a GPU against members on a CPU; without a GPU, on a simulated one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gpu():
 
 
 def squares(n, channels, size):
-    """Images of three classes, a bright square at a place of its own, on noise."""
+    """Images of three classes: noise with a bright square, whose position depends on the class."""
     generator = torch.Generator().manual_seed(0)
     images, labels = torch.rand(n, channels, size, size, generator=generator), torch.arange(n) % 3
     for label in range(3):
@@ -42,7 +42,7 @@ def squares(n, channels, size):
 def test_a_member_is_the_same_on_a_gpu(name, gpu):
     images, labels = squares(45, 3 if name in ("pcanet", "ccanet") else 1, 16 if name in ("pcanet", "dctnet") else 10)
     options = FEWER.get(name, {"filters": (2, 4)})
-    if name in ("pcanet", "dctnet"):  # as for large images: float32
+    if name in ("pcanet", "dctnet"):  # float32, as for large images
         options = options | {"block_size": 4, "block_stride": 2, "filter_sizes": (3,)}
     config = make_member(name, tuple(images.shape[1:]), options)
     network = fit_member(images, labels, 3, config, gpu, MEMORY)
@@ -54,7 +54,7 @@ def test_a_member_is_the_same_on_a_gpu(name, gpu):
     assert torch.equal(moved.outputs(images).argmax(1), on_gpu.argmax(1))
 
 
-def test_what_is_pretended_refuses_the_cpu():
+def test_the_simulated_gpu_refuses_cpu_tensors():
     with pretend_gpu() as device:
         there, here = torch.ones(3, device=device), torch.ones(3)
         assert isinstance(there, OnGPU) and there.device == torch.device("cuda:0") and there.is_cuda
@@ -71,9 +71,9 @@ def test_what_is_pretended_refuses_the_cpu():
         assert (there + here.to(device)).cpu().tolist() == [2, 6, 2]
 
 
-@pytest.mark.skipif(not HAS_GPU, reason="what tensor cores make of halves needs a GPU")
+@pytest.mark.skipif(not HAS_GPU, reason="tensor cores need a GPU")
 @pytest.mark.parametrize("classes", [2, 10])
-def test_products_of_halves_on_a_gpu_are_those_of_doubles(classes):
+def test_half_precision_products_agree_with_float64(classes):
     features = torch.rand(3000, 4099, device="cuda").mul_(torch.rand(3000, 4099, device="cuda") < 0.1).half()
     for product, inner in ((DenseFeatures(features).times, 4099), (DenseFeatures(features).transposed_times, 3000)):
         right = torch.randn(inner, classes, device="cuda") * 10.0 ** -torch.arange(classes, device="cuda")
@@ -81,8 +81,8 @@ def test_products_of_halves_on_a_gpu_are_those_of_doubles(classes):
         assert float(((product(right) - exact).norm(dim=0) / exact.norm(dim=0)).max()) < 1e-4
 
 
-@pytest.mark.skipif(not HAS_GPU, reason="more numbers than 32 bits can count do not fit this machine's memory")
-def test_products_of_more_numbers_than_32_bits_count():
+@pytest.mark.skipif(not HAS_GPU, reason="more than 2^32 numbers need the memory of a GPU")
+def test_products_of_more_than_2_to_the_32_numbers():
     rows, columns = 20_011, 215_040
     features = torch.zeros(rows, columns, dtype=torch.float16, device="cuda")
     features[torch.arange(rows), torch.arange(rows) * 10] = 2
@@ -94,7 +94,7 @@ def test_products_of_more_numbers_than_32_bits_count():
     assert float(found.abs().sum()) == pytest.approx(float(2 * left.abs().sum()), rel=1e-3)
 
 
-def test_newton_in_halves_finds_what_it_finds_in_single_precision(gpu):
+def test_newton_in_half_precision_agrees_with_single_precision(gpu):
     from scipy.sparse import csr_matrix
 
     generator = torch.Generator().manual_seed(1)

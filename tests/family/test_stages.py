@@ -1,4 +1,4 @@
-"""A member's stages against loops: filters from all patches, maps, and sums that never make a patch."""
+"""Stages of a member against loops: filters from all patches, maps, and patch sums."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import torch
 
 from rescnet.family.config import FamilyConfig, make_member
 from rescnet.family.fitting import Fitting, fit_member
-from rescnet.family.image_products import sums_of_images
 from rescnet.family.network import Stage, filter_maps, z_score_patches
-from rescnet.family.patches import StagePatches
+from rescnet.family.patches import StagePatches, sums_of_images
 from rescnet.stages.filters.class_moments import sum_by_group
 from rescnet.stages.patches import extract_patches
 
@@ -65,7 +64,7 @@ def test_sums_from_products_of_images_are_those_over_patches(generator):
 
 @pytest.mark.parametrize("normalisation", ["zero-mean", "z-score", "plain"])
 @pytest.mark.parametrize("chunk", [3, 100])
-def test_a_stages_patches_are_normalised_alike_wherever_they_are_asked_for(generator, normalisation, chunk):
+def test_all_views_of_a_stages_patches_are_normalised_alike(generator, normalisation, chunk):
     maps = torch.rand(7, 2, 6, 6, generator=generator, dtype=torch.float64)
     labels = torch.arange(7) % 3
 
@@ -122,7 +121,7 @@ def test_scores_do_not_depend_on_the_chunk(some, options, monkeypatch):
     torch.testing.assert_close(parts.outputs(images), whole.outputs(images), atol=1e-6, rtol=1e-6)
 
 
-def test_kept_maps_are_those_made_anew(some, monkeypatch):
+def test_kept_maps_equal_recomputed_maps(some, monkeypatch):
     images, labels = some
     config = FamilyConfig(
         filters=(4, 4, 4), filter_sizes=(3,), growth="across", output="second-order", classifier="lda", reads="all",
@@ -132,9 +131,9 @@ def test_kept_maps_are_those_made_anew(some, monkeypatch):
     one = kept.run()
     assert kept._kept is not None
     monkeypatch.setattr("rescnet.family.fitting.SHARE_OF_MAPS", 0)
-    anew = Fitting(images, labels, 6, config, CPU, 10**9)
-    other = anew.run()
-    assert anew._kept is None
+    recomputed = Fitting(images, labels, 6, config, CPU, 10**9)
+    other = recomputed.run()
+    assert recomputed._kept is None
     assert sorted(one.heads) == [1, 2, 3]
     torch.testing.assert_close(one.outputs(images), other.outputs(images), atol=1e-6, rtol=1e-6)
 
@@ -152,7 +151,7 @@ def test_added_posteriors_are_the_sum_over_stages(some):
     torch.testing.assert_close(network.outputs(images), expected)
 
 
-def test_filters_can_be_learnt_from_some_of_the_images(some):
+def test_filters_can_be_learned_from_some_of_the_images(some):
     images, labels = some
     few = fit_member(images, labels, 6, FamilyConfig(**SMALL, patch_images=10), CPU, 10**9)
     chosen = torch.linspace(0, 47, 10).long()
@@ -169,22 +168,22 @@ SECOND_ORDER = {
 
 
 @pytest.mark.parametrize("few", [1.0, 0.0], ids=["by rows", "by their scatter"])
-def test_what_does_not_fit_is_refused_before_it_is_tried(some, few, monkeypatch):
+def test_too_little_memory_is_refused_first(some, few, monkeypatch):
     monkeypatch.setattr("rescnet.family.fitting.FEW", few)
-    what = "features of 48 images" if few else "the scatter of .* features"
-    with pytest.raises(ValueError, match=rf"{what} take .* but 1 MB may be used: allow more memory"):
+    what = ".* features of 48 images" if few else "the scatter of .* features"
+    with pytest.raises(ValueError, match=rf"memory must be at least .* for {what}, got 1 MB"):
         fit_member(*some, 6, FamilyConfig(**SECOND_ORDER), CPU, 10**6)
 
 
 @pytest.mark.parametrize("reads", ["last", "all"])
-def test_an_lda_of_few_images_takes_no_scatter_and_is_the_same(some, reads, monkeypatch):
-    """Where images are few their features are held: the scatter of so many features does not fit 10 MB."""
+def test_an_lda_of_few_images_needs_no_scatter_and_is_the_same(some, reads, monkeypatch):
+    """Features of few images are held in memory: the scatter of all features would not fit 10 MB."""
     config = FamilyConfig(**SECOND_ORDER, pyramid=(1,), reads=reads)
     features = config.features(some[0].shape[1:], 2)
     assert 4 * 8 * features**2 > 10**7
     rows = fit_member(*some, 6, config, CPU, 10**7)
     monkeypatch.setattr("rescnet.family.fitting.FEW", 0.99 * len(some[0]) / features)  # now they are many
-    with pytest.raises(ValueError, match="the scatter of"):
+    with pytest.raises(ValueError, match="for the scatter of"):
         fit_member(*some, 6, config, CPU, 10**7)
     scatter = fit_member(*some, 6, config, CPU, 10**8)
     assert set(rows.heads) == set(scatter.heads) == ({1, 2} if reads == "all" else {2})
@@ -193,13 +192,13 @@ def test_an_lda_of_few_images_takes_no_scatter_and_is_the_same(some, reads, monk
         torch.testing.assert_close(head.bias, scatter.heads[number].bias, rtol=1e-6, atol=1e-6)
 
 
-def test_pca_filters_may_answer_nothing_to_the_mean_patch(some):
-    """With a bias the maps of a stage have no mean over whole patches; without, the first filter sees brightness."""
+def test_pca_bias_removes_the_mean_of_the_maps(some):
+    """With a bias, the mean of each map is zero away from the border; without, the first filter sees brightness."""
     images, labels = some
     sizes = {"filters": (4, 5), "filter_sizes": (3,), "block_size": 4, "block_stride": 2, "pyramid": (1,)}
     for bias in ("mean", "none"):
         config = make_member("multilayer-pcanet", images.shape[1:], sizes | {"pca_bias": bias})
         network = fit_member(images, labels, 6, config, CPU, 10**9)
         for number, maps in network.staged_maps(images):
-            means = maps[:, :, 1:-1, 1:-1].mean((0, 2, 3)).abs()  # where no zero beyond the border is seen
+            means = maps[:, :, 1:-1, 1:-1].mean((0, 2, 3)).abs()  # away from the zero padding
             assert (means.max() < 1e-5) == (bias == "mean"), number

@@ -1,4 +1,4 @@
-"""The SVM's two solvers minimise one function."""
+"""Two solvers of the SVM that minimise the same function."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
 from rescnet.family.svm import fit_svm, newton_svm
-from rescnet.family.svm_features import DenseFeatures, PanelFeatures, SparseFeatures
+from rescnet.family.svm_features import DenseFeatures, SparseFeatures
 
 
 @pytest.fixture(scope="module")
 def problem():
-    """Sparse features like histograms, four classes that cannot be told apart without error."""
+    """Sparse features like histograms, four classes that overlap."""
     rng = np.random.default_rng(0)
     labels = np.arange(300) % 4
     features = rng.poisson(0.2 + 0.25 * (np.arange(40) % 4 == labels[:, None])).astype(np.float32)
@@ -29,21 +29,21 @@ def objective(features, labels, weights, bias, cost):
 
 
 @pytest.mark.parametrize("cost", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize("kind", ["dense", "rows", "rows and columns", "panels"])
-def test_newtons_method_finds_what_liblinear_finds(problem, cost, kind):
+@pytest.mark.parametrize("kind", ["dense", "bands", "panels"])
+def test_newtons_method_agrees_with_liblinear(problem, cost, kind):
     features, labels = problem
-    judge = LinearSVC(C=cost, tol=1e-8, max_iter=100_000, random_state=0).fit(features.astype(float), labels)
+    liblinear = LinearSVC(C=cost, tol=1e-8, max_iter=100_000, random_state=0).fit(features.astype(float), labels)
     sparse = csr_matrix(features)
     given = {
         "dense": lambda: DenseFeatures(torch.from_numpy(features)),
-        "rows": lambda: SparseFeatures(sparse, by_columns=False),
-        "rows and columns": lambda: SparseFeatures(sparse, by_columns=True),
-        "panels": lambda: PanelFeatures(sparse),
+        "bands": lambda: SparseFeatures(sparse, copy=False),
+        "panels": lambda: SparseFeatures(sparse, copy=True),
     }[kind]()
     head = newton_svm(given, 40, torch.from_numpy(labels), 4, cost, tolerance=1e-5)
-    np.testing.assert_allclose(head.weights.numpy(), judge.coef_.T, atol=5e-3 * np.abs(judge.coef_).max())
+    np.testing.assert_allclose(head.weights.numpy(), liblinear.coef_.T, atol=5e-3 * np.abs(liblinear.coef_).max())
     ours = objective(features, labels, head.weights.numpy(), head.bias.numpy(), cost)
-    np.testing.assert_allclose(ours, objective(features, labels, judge.coef_.T, judge.intercept_, cost), rtol=1e-4)
+    theirs = objective(features, labels, liblinear.coef_.T, liblinear.intercept_, cost)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
 
 
 def test_the_default_tolerance_is_close_enough(problem):
@@ -73,25 +73,25 @@ def test_half_precision_keeps_tiny_numbers(problem):
     torch.testing.assert_close(found, matrix.half().float() @ right, rtol=1e-4, atol=0)
 
 
-def test_memory_decides_who_solves(problem, monkeypatch):
+def test_memory_decides_the_solver(problem, monkeypatch):
     features, labels = problem
     sparse, targets = csr_matrix(features), torch.from_numpy(labels)
     plenty = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**9)
-    monkeypatch.setattr("sklearn.svm.LinearSVC.fit", None)  # no more to be called
+    monkeypatch.setattr("sklearn.svm.LinearSVC.fit", None)  # must not be called again
     little = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**4)
     coarse = fit_svm(sparse, targets, 4, 1.0, 0, memory=10**4, tolerance=0.5)
     assert not torch.equal(coarse.weights, little.weights)
     np.testing.assert_allclose(plenty.weights.numpy(), little.weights.numpy(), atol=0.05)
 
 
-def test_two_classes_have_a_score_each(problem):
+def test_two_classes_have_one_score_each(problem):
     features, labels = problem
     head = fit_svm(csr_matrix(features), torch.from_numpy(labels % 2), 2, 1.0, 0, memory=10**9)
     torch.testing.assert_close(head.weights[:, 0], -head.weights[:, 1])
     assert head.bias.shape == (2,)
 
 
-def test_more_numbers_than_the_solvers_take_are_refused(problem, monkeypatch):
+def test_too_many_numbers_are_refused(problem, monkeypatch):
     monkeypatch.setattr("rescnet.family.svm.MOST_NUMBERS", 100)
-    with pytest.raises(ValueError, match=r"numbers that are not zero, more than 100: use a GPU, take fewer"):
+    with pytest.raises(ValueError, match=r"must have at most 100 non-zero numbers, got [\d,]+. Use a GPU, fewer"):
         fit_svm(csr_matrix(problem[0]), torch.from_numpy(problem[1]), 4, 1.0, 0, memory=10**9)

@@ -1,4 +1,4 @@
-"""PCANet and its relatives, made of the same stages as ResCNet: one frame, one estimator, one preset a member."""
+"""PCANet and its relatives, built from the stages of ResCNet: one estimator, and one preset per member."""
 
 from .classifier import FamilyClassifier
 from .config import FamilyConfig, make_member, member_names

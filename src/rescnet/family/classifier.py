@@ -1,4 +1,4 @@
-"""The family as a scikit-learn estimator, of the same shape as :class:`rescnet.ResCNetClassifier`."""
+"""Scikit-learn estimator of the family, with the interface of :class:`rescnet.ResCNetClassifier`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .config import FamilyConfig, make_member
 from .fitting import fit_member
 from .network import FamilyNetwork
 
-IMAGES_AT_A_TIME = 4096  # of those to predict: their conversion streams
+IMAGES_AT_A_TIME = 4096  # images converted at once for prediction
 
 
 class FamilyClassifier(ImageClassifier):
-    """PCANet or one of its relatives: filters learnt without back-propagation, then one linear classifier.
+    """PCANet or one of its relatives: filters learned without back-propagation, then a linear classifier.
 
     ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width) or flat rows, as for
     :class:`rescnet.ResCNetClassifier`.
@@ -32,20 +32,20 @@ class FamilyClassifier(ImageClassifier):
     Parameters
     ----------
     member : str, default="pcanet"
-        Which one; see :func:`rescnet.family.member_names`. Sizes come from its preset, by the kind of the images.
+        Name of the member, see :func:`rescnet.family.member_names`. Its preset has sizes for each kind of image.
     options : dict, default=None
-        Any keys of :class:`rescnet.family.FamilyConfig` over the preset, as ``{"filters": (8, 6), "bank": "dct;
-        pca"}``.
+        Options of :class:`rescnet.family.FamilyConfig` that replace the preset's, e.g.
+        ``{"filters": (8, 6), "bank": "dct; pca"}``.
     image_shape : sequence of int, default=None
-        Shape of one image, needed for flat rows that are no square grey images: (height, width) or with channels.
+        Shape of one image, (height, width) or with channels. Flat rows need it unless they are square grey images.
     channels : {"auto", "first", "last"}, default="auto"
-        Where channels are in an image with three axes.
+        Position of the channel axis in an image with three axes.
     device : str, default="auto"
-        ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` takes a GPU if there is one.
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` uses a GPU if there is one.
     memory : str or int, default="auto"
-        Bytes training may use, as ``"2GB"``; ``"auto"`` is 60 % of the device's memory.
+        Memory for training, e.g. ``"2GB"``; ``"auto"`` is 60 % of the device's memory.
     random_state : int, RandomState or None, default=None
-        Decides random draws; an int makes fits repeatable.
+        Seed of all random draws; an int makes fits repeatable.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class FamilyClassifier(ImageClassifier):
     network_ : FamilyNetwork
     config_ : FamilyConfig
     image_shape_ : tuple of int
-        Shape of one image as it was given or guessed.
+        Shape of one image, as given or guessed.
     n_features_in_ : int
         Numbers in one image.
 
@@ -91,7 +91,7 @@ class FamilyClassifier(ImageClassifier):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn filters and classifier.
+        """Learn the filters and the classifier.
 
         Parameters
         ----------
@@ -105,7 +105,7 @@ class FamilyClassifier(ImageClassifier):
         """
         array, layout, classes, labels = self._training_images(X, y)
         if self.options is not None and not isinstance(self.options, Mapping):
-            raise ValueError(f"options is {self.options!r}: give a dict of settings, as {{'svm_cost': 0.5}}, or None.")
+            raise ValueError(f"options must be a dict, e.g. {{'svm_cost': 0.5}}, or None, got {self.options!r}.")
         options = dict(self.options or {}) | {"seed": draw_seed(self.random_state)}
         config = make_member(str(self.member), layout.image_shape, options)
         device = choose_device(self.device)
@@ -118,9 +118,9 @@ class FamilyClassifier(ImageClassifier):
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
-        """Return a score for each class, shape (n, C); with two classes above 0 for the second one, shape (n,).
+        """Return the class scores, shape (n, C); with two classes the score of the second, shape (n,).
 
-        Distances for an SVM, log-odds for an LDA, added posteriors where all stages are read.
+        Scores are distances for an SVM, log-odds for an LDA, and added posteriors if all stages are classified.
         """
         return self._decisions(X)
 
@@ -132,16 +132,16 @@ class FamilyClassifier(ImageClassifier):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.poor_score = True  # on tables of a few measurements, which have no patches to speak of
+        tags.classifier_tags.poor_score = True  # on tables of few columns, which have almost no patches
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: tensors on the CPU, so that a machine without a GPU can load them."""
+        """Return the state to pickle, with tensors on the CPU, so that a machine without a GPU can load it."""
         state: dict[str, Any] = super().__getstate__()
         return state | {"network_": state["network_"].to(torch.device("cpu"))} if "network_" in state else state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over a pickled state; tensors go to ``device``, or stay on the CPU where that is not to be had."""
+        """Restore a pickled state; tensors move to ``device``, or stay on the CPU if it is not available."""
         super().__setstate__(state)
         if hasattr(self, "network_"):
             try:

@@ -1,24 +1,24 @@
-"""What a member of the family is: banks and growth stage by stage, then an output path, then a classifier.
+"""Configuration of a member of the family: filters per stage, then features, then a classifier.
 
-A member is a TOML file in ``rescnet/family/presets``. Its top level says what defines it; the tables ``[small]``,
-``[grey]`` and ``[colour]`` say the sizes that suit images with a side under 16 pixels, other grey ones, and colour
-ones.
+A member is a TOML file in ``rescnet/family/presets``. Its top level defines the member. Its tables ``[small]``,
+``[grey]`` and ``[colour]`` give sizes for images with a side under 16 pixels, other grey images, and colour images.
 """
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal
 
 from ..config.banks import bank_of_layer, check_banks
 from ..config.choices import Bins, PCABias, Reduction, ZScore
 from ..config.geometry import BlockGrid, Cell, count_pairs, pyramid_cells
-from ..config.option import group, validated
+from ..config.network import NetworkConfig
+from ..config.option import OptionError, group, options_of, validated
 from ..config.presets import SMALL_SIDE, check_names
+from ..formatting import nearest
 from ..stages.filters import BankOptions
 from ..stages.histograms import Normalisation
 
@@ -30,87 +30,111 @@ Reads = Literal["last", "all"]
 Classifier = Literal["svm", "lda", "stacked-lda"]
 KINDS = ("small", "grey", "colour")
 LONGEST_CODE = 16  # bits: a histogram has 2^bits bins
-option = group("Family", "run")
+
+_filters = group("Filters", "run")
+_features = group("Features", "run")
+_classifier = group("Classifier", "run")
+
+
+def _network(name: str, **changes: Any) -> Any:
+    """Declare an option of :class:`NetworkConfig` again, with its help, limits and default unless changed."""
+    known = options_of(NetworkConfig)[name]
+    default = changes.pop("default", known.default)
+    return field(default=default, metadata={**known.metadata, **changes})
 
 
 @dataclass(frozen=True, kw_only=True)
 class FamilyConfig:
-    """Everything that decides which member is learnt, and at what size."""
+    """Options of a member of the family."""
 
-    filters: tuple[int, ...] = option((8, 8), "filters of each stage", 1)
-    filter_sizes: tuple[int, ...] = option((7,), "side of each stage's filters; the last goes on", 1)
-    bank: str = option("pca", "filter bank or mixture; parted by ';' stage by stage, the last goes on")
-    growth: Growth = option("each-map", "each map its own image, filtered by all filters; or filters across all maps")
-    patches: Patches = option("zero-mean", "patches less their mean per channel, z-scored per channel, or as they are")
-    between: Between = option("nothing", "what happens to maps between stages; mean-pool: 3×3 means, same size")
-    within_ridge: float = option(0.0, "ridge of LDA filters, relative to the mean eigenvalue of the within scatter", 0)
-    orthonormal: bool = option(False, "LDA filters made orthonormal, the leading one first")
-    pca_bias: PCABias = option("none", "what PCA filters add: nothing, or minus their response to the mean patch")
-    patch_images: int = option(0, "images that filters are learnt from, taken evenly; 0: all", 0)
-
-    output: Output = option("histogram", "features: histograms of binary codes, second-order pooling, or the pixels")
-    reads: Reads = option("last", "features of the last stage; or of all, a classifier each, their posteriors added")
-    bits: int = option(0, "maps in a binary code; 0: the filters of the last stage", 0, LONGEST_CODE)
-    block_size: int = option(7, "side of a block in pixels", 1)
-    block_stride: int = option(4, "pixels from one block to the next", 1)
-    pyramid: tuple[int, ...] = option((0,), "cells per side of each pyramid level; 0: no pyramid", 0)
-    cells: Bins = option("official", "pyramid cells: PCANet's binning, or an even division of the grid of blocks")
-    pooling: Reduction = option("max", "reduction of the blocks in a pyramid cell")
-    normalisation: Normalisation = option("l2", "how histogram features are scaled")
-    z_score: ZScore = option("channel", "second-order blocks are z-scored channel by channel, or as a whole")
-    rectify: bool = option(True, "second-order pooling of rectified maps")
-
-    classifier: Classifier = option("svm", "linear SVM, one-vs-rest LDA, or stacked-LDA")
-    svm_cost: float = option(10.0, "C of the SVM", 1e-12)
-    svm_tolerance: float = option(
-        0.01, "share of its first gradient at which Newton's solver of the SVM stops", 1e-9, 1
+    filters: tuple[int, ...] = _filters((8, 8), "Filters of each stage.", 1)
+    filter_sizes: tuple[int, ...] = _filters(
+        (7,), "Side of the filters of each stage in pixels. Further stages use the last one.", 1
     )
-    ridge: float = option(0.1, "γ of the LDA, in units of a feature's variance", 0)
-    sigmoid_scale: float = option(16.0, "σ of the posteriors that are added", 1e-12)
-    discriminants: int = option(1000, "stacked-LDA: discriminants of the first layer", 1)
-    positives: int = option(2, "stacked-LDA: samples of the drawn class in a draw", 1)
-    negatives: int = option(32, "stacked-LDA: samples of other classes in a draw", 1)
-    tolerance: float = option(0.0, "stacked-LDA: greatest training error of an accepted draw", 0, 1)
-    draw_ridge: float = option(0.01, "stacked-LDA: ridge of a draw, relative to its samples' variance", 0)
-    seed: int = option(0, "seed of every random draw", 0, 2**40)
+    bank: str = _filters(
+        "pca", "Filter bank or mixture. 'dct; pca' uses dct in the first stage and pca in all further stages."
+    )
+    growth: Growth = _filters("each-map", "Input of a filter: each map as an image of its own, or all maps together.")
+    patches: Patches = _filters(
+        "zero-mean", "Patches: less their mean per channel, with a z-score per channel, or unchanged."
+    )
+    between: Between = _filters("nothing", "Change of maps between stages: none, or 3×3 means of the same size.")
+    within_ridge: float = _filters(
+        0.0, "Ridge of LDA filters, relative to the mean eigenvalue of the within-class scatter.", 0
+    )
+    orthonormal: bool = _filters(False, "Make LDA filters orthonormal, the leading one first.")
+    pca_bias: PCABias = _network("pca_bias", default="none")
+    patch_images: int = _filters(0, "Images that filters are learned from, evenly spaced. 0 means all.", 0)
+
+    output: Output = _features("histogram", "Features: histograms of binary codes, second-order pooling, or pixels.")
+    reads: Reads = _features(
+        "last", "Stages that are classified: the last one, or all with a classifier each and added posteriors."
+    )
+    bits: int = _features(0, "Maps per binary code. 0 means the number of filters of the last stage.", 0, LONGEST_CODE)
+    block_size: int = _features(7, "Side of a block in pixels.", 1)
+    block_stride: int = _network("block_stride")
+    pyramid: tuple[int, ...] = _network(
+        "pyramid", default=(0,), low=0, help="Cells per side of each pyramid level. 0 means no pyramid."
+    )
+    pyramid_bins: Bins = _network("pyramid_bins")
+    pooling: Reduction = _network("pooling")
+    normalisation: Normalisation = _features("l2", "Scaling of histogram features.")
+    z_score: ZScore = _features("channel", "Second-order blocks: z-score per channel, or of the whole block.")
+    rectify: bool = _features(True, "Rectify maps before second-order pooling.")
+
+    classifier: Classifier = _classifier("svm", "Classifier: linear SVM, one-vs-rest LDA, or stacked-LDA.")
+    svm_cost: float = _classifier(10.0, "C of the SVM.", 1e-12)
+    svm_tolerance: float = _classifier(
+        0.01, "Newton's method for the SVM stops at this fraction of its first gradient.", 1e-9, 1
+    )
+    ridge: float = _network("ridge")
+    sigmoid_scale: float = _network("sigmoid_scale")
+    discriminants: int = _classifier(1000, "Discriminants of the first layer of stacked-LDA.", 1)
+    positives: int = _network("positives")
+    negatives: int = _network("negatives")
+    tolerance: float = _network("tolerance")
+    draw_ridge: float = _network("draw_ridge")
+    seed: int = _network("seed")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             object.__setattr__(self, name, validated(name, value, FamilyConfig))
         check_banks(self.bank)
-        if self.output == "histogram" and self.classifier != "svm":
-            raise ValueError(f"the classifier is {self.classifier!r} but histograms are too many for it: choose 'svm'.")
+        if self.output == "histogram":
+            self._check_histogram()
         if (self.output == "pixels") != (self.classifier == "stacked-lda"):
-            raise ValueError(
-                f"output {self.output!r} does not go with the classifier {self.classifier!r}: stacked-LDA takes the "
-                f"pixels, and nothing else does."
+            raise OptionError(
+                "output",
+                f"must be 'pixels' with classifier 'stacked-lda' and only then, got {self.output!r} with classifier "
+                f"{self.classifier!r}.",
             )
         if self.reads == "all" and self.classifier != "lda":
-            raise ValueError(f"posteriors of all stages cannot be added for {self.classifier!r}: choose 'lda'.")
-        if self.output == "histogram":
-            if self.maps(len(self.filters)) % self.code_bits:
-                raise ValueError(
-                    f"bits is {self.bits} but the last stage has {self.maps(len(self.filters))} maps: choose a divisor."
-                )
-            if self.code_bits > LONGEST_CODE:
-                raise ValueError(
-                    f"the last stage has {self.code_bits} filters, hence 2^{self.code_bits} bins: choose bits, or at "
-                    f"most {LONGEST_CODE} filters."
-                )
+            raise OptionError("classifier", f"must be 'lda' with reads 'all', got {self.classifier!r}.")
+
+    def _check_histogram(self) -> None:
+        if self.classifier != "svm":
+            raise OptionError("classifier", f"must be 'svm' with output 'histogram', got {self.classifier!r}.")
+        maps = self.maps(len(self.filters))
+        if maps % self.code_bits:
+            raise OptionError("bits", f"must divide the {maps} maps of the last stage, got {self.bits}.")
+        if self.code_bits > LONGEST_CODE:
+            raise OptionError(
+                "filters", f"must be at most {LONGEST_CODE} in the last stage, got {self.code_bits}. Set bits for more."
+            )
 
     @property
     def depth(self) -> int:
-        """Stages of filters."""
+        """Number of stages of filters."""
         return 0 if self.output == "pixels" else len(self.filters)
 
     @property
     def code_bits(self) -> int:
-        """Maps in a binary code."""
+        """Maps per binary code."""
         return self.bits or self.filters[-1]
 
     @property
     def bank_options(self) -> BankOptions:
-        """The options the filter banks take."""
+        """Options of the filter banks."""
         return BankOptions(
             self.positives,
             self.negatives,
@@ -130,7 +154,7 @@ class FamilyConfig:
         return bank_of_layer(self.bank, stage)
 
     def maps(self, stage: int) -> int:
-        """Return how many maps a stage gives, counted from 1."""
+        """Return the number of maps of a stage, counted from 1."""
         total = 1
         for filters in self.filters[:stage]:
             total = total * filters if self.growth == "each-map" else filters
@@ -141,18 +165,18 @@ class FamilyConfig:
         return BlockGrid(image_size, (self.block_size,) * 2, (self.block_stride,) * 2)
 
     def pyramid_of(self, image_size: tuple[int, int]) -> list[Cell] | None:
-        """Return the pyramid's cells on images of (height, width), None if there is no pyramid."""
+        """Return the pyramid's cells on images of (height, width), or None without a pyramid."""
         if self.pyramid == (0,):
             return None
-        return pyramid_cells(self.grid(image_size), self.pyramid, self.cells)
+        return pyramid_cells(self.grid(image_size), self.pyramid, self.pyramid_bins)
 
     @property
     def keeps_diagonal(self) -> bool:
-        """Whether variances are second-order features: under the channel z-score they are all 1."""
+        """True if variances are second-order features; after a z-score per channel they are all 1."""
         return self.z_score == "block"
 
     def features(self, image_shape: tuple[int, int, int], stage: int) -> int:
-        """Return D, the features of one image (channels, height, width) at a stage, counted from 1."""
+        """Return D, the number of features of an image (channels, height, width) at a stage, counted from 1."""
         if self.output == "pixels":
             return image_shape[0] * image_shape[1] * image_shape[2]
         rows, columns = self.grid(image_shape[1:]).shape
@@ -163,15 +187,16 @@ class FamilyConfig:
         return places * count_pairs(self.maps(stage), self.keeps_diagonal)
 
     def check_images(self, image_shape: tuple[int, int, int]) -> None:
-        """Refuse, in one sentence, images this member cannot be built on."""
+        """Raise ValueError if the member cannot be built on images (channels, height, width)."""
         if self.output == "pixels":
             return
+        side, shown = min(image_shape[1:]), f"{image_shape[1]}×{image_shape[2]}"
         for stage in range(1, self.depth + 1):
-            if self.size_of_filter(stage) > min(image_shape[1:]):
-                raise ValueError(
-                    f"filters of {self.size_of_filter(stage)}×{self.size_of_filter(stage)} do not fit images of "
-                    f"{image_shape[1]}×{image_shape[2]}: choose filter_sizes at most {min(image_shape[1:])}."
-                )
+            size = self.size_of_filter(stage)
+            if size > side:
+                raise OptionError("filter_sizes", f"must be at most {side} on images of {shown}, got {size}.")
+        if self.block_size > side:
+            raise OptionError("block_size", f"must be at most {side} on images of {shown}, got {self.block_size}.")
         self.features(image_shape, 1)
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,20 +205,20 @@ class FamilyConfig:
 
 
 def member_names() -> list[str]:
-    """Return the names of the family's members."""
+    """Return the names of all members."""
     folder = resources.files(__package__).joinpath("presets")
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
 def kind_of(image_shape: tuple[int, int, int]) -> str:
-    """Return which table of a preset suits images (channels, height, width)."""
+    """Return the name of the table of a preset that suits images (channels, height, width)."""
     if min(image_shape[1:]) < SMALL_SIDE:
         return "small"
     return "grey" if image_shape[0] == 1 else "colour"
 
 
 def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[str, Any] | None = None) -> FamilyConfig:
-    """Build a member's configuration for images (channels, height, width): its preset, then ``options`` over it.
+    """Build a member's configuration for images (channels, height, width): its preset, changed by ``options``.
 
     Examples
     --------
@@ -203,9 +228,8 @@ def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[s
     215040
     """
     if name not in member_names():
-        near = get_close_matches(name, member_names(), 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(member_names())}."
-        raise ValueError(f"there is no member {name!r} in the family: {hint}")
+        known = member_names()
+        raise ValueError(f"member must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     text = resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8")
     preset = tomllib.loads(text)
     tables = {kind: preset.pop(kind, {}) for kind in KINDS}

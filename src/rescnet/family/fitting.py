@@ -1,4 +1,4 @@
-"""Learning a member: stage by stage the filters, then the classifier on what comes out."""
+"""Training of a member: the filters stage by stage, then the classifier."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..config.presets import SMALL_SIDE
 from ..formatting import show_bytes
 from ..stages.discriminant import LinearHead, fit_head, one_vs_rest_lda
 from ..stages.dual_moments import FEW, RowMoments
@@ -15,15 +16,14 @@ from ..stages.images import ValueRange
 from ..stages.moments import Moments
 from ..stages.patches import remove_patch_means
 from .config import FamilyConfig
-from .network import FamilyNetwork, Stage, stage_input
+from .network import FamilyNetwork, Stage, images_at_a_time, stage_input
 from .patches import StagePatches
-from .sparse_rows import SparseRows
 from .stacked_lda import fit_stacked_lda
 from .svm import fit_svm
-from .workspace import images_at_a_time
+from .svm_features import SparseRows
 
-KEPT_FROM = 3  # the stage from which on maps are kept, if they fit, instead of made anew from the images
-SHARE_OF_MAPS = 0.5  # of the memory: the most that kept maps may take
+KEPT_FROM = 3  # members with at least 3 stages keep maps, if they fit, instead of recomputing them
+SHARE_OF_MAPS = 0.5  # largest share of the memory for kept maps
 
 
 @torch.inference_mode()
@@ -41,21 +41,21 @@ def fit_member(
     config : FamilyConfig
     device : torch.device
     memory : int
-        Bytes that may be used.
+        Bytes available.
     """
     return Fitting(images, labels, classes, config, device, memory).run()
 
 
 class Fitting:
-    """A member that grows; :func:`fit_member` tells what the arguments are."""
+    """One training run; the parameters are those of :func:`fit_member`."""
 
     def __init__(
         self, images: Tensor, labels: Tensor, classes: int, config: FamilyConfig, device: torch.device, memory: int
     ) -> None:
         shape = (images.shape[1], images.shape[2], images.shape[3])
         config.check_images(shape)
-        # Small images cost little in float64, and then no prediction depends on the images it is made together with.
-        dtype = torch.float64 if min(shape[1:]) < 16 else torch.float32
+        # Small images cost little in float64. A prediction then does not depend on the other images of its chunk.
+        dtype = torch.float64 if min(shape[1:]) < SMALL_SIDE else torch.float32
         everything = ValueRange(*(end(images).to(device, dtype).expand(shape[0]) for end in (torch.min, torch.max)))
         self.images, self.labels, self.classes, self.config = images, labels, classes, config
         self.device, self.memory = device, memory
@@ -64,7 +64,7 @@ class Fitting:
         self._kept: tuple[int, Tensor] | None = None  # a stage and its maps of all images
 
     def run(self) -> FamilyNetwork:
-        """Learn everything."""
+        """Learn all stages and classifiers."""
         config, network = self.config, self.network
         generator = torch.Generator().manual_seed(config.seed)
         if config.output == "pixels":
@@ -82,7 +82,7 @@ class Fitting:
         return network
 
     def _learn_stage(self, number: int, generator: torch.Generator) -> Stage:
-        """Learn the filters of a stage, counted from 1, from its input's patches."""
+        """Learn the filters of a stage, counted from 1, from the patches of its input."""
         config = self.config
         chosen = self._images_to_learn_from()
         one = self._input(number, chosen[:1])  # (maps, c, h, w)
@@ -99,7 +99,7 @@ class Fitting:
         )
         filters = learn_filters(config.bank_of(number), source, count, generator, config.bank_options)
         weights = filters.weights
-        if config.patches != "plain":  # then the convolution takes the patch's mean off
+        if config.patches != "plain":  # so that convolution removes the patch mean
             weights = remove_patch_means(weights, shape[0])
         dtype = self.network.input_range.low.dtype
         return Stage(
@@ -107,16 +107,16 @@ class Fitting:
         )
 
     def _images_to_learn_from(self) -> Tensor:
-        """Return the indices of the images filters are learnt from."""
+        """Return the indices of the images that filters are learned from."""
         n, asked = len(self.images), self.config.patch_images
         return torch.arange(n) if not 0 < asked < n else torch.linspace(0, n - 1, asked).long()
 
     def _input(self, number: int, index: Tensor) -> Tensor:
-        """Return a stage's input for some images: what its filters see."""
+        """Return the input of a stage's filters for some images."""
         return stage_input(self._maps(number - 1, index), number, self.config)
 
     def _maps(self, number: int, index: Tensor) -> Tensor:
-        """Return the maps of a stage for some images, from the nearest that is kept; stage 0 is the image."""
+        """Return the maps of a stage for some images, from kept maps if possible; stage 0 is the image."""
         done, maps = 0, None
         if self._kept is not None and self._kept[0] <= number:
             done, kept = self._kept
@@ -128,7 +128,7 @@ class Fitting:
         return maps
 
     def _keep_maps(self, number: int) -> None:
-        """Keep the maps of a stage for those that follow, where there are many stages and memory enough."""
+        """Keep the maps of a stage for later stages, if there are many stages and enough memory."""
         config, (_, h, w) = self.config, self.network.image_shape
         dtype = self.network.input_range.low.dtype
         size = len(self.images) * config.maps(number) * h * w * dtype.itemsize
@@ -142,13 +142,13 @@ class Fitting:
         self._kept = number, maps
 
     def _fit_lda(self, number: int) -> LinearHead:
-        """Solve a one-vs-rest LDA on a stage's features, which stream; those of few images are held."""
+        """Fit a one-vs-rest LDA to a stage's features. They are streamed; those of few images are held in memory."""
         features, images = self.config.features(self.network.image_shape, number), len(self.images)
         by_rows = images <= FEW * features
-        # Features, and as they are centred, their products and those factorised; or a scatter, its factor and copies.
+        # By rows: features, centred features, their products and a factor. Otherwise: scatter, factor and two copies.
         numbers = 2 * images * (features + images) if by_rows else 4 * features**2
         what = f"{features:,} features of {images:,} images" if by_rows else f"the scatter of {features:,} features"
-        self._refuse_more_than_memory(numbers * self.network.input_range.low.dtype.itemsize, what)
+        self._check_memory(numbers * self.network.input_range.low.dtype.itemsize, what)
         kind = RowMoments if by_rows else Moments
         moments: Moments | None = None
         for index in torch.split(torch.arange(images), self.chunk):
@@ -162,7 +162,7 @@ class Fitting:
         return head
 
     def _fit_svm(self, number: int) -> LinearHead:
-        """Fit the SVM on a stage's features: in a dense matrix on a GPU, in a sparse one on a CPU."""
+        """Fit the SVM to a stage's features: histograms are dense on a GPU if they fit, and sparse on a CPU."""
         features = self._dense_features(number) if self._is_dense(number) else self._sparse_features(number)
         self._kept = None
         config = self.config
@@ -184,7 +184,7 @@ class Fitting:
         features = self.config.features(self.network.image_shape, number)
         dtype = torch.float16 if self.device.type == "cuda" else self.network.input_range.low.dtype
         size = features * len(self.images) * dtype.itemsize
-        self._refuse_more_than_memory(size, f"{features:,} features of {len(self.images):,} images")
+        self._check_memory(size, f"{features:,} features of {len(self.images):,} images")
         matrix = torch.empty(len(self.images), features, dtype=dtype, device=self.device)
         for index in torch.split(torch.arange(len(self.images)), self.chunk):
             matrix[index[0] : index[-1] + 1] = self.network.features(self._maps(number, index))
@@ -197,9 +197,9 @@ class Fitting:
             rows.append(self.network.features(self._maps(number, index)))
         return rows.matrix()
 
-    def _refuse_more_than_memory(self, size: int, what: str) -> None:
+    def _check_memory(self, size: int, what: str) -> None:
         if size > self.memory:
             raise ValueError(
-                f"{what} take {show_bytes(size)} but {show_bytes(self.memory)} may be used: allow more memory, or take "
-                f"fewer filters or a coarser pyramid."
+                f"memory must be at least {show_bytes(size)} for {what}, got {show_bytes(self.memory)}. Use fewer "
+                f"filters or a coarser pyramid."
             )

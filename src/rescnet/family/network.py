@@ -1,6 +1,6 @@
-"""A member of the family once it is learnt: stages of filters, an output path, a classifier; on one screen.
+"""A learned member of the family: stages of filters, features, a classifier.
 
-O⁽ⁱ⁾ = O⁽ⁱ⁻¹⁾ ∗ W⁽ⁱ⁾         each map its own image (L1·L2·… maps), or across all maps
+O⁽ⁱ⁾ = O⁽ⁱ⁻¹⁾ ∗ W⁽ⁱ⁾         each map as its own image (L1·L2·… maps), or across all maps
 F    = histograms(sign(O)) or pyramid(second_order(O))
 y    = argmax F·V + b        of the last stage, or posteriors added over all stages
 """
@@ -24,9 +24,9 @@ from ..stages.pyramid import pyramid_pool
 from ..stages.second_order import second_order_pool
 from .config import FamilyConfig, Patches
 from .stacked_lda import StackedLDA
-from .workspace import images_at_a_time
 
-FLAT = 1e-6  # a patch with less spread than this, its input in [0, 1], is flat
+FLAT = 1e-6  # a patch with a smaller standard deviation is flat; inputs are in [0, 1]
+LARGEST_WORKSPACE = {"cpu": 32 * 2**20, "cuda": 4 * 2**30}  # bytes; a CPU reuses memory as small as this
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Stage:
 
 @dataclass(repr=False)
 class FamilyNetwork:
-    """A learnt member.
+    """A learned member.
 
     Attributes
     ----------
@@ -54,10 +54,10 @@ class FamilyNetwork:
     image_shape : tuple of int
         (channels, height, width).
     input_range : ValueRange
-        The range images are scaled by.
+        Range of the training images, by which images are scaled.
     stages : list of Stage
     heads : dict of int to LinearHead
-        By stage, counted from 1: of the last one, or of all; none for stacked-LDA.
+        Classifiers by stage, counted from 1: of the last stage or of all. Empty for stacked-LDA.
     stacked : StackedLDA or None
     """
 
@@ -74,7 +74,7 @@ class FamilyNetwork:
         return min_max_scale(images.to(low.device, low.dtype), self.input_range)
 
     def maps(self, number: int, inputs: Tensor) -> Tensor:
-        """Return the maps of a stage, counted from 1, shape (n, maps, h, w), from those before it or the image."""
+        """Return the maps of a stage, counted from 1, shape (n, maps, h, w), from the previous maps or the image."""
         stage, config = self.stages[number - 1], self.config
         inputs = stage_input(inputs, number, config)
         return filter_maps(inputs, stage, config.patches).contiguous()  # a GPU may choose another order
@@ -98,14 +98,14 @@ class FamilyNetwork:
         return blocks.flatten(1) if cells is None else pyramid_pool(blocks, cells, config.pooling)
 
     def scores(self, images: Tensor) -> Tensor:
-        """Return a score for each class of one chunk of images, shape (n, classes)."""
+        """Return the class scores of one chunk of images, shape (n, classes)."""
         if self.stacked is not None:
             return self.stacked.scores(self.scaled(images).flatten(1))
         *_, (_, total) = self.running_scores(images)
         return total
 
     def running_scores(self, images: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Yield each stage that has a classifier and the scores up to it: those of a network that ends there."""
+        """Yield each stage with a classifier, and the scores of a network that ends there."""
         total: Tensor | None = None
         for number, maps in self.staged_maps(images):
             if number in self.heads:
@@ -118,18 +118,18 @@ class FamilyNetwork:
 
     @torch.inference_mode()
     def outputs(self, images: Tensor) -> Tensor:
-        """Return the scores of any number of images, a chunk at a time, on the CPU, shape (n, classes)."""
+        """Return the scores of any number of images, computed in chunks, on the CPU, shape (n, classes)."""
         chunk = images_at_a_time(self.config, self.image_shape, self.input_range.low)
         return torch.cat([self.scores(part).cpu() for part in torch.split(images, chunk)])
 
     def tensors(self) -> list[Tensor]:
-        """Return all that was learnt: what a saved model would hold."""
-        learnt = [self.input_range.low, self.input_range.high]
+        """Return all learned tensors."""
+        learned = [self.input_range.low, self.input_range.high]
         for stage in self.stages:
-            learnt += [stage.weights, stage.bias]
+            learned += [stage.weights, stage.bias]
         for head in [*self.heads.values(), *([self.stacked.head] if self.stacked else [])]:
-            learnt += [head.weights, head.bias]
-        return learnt + ([self.stacked.weights, self.stacked.bias] if self.stacked else [])
+            learned += [head.weights, head.bias]
+        return learned + ([self.stacked.weights, self.stacked.bias] if self.stacked else [])
 
     def to(self, device: torch.device) -> FamilyNetwork:
         """Return the network on a device."""
@@ -143,8 +143,28 @@ class FamilyNetwork:
         )
 
 
+def images_at_a_time(config: FamilyConfig, image_shape: tuple[int, int, int], like: Tensor) -> int:
+    """Return the number of images per chunk, on the device and in the floating type of ``like``."""
+    channels, h, w = image_shape
+    numbers, maps = channels * h * w, channels
+    for stage in range(1, config.depth + 1):
+        k = config.size_of_filter(stage)
+        patches = maps * k * k * h * w
+        grown = config.maps(stage)
+        numbers = max(numbers, 2 * patches, 3 * (maps + grown) * h * w)
+        maps = grown
+    if config.output == "histogram":
+        rows, columns = config.grid((h, w)).shape
+        counts = rows * columns * maps // config.code_bits * 2**config.code_bits
+        numbers = max(numbers, 5 * counts)
+    elif config.output == "second-order":
+        rows, columns = config.grid((h, w)).shape
+        numbers = max(numbers, rows * columns * 4 * maps * maps)
+    return max(1, LARGEST_WORKSPACE[like.device.type] // (numbers * like.dtype.itemsize))
+
+
 def stage_input(inputs: Tensor, number: int, config: FamilyConfig) -> Tensor:
-    """Return what a stage's filters see: pooled maps if so configured, from the second stage on maps one by one."""
+    """Return the input of a stage's filters: pooled maps if configured, and with ``each-map`` one map per image."""
     if number == 1:
         return inputs
     if config.between == "mean-pool":
@@ -153,10 +173,10 @@ def stage_input(inputs: Tensor, number: int, config: FamilyConfig) -> Tensor:
 
 
 def filter_maps(inputs: Tensor, stage: Stage, patches: Patches) -> Tensor:
-    """Filter ``inputs`` (n, c, h, w) at every pixel, zeros beyond the border, shape (n, d, h, w).
+    """Filter ``inputs`` (n, c, h, w) at every pixel, with zero padding, shape (n, d, h, w).
 
-    The filters of zero-mean patches have no mean themselves, so that plain convolution removes it. The z-score of a
-    patch divides by its own spread, which no convolution does: patches are made, normalised and multiplied.
+    Filters of zero-mean patches have zero mean themselves, so convolution removes the patch mean. A z-score divides by
+    the standard deviation of each patch, which convolution cannot do: patches are extracted, normalised and multiplied.
     """
     if patches != "z-score":
         return convolve(inputs, stage.weights, stage.bias)
@@ -167,7 +187,7 @@ def filter_maps(inputs: Tensor, stage: Stage, patches: Patches) -> Tensor:
 
 
 def z_score_patches(patches: Tensor, channels: int) -> Tensor:
-    """Return patches (..., c·k·k) less their mean, divided by their spread, channel by channel; flat ones are zero."""
+    """Return the z-scores of patches (..., c·k·k) per channel; flat patches give zeros."""
     by_channel = patches.reshape(*patches.shape[:-1], channels, -1)
     centred = by_channel - by_channel.mean(-1, keepdim=True)
     spread = centred.square().mean(-1, keepdim=True).sqrt()

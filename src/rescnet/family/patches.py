@@ -1,8 +1,8 @@
-"""The patches of a stage's input, handed to the filter banks; inputs are made again whenever they are asked for."""
+"""Patches of a stage's input, from which the filter banks learn; inputs are recomputed at each pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -10,29 +10,30 @@ from torch import Tensor
 from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
 from .config import Patches
-from .image_products import products_fit, sums_of_images
 from .network import z_score_patches
+
+MOST_BYTES = 2**29  # of the products of whole images, all groups together
+MOST_NUMBERS = 4096  # of an image whose products are computed
 
 
 class StagePatches:
-    """Patches of all training images at a stage, normalised as the member has it.
+    """Patches of all training images at a stage, normalised.
 
     Parameters
     ----------
     inputs : callable
-        From indices of images (n,) to the stage's input, shape (n·maps, c, h, w): maps one by one where each is its own
-        image, else maps is 1.
+        Maps indices of images (n,) to the stage's input, shape (n·maps, c, h, w).
     labels : Tensor of int64, shape (n,)
         On the CPU.
     maps : int
-        Maps of an image that are images of their own.
+        Maps per image that are images of their own; 1 if filters span all maps.
     shape : tuple of int
         (c, h, w) of one of them.
     size : int
         k.
     normalisation : {"zero-mean", "z-score", "plain"}
     chunk : int
-        Images at a time.
+        Images per chunk.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class StagePatches:
     def covariance(self) -> Tensor:
         """Return the patch covariance, float64, shape (M, M).
 
-        Patches that have lost their own mean are not centred by the mean patch as well: PCANet's XXᵀ.
+        Patches without their own mean are not centred by the mean patch: PCANet's XXᵀ.
         """
         if self._covariance is None:
             plain, moments = self._normalisation == "plain", self._moments()
@@ -70,11 +71,11 @@ class StagePatches:
         return self._moments().mean()
 
     def class_moments(self, sets: int = 1) -> ClassMoments:
-        """Return the sums over each class's patches, its images dealt out to so many sets."""
+        """Return the sums over each class's patches, with the images of a class divided into ``sets``."""
         return self._sums(*groups_of(self._image_labels, sets))
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Return the named patches, float64, shape (samples, M); only the images named are computed."""
+        """Return single patches, float64, shape (samples, M); only their images are computed."""
         owners, place = torch.unique(image // self._maps, return_inverse=True)
         found = torch.empty(0)
         for start in range(0, len(owners), self._chunk):
@@ -89,10 +90,10 @@ class StagePatches:
         return found
 
     def _sums(self, group: Tensor, groups: int) -> ClassMoments:
-        """Sum patches by group: from products of whole images where those are few enough, else patch by patch.
+        """Sum patches by group: from products of whole images if these are small, otherwise from patches.
 
-        z-scores differ from patch to patch, so no product of images has them. Images come group after group, so that a
-        chunk seldom has more than one.
+        A z-score differs from patch to patch, so products of images cannot give it. Images are ordered by group, so
+        that most chunks have one group only.
         """
         order = group.argsort(stable=True)
         if self._normalisation != "z-score" and products_fit(self._shape, groups):
@@ -102,7 +103,7 @@ class StagePatches:
         return sum_by_group(((group[index], self._patches(inputs)) for index, inputs in self._parts(order)), groups)
 
     def _moments(self) -> PatchMoments:
-        """Sum all patches, in the same two ways; positions are not told apart."""
+        """Sum all patches over all positions, in the same two ways."""
         if self._normalisation != "z-score" and products_fit(self._shape, 1):
             sums = self._sums(torch.zeros_like(self._image_labels), 1)
             return PatchMoments(self.images * self.rows * self.columns, sums.by_position[0].sum(0), sums.outer[0])
@@ -119,7 +120,7 @@ class StagePatches:
         return patches.reshape(len(inputs) // self._maps, -1, patches.shape[2])
 
     def _parts(self, order: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the indices of some images and their input, until all were there in the order given."""
+        """Yield the indices and the inputs of chunks of images, in the given order."""
         for index in torch.split(order, self._chunk):
             yield index, self._inputs(index)
 
@@ -129,3 +130,48 @@ class StagePatches:
         if self._normalisation == "z-score":
             return z_score_patches(patches, self.channels)
         return remove_patch_means(patches, self.channels)
+
+
+def products_fit(shape: tuple[int, int, int], groups: int) -> bool:
+    """Return whether products of whole images (c, h, w) are small enough for this number of groups."""
+    numbers = shape[0] * shape[1] * shape[2]
+    return numbers <= MOST_NUMBERS and groups * numbers**2 * 8 <= MOST_BYTES
+
+
+def sums_of_images(chunks: Iterable[tuple[Tensor, Tensor]], groups: int, maps: int, size: int) -> ClassMoments:
+    """Sum the patches of each group from products of whole images, without extracting a patch.
+
+    The product of two pixels of a patch is the product of two pixels of the image. With G = Σ x xᵀ over images as
+    vectors of c·h·w numbers, Σ p pᵀ over all patches is a sum of windows of G, one per position. G is one large matrix
+    product, which is fast. Patches would be k² copies of every image, multiplied a few columns at a time.
+
+    Parameters
+    ----------
+    chunks : iterable of (group, inputs)
+        The group of each image, (n,), and its maps as images of their own, (n·maps, c, h, w).
+    groups, maps : int
+    size : int
+        k.
+    """
+    count = products = totals = torch.empty(0)
+    shape = torch.Size()
+    for group, inputs in chunks:
+        shape = inputs.shape[1:]
+        images = inputs.view(-1, maps, shape.numel())
+        if not len(count):
+            count = inputs.new_zeros(groups).double()
+            products = count.new_zeros(groups, shape.numel(), shape.numel())
+            totals = count.new_zeros(groups, maps, shape.numel())
+        for number in group.bincount().nonzero()[:, 0].tolist():
+            members = images[group.to(images.device) == number] if groups > 1 else images
+            flat = members.flatten(0, 1)
+            count[number] += len(members)
+            products[number] += (flat.T @ flat).double()
+            totals[number] += members.sum(0).double()
+    pixels = torch.arange(shape.numel(), dtype=torch.float64).view(1, *shape)
+    windows = extract_patches(pixels, size)[0].long().to(products.device)  # (positions, M): the pixels of each patch
+    outer = products.new_zeros(groups, windows.shape[1], windows.shape[1])
+    for window in windows:
+        outer += products[:, window[:, None], window]
+    by_position = extract_patches(totals.view(-1, *shape), size).reshape(groups, -1, windows.shape[1])
+    return ClassMoments(count, outer, by_position)

@@ -1,9 +1,10 @@
-"""Stacked-LDA as a classifier (appendices A.1 and A.2): many small discriminants, then an LDA on their outputs.
+"""Stacked-LDA as a classifier (appendices A.1 and A.2): many small discriminants, then an LDA of their outputs.
 
 "Another LDA can then be applied to the output of the first LDA to classify them back using the original classes." The
-discriminants are those of the filter bank, drawn from whole samples instead of patches. The paper hands the posteriors
-of the first layer to the second: sigmoids of log-odds. In many dimensions 34 samples are told apart with log-odds of
-hundreds, and posteriors become zeros and ones; we divide each discriminant's scores by their spread first, our reading.
+discriminants are those of the filter bank, drawn from whole samples instead of patches. In the paper, the second layer
+sees the posteriors of the first: sigmoids of log-odds. In many dimensions, 34 samples are separated with log-odds of
+hundreds, and posteriors become zeros and ones. We divide the scores of each discriminant by their standard deviation
+first; this is our reading.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..stages.filters import BankOptions, find_bank
 from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.moments import Moments
 
-ROWS = 4096  # samples at a time
+ROWS = 4096  # samples per chunk
 
 
 @dataclass(frozen=True)
@@ -28,10 +29,10 @@ class StackedLDA:
     Attributes
     ----------
     weights : Tensor, shape (discriminants, M)
-        Of the first layer, scaled so that scores have unit spread over the training samples.
+        First layer, scaled so that scores have unit variance over the training samples.
     bias : Tensor, shape (discriminants,)
     head : LinearHead
-        The second layer, on the posteriors of the first.
+        Second layer, on the posteriors of the first.
     """
 
     weights: Tensor
@@ -53,7 +54,7 @@ def first_posteriors(samples: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
 
 
 class WholeSamples:
-    """Samples as if each were an image with a single patch: what the stacked-LDA bank draws from."""
+    """Patch source of the stacked-LDA bank in which each sample is an image with a single patch."""
 
     def __init__(self, samples: Tensor, labels: Tensor) -> None:
         self._samples, self.labels = samples, labels.cpu()
@@ -71,7 +72,7 @@ class WholeSamples:
         return self._samples.mean(0, dtype=torch.float64)
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Return the named samples, float64, shape (n, M)."""
+        """Return single samples, float64, shape (n, M)."""
         return self._samples[image.to(self._samples.device)].double()
 
     def class_moments(self, sets: int = 1) -> ClassMoments:

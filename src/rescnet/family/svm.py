@@ -1,9 +1,9 @@
-"""The linear SVM of the histogram path: ½‖(w, b)‖² + C Σ max(0, 1 - y(xᵀw + b))², one against the rest.
+"""One-vs-rest linear SVM: minimise ½‖(w, b)‖² + C Σ max(0, 1 - y(xᵀw + b))².
 
-On a CPU features are sparse and scikit-learn's ``LinearSVC`` (liblinear) solves it. It holds 28 bytes for every number
-that is not zero, and no GPU helps it: MNIST has 430 million such numbers, CIFAR-10 ten times as many. Where that is
-too much, and on a GPU, the same function is minimised by Newton's method with conjugate gradients (Keerthi and DeCoste
-2005), all classes at once, from products with the features alone; ``tests/family`` compares the two.
+On a CPU, features are sparse and scikit-learn's ``LinearSVC`` (liblinear) is the solver. It needs 28 bytes per non-zero
+number and cannot use a GPU. MNIST has 430 million such numbers, CIFAR-10 ten times as many. If memory is short, and on
+a GPU, Newton's method with conjugate gradients (Keerthi and DeCoste 2005) minimises the same function. It solves all
+classes at once and needs only products with the features. ``tests/family`` compares the two solvers.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 
 from ..stages.discriminant import LinearHead
-from .svm_features import MOST_NUMBERS, DenseFeatures, Features, sparse_features
+from .svm_features import MOST_NUMBERS, DenseFeatures, Features, SparseFeatures
 
-LIBLINEAR_BYTES = 28  # a number: a float64 and its column, and liblinear's copy of both
-LIBLINEAR_TOLERANCE = 0.1  # its own default for this dual, with which PCANet was published; scikit-learn's is 1e-4
-LIBLINEAR_SHARE = 0.5  # of the memory: the most liblinear may take
-SPARSE_BYTES = 8  # a number: a float32 and its column
-SPARSE_SHARE = 0.6  # of the memory: the most a sparse matrix may take, held twice
+LIBLINEAR_BYTES = 28  # per number: a float64 and its column, and liblinear's copy of both
+LIBLINEAR_TOLERANCE = 0.1  # liblinear's default for the dual, used by PCANet's authors; scikit-learn's is 1e-4
+LIBLINEAR_SHARE = 0.5  # largest share of the memory for liblinear
+SPARSE_BYTES = 8  # per number: a float32 and its column
+SPARSE_SHARE = 0.6  # largest share of the memory for a sparse matrix and its copy
 MOST_ROUNDS = 1000  # of liblinear
 NEWTON_STEPS, CG_STEPS = 60, 60
-SHRINKS = 20  # halvings of a step before it is given up
+SHRINKS = 20  # largest number of halvings of a step
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 def fit_svm(
     features: Any, labels: Tensor, classes: int, cost: float, seed: int, memory: int, tolerance: float = 0.01
 ) -> LinearHead:
-    """Learn a linear SVM, one class against the rest.
+    """Fit a one-vs-rest linear SVM.
 
     Parameters
     ----------
@@ -43,21 +43,21 @@ def fit_svm(
     labels : Tensor of int64, shape (n,)
         Every class has an image.
     memory : int
-        Bytes that may be used.
+        Bytes available.
     tolerance : float
-        Of Newton's method; liblinear has its own.
+        Tolerance of Newton's method; liblinear uses its own.
     """
     columns = features.shape[1]
     if isinstance(features, Tensor):
         return newton_svm(DenseFeatures(features), columns, labels.to(features.device), classes, cost, tolerance)
     if features.nnz > MOST_NUMBERS:
         raise ValueError(
-            f"the histograms have {features.nnz:,} numbers that are not zero, more than {MOST_NUMBERS:,}: use a GPU, "
-            f"take fewer filters or images, or a coarser pyramid."
+            f"histograms must have at most {MOST_NUMBERS:,} non-zero numbers, got {features.nnz:,}. Use a GPU, fewer "
+            f"filters or images, or a coarser pyramid."
         )
     if LIBLINEAR_BYTES * features.nnz > LIBLINEAR_SHARE * memory:
-        twice = 2 * SPARSE_BYTES * features.nnz <= SPARSE_SHARE * memory
-        return newton_svm(sparse_features(features, twice), columns, labels, classes, cost, tolerance)
+        copy = 2 * SPARSE_BYTES * features.nnz <= SPARSE_SHARE * memory
+        return newton_svm(SparseFeatures(features, copy), columns, labels, classes, cost, tolerance)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
@@ -66,9 +66,9 @@ def fit_svm(
         warnings.simplefilter("always")
         svm.fit(features.astype(np.float64), labels.cpu().numpy())
     if any(issubclass(warning.category, ConvergenceWarning) for warning in caught):
-        logger.info("liblinear stopped after %d rounds, short of its tolerance.", MOST_ROUNDS)
+        logger.info("liblinear did not converge in %d rounds.", MOST_ROUNDS)
     weights, bias = torch.from_numpy(svm.coef_.T).float(), torch.from_numpy(svm.intercept_).float()
-    if classes == 2:  # liblinear gives the second class's score alone
+    if classes == 2:  # liblinear returns the score of the second class only
         weights, bias = torch.cat([-weights, weights], dim=1), torch.cat([-bias, bias])
     return LinearHead(weights.contiguous(), bias, torch.ones(classes, dtype=torch.bool))
 
@@ -76,7 +76,7 @@ def fit_svm(
 def newton_svm(
     features: Features, columns: int, labels: Tensor, classes: int, cost: float, tolerance: float = 0.01
 ) -> LinearHead:
-    """Minimise the SVM's function for all classes at once.
+    """Fit the SVM of all classes at once by Newton's method.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def newton_svm(
     labels : Tensor of int64, shape (n,)
         On the device of the features.
     tolerance : float
-        Share of the first gradient's norm at which a class is done.
+        A class stops at this fraction of the norm of its first gradient.
     """
     device, dtype = labels.device, features.dtype
     sides = 2 * torch.nn.functional.one_hot(labels, classes).to(dtype) - 1  # y, (n, K)
@@ -122,13 +122,13 @@ def newton_svm(
             length = torch.where(worse, length / 2, length)
         weights, scores = weights + length * step, scores + length * change
     else:
-        logger.info("Newton's method stopped after %d steps, short of its tolerance.", NEWTON_STEPS)
+        logger.info("Newton's method did not converge in %d steps.", NEWTON_STEPS)
     present = torch.ones(classes, dtype=torch.bool, device=device)
     return LinearHead(weights[:-1].contiguous(), weights[-1].clone(), present)
 
 
 def _conjugate_gradients(product: Any, right: Tensor, accuracy: float = 0.05) -> Tensor:
-    """Solve A x = right column by column, (D, K), to a share of the right side's norm."""
+    """Solve A x = right for each column of ``right``, (D, K), up to ``accuracy`` times its norm."""
     solution, residual = torch.zeros_like(right), right.clone()
     direction, square = residual.clone(), residual.square().sum(0)
     wanted = accuracy**2 * square
