@@ -25,7 +25,7 @@ import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
-from rescnet.data.splits import hold_out
+from rescnet.data.splits import hold_out_count
 from rescnet.experiments.provenance import origin, shown_command
 from rescnet.experiments.reproduce.records import compact
 from rescnet.training.fit_readout import add_readout
@@ -49,7 +49,7 @@ class Explorer:
         self.started = time.time()
         data = load(arguments.dataset)
         images, labels = data.train.images[: arguments.limit], data.train.labels[: arguments.limit]
-        kept, held = hold_out(labels, min(0.5, arguments.held_out / len(labels)), seed=arguments.split)
+        kept, held = hold_out_count(labels, arguments.held_out, seed=arguments.split)
         self.training = images[kept], labels[kept]
         self.held_out = images[held], labels[held]
         self.test = data.test.images[: arguments.limit], data.test.labels[: arguments.limit]

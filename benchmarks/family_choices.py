@@ -25,7 +25,7 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 from rescnet.data import load
-from rescnet.data.splits import hold_out
+from rescnet.data.splits import stratified_split
 from rescnet.experiments.provenance import origin, shown_command
 from rescnet.family import FamilyNetwork, make_member, member_names
 from rescnet.family.fitting import fit_member
@@ -84,7 +84,7 @@ def split_of(dataset: str, held: int, limit: int | None, seed: int = 0) -> Split
     """Return images and labels to learn from, then those held out; all are training images."""
     train = load(dataset).train
     images, labels = train.images[:limit], train.labels[:limit]
-    kept, out = hold_out(labels, held / len(labels), seed)
+    kept, out = stratified_split(labels, held / len(labels), seed)
     parts = (images[kept], labels[kept], images[out], labels[out])
     return tuple(torch.from_numpy(part) for part in parts)  # type: ignore[return-value]
 

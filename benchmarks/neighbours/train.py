@@ -21,7 +21,7 @@ sys.path.insert(0, str(BENCHMARKS.parent / "src"))
 from neighbours import LEARNING_RATES, NETWORKS  # noqa: E402
 from neighbours.training import DeviceImages, Recipe, train_neighbour  # noqa: E402
 from rescnet.data import load  # noqa: E402
-from rescnet.data.splits import hold_out  # noqa: E402
+from rescnet.data.splits import hold_out_count  # noqa: E402
 from rescnet.experiments.provenance import origin, shown_command  # noqa: E402
 
 
@@ -54,7 +54,7 @@ def split_images(dataset: str, held_out: int, limit: int | None) -> dict[str, tu
     splits = {"test": (data.test.images[:limit], data.test.labels[:limit])} if data.test else {}
     if not held_out:
         return {"train": (images, labels), **splits}
-    kept, held = hold_out(labels, min(0.5, held_out / len(labels)), seed=0)
+    kept, held = hold_out_count(labels, held_out, seed=0)
     return {"train": (images[kept], labels[kept]), "validation": (images[held], labels[held]), **splits}
 
 

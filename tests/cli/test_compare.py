@@ -124,10 +124,10 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
         (["--models", "pcanet:bank=pcb"], "there is no filter bank 'pcb'"),
         (["--splits", "0"], "splits is 0"),
         (["--held-out", "0"], "choose --held-out above 0"),
-        (["--held-out", "2"], "is 2: choose a share between 0 and 1"),
+        (["--held-out", "2"], "must be between 0 and 1, got 2"),
         (["--out", "nowhere/rows.json"], "there is no folder 'nowhere' for rows.json: make it first"),
-        (["--dataset", "digitz"], "did you mean digits"),
-        (["digitz"], "did you mean digits"),
+        (["--dataset", "digitz"], "Did you mean 'digits'?"),
+        (["digitz"], "Did you mean 'digits'?"),
         (["digits", "--dataset", "mnist"], "both digits and --dataset mnist were given: name the images once"),
     ],
 )

@@ -60,10 +60,11 @@ def compare(
 
     Of the machine's options dtype and precision are for ResCNet alone.
     """
+    from ..data.splits import hold_out_images
     from ..experiments.compare import compare_models, draw_league, parse_models
     from ..network.device import choose_device
     from .sources import load_source
-    from .splits import check_classes, check_limit, hold_out_images
+    from .splits import check_classes, check_limit
 
     source = the_one_named(source, dataset)
     contestants = parse_models(models)
@@ -115,7 +116,7 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
     """Return where the rows come from."""
     import sklearn
 
-    from ..data.splits import hold_out
+    from ..data.splits import stratified_split
     from ..experiments.provenance import origin
 
     protocol = "test images" if not share else f"{share:g} of the training images held out at random"
@@ -125,7 +126,7 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
     return {
         "dataset": data.name,
         "protocol": protocol,
-        "train_images": len(data.train) - (len(hold_out(data.train.labels, share, seed)[1]) if share else 0),
+        "train_images": len(data.train) - (len(stratified_split(data.train.labels, share, seed)[1]) if share else 0),
         **run,
         "commit": commit or run["commit"],
         "versions": {**run["versions"], "scikit-learn": sklearn.__version__},

@@ -61,7 +61,7 @@ def reproduce(
     best layer of the test curve, which is the paper's rule. Settings are the presets'.
     """
     from ..config.compute import ComputeOptions
-    from ..data.fetching import default_root
+    from ..data import default_root
     from ..experiments.reproduce import Results, RunOptions, load_plan
     from ..network.device import choose_device
 

@@ -1,4 +1,4 @@
-"""Your own images: a folder with one sub-folder for each class, or such a folder for each split.
+"""Image files: folders with one sub-folder per class, and decoding with Pillow.
 
 ::
 
@@ -6,53 +6,73 @@
       cat/1.png 2.png ...       train/cat/... train/dog/...
       dog/1.png 2.png ...       val/cat/...   val/dog/...      (or validation/)
                                 test/cat/...  test/dog/...
+
+Pillow is imported when the first image is read. Decoding uses a few threads and keeps the order of the files.
 """
 
 from __future__ import annotations
 
+import os
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from .decode import ImageHeader, read_headers, read_images
-from .errors import DataError
-from .image_set import Dataset, ImageSet
+from .image_set import DataError, Dataset, ImageSet
 
-LEFT_BEHIND = {"thumbs.db", "desktop.ini"}
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_SYSTEM_FILES = {"thumbs.db", "desktop.ini"}
 _SPLIT_OF_FOLDER = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
+"""Formats to open. Formats whose reader runs another program are left out, e.g. EPS, which runs Ghostscript."""
+_GREY_MODES = ("1", "L", "LA", "La")
+_SIXTEEN_BIT_MODES = ("I", "I;16", "I;16B", "I;16L", "I;16N")  # older versions of Pillow use "I" for 16-bit PNG
+_CAMERA_FORMATS = ("JPEG", "MPO")
+"""Formats in which cameras store the orientation of a photograph."""
+_EXIF_ORIENTATION = 0x0112
+_MAX_THREADS = 8
+_FILES_PER_TASK = 64
 
 ClassFiles = dict[str, list[Path]]
-"""The image files of each class; classes and files sorted by name."""
+"""Image files of each class; classes and files sorted by name."""
+_Result = TypeVar("_Result")
 
 
 def read_image_folder(folder: Path, image_size: tuple[int, int] | None = None) -> Dataset:
     """Read a folder of images.
 
-    Classes are in the order of their names. Images are all grey, one channel, or all in colour, three. Every
-    image is looked at before the first is decoded, so that one of the wrong size or kind is reported at once.
+    Classes are sorted by name. Images must be all grey (one channel) or all colour (three channels). All headers are
+    checked before the first image is decoded, so that a wrong size or format is reported at once.
 
     Parameters
     ----------
     folder : Path
-        One sub-folder for each class; or ``train`` and, where wanted, ``val`` (or ``validation``) and
-        ``test``, each with the same classes. Files and folders whose names start with a dot are skipped,
-        and so are Thumbs.db and desktop.ini.
+        One sub-folder per class; or ``train`` and optionally ``val`` (or ``validation``) and ``test``, each with
+        the same classes. Hidden files and folders, Thumbs.db and desktop.ini are skipped.
     image_size : tuple of int, optional
-        (h, w) to resize every image to. By default images must share one size.
+        (h, w) to resize every image to. By default all images must have the same size.
 
     Raises
     ------
     DataError
-        If a class has no image, a file is not an image, sizes differ, some images are grey and others not, or
-        splits differ in their classes.
+        If a class has no image, a file is not an image, sizes or numbers of channels differ, or splits have
+        different classes.
     """
-    splits = {split: _list_classes(where) for split, where in _find_splits(folder).items()}
+    splits = {split: _list_classes(part) for split, part in _find_splits(folder).items()}
     names = tuple(splits["train"])
     for split, classes in splits.items():
         if odd := sorted(set(names) ^ set(classes)):
             raise DataError(
-                f"{folder}: the class {odd[0]!r} is in only one of train and {split}: "
-                "every split needs the same class folders."
+                f"{folder}: all splits must have the same class folders, "
+                f"got {odd[0]!r} in only one of train and {split}."
             )
     paths = [path for classes in splits.values() for files in classes.values() for path in files]
     headers = read_headers(paths)
@@ -66,57 +86,55 @@ def read_image_folder(folder: Path, image_size: tuple[int, int] | None = None) -
 
 
 def _find_splits(folder: Path) -> dict[str, Path]:
-    """Tell a folder of splits from a folder of classes; the latter is all training images.
+    """Return the folder of each split; a folder of classes is all training images.
 
-    It is one of splits if all its sub-folders are named like splits: with any other beside it, ``train``
-    is a class of vehicles.
+    A folder has splits if all its sub-folders have names of splits. Otherwise ``train`` is a class of vehicles.
     """
     found = _sub_folders(folder)
-    if not found or any(where.name not in _SPLIT_OF_FOLDER for where in found):
+    if not found or any(path.name not in _SPLIT_OF_FOLDER for path in found):
         return {"train": folder}
-    splits = {_SPLIT_OF_FOLDER[where.name]: where for where in found}
+    splits = {_SPLIT_OF_FOLDER[path.name]: path for path in found}
     if len(splits) < len(found):
-        raise DataError(f"{folder} has both val and validation: keep one of them.")
+        raise DataError(f"{folder} must have one of val and validation, got both. Remove one.")
     if "train" not in splits:
-        raise DataError(f"{folder} has {', '.join(where.name for where in found)} but no train folder: add one.")
+        raise DataError(f"{folder} must have a train folder, got only {', '.join(path.name for path in found)}.")
     return {split: splits[split] for split in ("train", "validation", "test") if split in splits}
 
 
 def _list_classes(folder: Path) -> ClassFiles:
     classes: ClassFiles = {}
-    for where in _sub_folders(folder):
-        files = _visible(where)
+    for class_folder in _sub_folders(folder):
+        files = _visible(class_folder)
         if not files:
-            raise DataError(f"{where} holds no image: put some there, or remove the folder.")
+            raise DataError(f"{class_folder} has no images. Add some, or remove the folder.")
         if nested := [path for path in files if path.is_dir()]:
             raise DataError(
-                f"{nested[0]} is a folder where an image was expected: images lie directly in the folder "
-                "of their class."
+                f"{nested[0]} must be an image, got a folder. Put images directly into the folder of their class."
             )
-        classes[where.name] = files
+        classes[class_folder.name] = files
     if not classes:
-        raise DataError(f"{folder} has no sub-folders: make one for each class and put its images there.")
+        raise DataError(f"{folder} must have one sub-folder of images per class, got none.")
     return classes
 
 
 def _shared_channels(paths: list[Path], headers: list[ImageHeader]) -> int:
-    """Return the channels all images have, 1 or 3."""
+    """Return the number of channels of all images, 1 or 3."""
     grey = [path for path, header in zip(paths, headers, strict=True) if header.is_grey]
     if grey and len(grey) < len(paths):
-        coloured = next(path for path, header in zip(paths, headers, strict=True) if not header.is_grey)
-        verb = f"and {len(grey) - 1} more are" if len(grey) > 1 else "is"
-        raise DataError(f"{grey[0]} {verb} grey but {coloured} has colour: save all images in colour, or all in grey.")
+        colour = next(path for path, header in zip(paths, headers, strict=True) if not header.is_grey)
+        more = f" and {len(grey) - 1} more" if len(grey) > 1 else ""
+        raise DataError(f"images must be all grey or all colour, got {grey[0]}{more} in grey and {colour} in colour.")
     return 1 if grey else 3
 
 
 def _shared_size(paths: list[Path], headers: list[ImageHeader]) -> tuple[int, int]:
-    """Return the (h, w) all images have."""
+    """Return the (h, w) of all images."""
     first = headers[0]
     for path, header in zip(paths, headers, strict=True):
         if (header.height, header.width) != (first.height, first.width):
             raise DataError(
-                f"{path} is {header.height}×{header.width} but {paths[0]} is {first.height}×{first.width} "
-                "(height×width): bring all images to one size, or have them resized (image_size, --image-size)."
+                f"images must have one size (height×width), got {first.height}×{first.width} for {paths[0]} and "
+                f"{header.height}×{header.width} for {path}. Resize them with image_size (--image-size)."
             )
     return first.height, first.width
 
@@ -134,7 +152,130 @@ def _sub_folders(folder: Path) -> list[Path]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """List what is in a folder, sorted by name, without hidden files and those a file manager leaves behind."""
+    """List a folder, sorted by name, without hidden files and files of file managers."""
     return sorted(
-        path for path in folder.iterdir() if not path.name.startswith(".") and path.name.lower() not in LEFT_BEHIND
+        path for path in folder.iterdir() if not path.name.startswith(".") and path.name.lower() not in _SYSTEM_FILES
     )
+
+
+@dataclass(frozen=True)
+class ImageHeader:
+    """Properties of an image file that are known before it is decoded."""
+
+    height: int
+    width: int
+    is_grey: bool
+
+
+def read_headers(paths: Sequence[Path]) -> list[ImageHeader]:
+    """Read the size and colour mode of every file, without decoding it."""
+
+    def header(path: Path) -> ImageHeader:
+        with _opened(path) as image:
+            h, w = (image.width, image.height) if _is_rotated(image) else (image.height, image.width)
+            return ImageHeader(h, w, image.mode in _GREY_MODES + _SIXTEEN_BIT_MODES)
+
+    return list(_in_order(paths, header))
+
+
+def read_images(paths: Sequence[Path], channels: int, size: tuple[int, int], resize: bool) -> npt.NDArray[np.uint8]:
+    """Decode image files into one array.
+
+    Transparency is dropped, 16-bit grey is scaled to 8 bits, and photographs are rotated by their EXIF orientation.
+
+    Parameters
+    ----------
+    paths : sequence of Path, length n
+    channels : {1, 3}
+        3 converts grey images to RGB.
+    size : tuple of int
+        (h, w) of every image.
+    resize : bool
+        True resizes images of another size (bicubic); False refuses them.
+
+    Returns
+    -------
+    ndarray of uint8, shape (n, channels, h, w)
+    """
+    images = np.empty((len(paths), channels, *size), np.uint8)
+
+    def decode(path: Path) -> npt.NDArray[np.uint8]:
+        from PIL import ImageOps
+
+        with _opened(path) as image:
+            if image.format in _CAMERA_FORMATS:
+                ImageOps.exif_transpose(image, in_place=True)
+            return _to_array(path, image, channels, size, resize)
+
+    for number, array in enumerate(_in_order(paths, decode)):
+        images[number] = array
+    return images
+
+
+def _to_array(path: Path, image: Image, channels: int, size: tuple[int, int], resize: bool) -> npt.NDArray[np.uint8]:
+    """Convert an opened image to (channels, h, w)."""
+    import PIL.Image
+
+    h, w = size
+    if image.mode == "F":
+        raise DataError(f"{path} must have 8-bit or 16-bit pixels, got floating-point pixels of unknown range.")
+    if image.mode in _SIXTEEN_BIT_MODES:
+        image = PIL.Image.fromarray(_eight_bits(path, np.asarray(image)))
+    elif image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    image = image.convert("L" if channels == 1 else "RGB")
+    if image.size != (w, h):
+        if not resize:
+            raise DataError(f"{path} must be {h}×{w} like the other images, got {image.height}×{image.width}.")
+        image = image.resize((w, h), PIL.Image.Resampling.BICUBIC)
+    array = np.asarray(image, np.uint8)  # (h, w) or (h, w, 3)
+    return array[np.newaxis] if channels == 1 else array.transpose(2, 0, 1)
+
+
+def _is_rotated(image: Image) -> bool:
+    """Return whether the EXIF orientation swaps height and width."""
+    return image.format in _CAMERA_FORMATS and image.getexif().get(_EXIF_ORIENTATION) in (5, 6, 7, 8)
+
+
+def _eight_bits(path: Path, values: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:
+    """Scale 0..65535 to 0..255, with rounding."""
+    wide = values.astype(np.int64)
+    if wide.min() < 0 or wide.max() > 65535:
+        raise DataError(f"{path} must have 8-bit or 16-bit pixels, got values from {wide.min()} to {wide.max()}.")
+    return ((wide + 128) // 257).astype(np.uint8)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image]:
+    """Open an image; errors while it is opened or decoded name the file."""
+    import PIL.Image
+
+    try:
+        with PIL.Image.open(path, formats=[name for name in _FORMATS if name in PIL.Image.OPEN]) as image:
+            yield image
+    except DataError:
+        raise
+    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning) as error:
+        raise DataError(
+            f"{path} must have at most {PIL.Image.MAX_IMAGE_PIXELS:,} pixels, Pillow's limit against decompression "
+            "bombs. Remove it or make it smaller."
+        ) from error
+    except PIL.UnidentifiedImageError as error:
+        raise DataError(f"{path} must be an image ({', '.join(_FORMATS)}), got another format. Remove it.") from error
+    except Exception as error:  # damaged files make Pillow raise nearly anything
+        raise DataError(f"{path} cannot be read as an image ({error}). Replace or remove it.") from error
+
+
+def _in_order(paths: Sequence[Path], read: Callable[[Path], _Result]) -> Iterator[_Result]:
+    """Apply `read` to every path in a few threads; results and the first error keep the order of the paths."""
+    try:
+        import PIL.Image
+    except ImportError as error:
+        raise DataError("Image files need Pillow. Install it with: pip install rescnet[images]") from error
+    PIL.Image.init()  # register the formats before threads need them
+    tasks = [paths[start : start + _FILES_PER_TASK] for start in range(0, len(paths), _FILES_PER_TASK)]
+    with warnings.catch_warnings(), ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
+        warnings.simplefilter("ignore")  # about metadata, which does not affect pixels
+        warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
+        for results in pool.map(lambda task: [read(path) for path in task], tasks):
+            yield from results

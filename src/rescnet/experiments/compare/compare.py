@@ -14,7 +14,7 @@ import torch
 from ...config.compute import ComputeOptions
 from ...data import Dataset, ImageSet
 from ...data.archives import PUBLIC_SETS
-from ...data.splits import hold_out
+from ...data.splits import stratified_split
 from ...network.device import choose_device
 from ...training.stopwatch import PeakMemory, trim_heap
 from .candidates import Contestant
@@ -89,7 +89,7 @@ def split_of(dataset: Dataset, held_out: float, seed: int) -> tuple[ImageSet, Im
     if not held_out:
         assert dataset.test is not None
         return train, dataset.test
-    kept, held = hold_out(train.labels, held_out, seed)
+    kept, held = stratified_split(train.labels, held_out, seed)
     names = train.class_names
     return (
         ImageSet(train.images[kept], train.labels[kept], names),
