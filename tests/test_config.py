@@ -8,7 +8,7 @@ from rescnet import ComputeOptions, NetworkConfig, make_config, preset_names
 from rescnet.config.presets import SMALL_SIDE, make_compute
 from rescnet.family import make_member
 from rescnet.network.memory import class_sum_banks
-from rescnet.report.filter_pictures import banks_of
+from rescnet.report.pictures import banks_of
 from rescnet.stages.filters import bank_of_layer
 
 PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
