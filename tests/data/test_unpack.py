@@ -63,6 +63,13 @@ def test_links(root, tmp_path, target):
     assert not list(tmp_path.rglob("*evil*"))
 
 
+def test_links_inside_the_folder(root, tmp_path):
+    archive = make(tmp_path / "a.tar.gz", {"set/a.bin": b"a"}, links={"set/b.bin": "a.bin"})
+    with pytest.raises(DataError, match=r"b\.bin is neither a file nor a folder"):
+        unpack(archive, root / "set")
+    assert list(root.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
 @pytest.mark.parametrize("keep", [0, 40, 0.5, 0.9])
 def test_damaged_archive(root, tmp_path, name, keep):

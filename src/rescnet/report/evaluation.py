@@ -40,7 +40,7 @@ class Evaluation:
 
     @property
     def correct(self) -> NDArray[np.bool_]:
-        """Whether each prediction is correct, shape (layers, n)."""
+        """Correctness of each prediction, shape (layers, n)."""
         return np.equal(self.predictions, self.labels)
 
     @property
