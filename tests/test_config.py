@@ -3,13 +3,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from rescnet.report.filter_pictures import banks_of
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, preset_names
 from rescnet.config.banks import bank_of_layer
 from rescnet.config.presets import SMALL_SIDE, make_compute
 from rescnet.family import make_member
 from rescnet.network.memory import class_sum_banks
-from rescnet.report.filter_pictures import banks_of
 
 PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
     "mnist": {
@@ -239,7 +239,10 @@ def test_banks_are_named_stack_by_stack():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"bank": "stacked-lda | pca", "grey_stack_every": 2, "filters": 28}, "28 PCA filters were asked of patches with 27"),
+        (
+            {"bank": "stacked-lda | pca", "grey_stack_every": 2, "filters": 28},
+            "28 PCA filters were asked of patches with 27",
+        ),
         (
             {"bank": "stacked-lda | stacked-lda | stacked-lda | lda", "grey_stack_every": 4, "filters": 50},
             "50 LDA .* with 49",

@@ -27,7 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import rescnet
 from rescnet import NetworkConfig, ResCNetClassifier, make_config
-from rescnet.data.splits import hold_out
+from rescnet.data.splits import stratified_split
 from rescnet.estimator.automatic import PARAMETER_OF
 from rescnet.network.inputs import InputWarning
 
@@ -284,7 +284,7 @@ def test_early_stopping_predicts_with_the_best_depth(digits):
         classifier.predict(test), classifier.network_.predict(test[:, None], classifier.n_layers_).numpy()
     )
     assert len(list(classifier.staged_predict(test))) == classifier.n_layers_
-    _, held = hold_out(labels, 0.25, seed=0)
+    _, held = stratified_split(labels, 0.25, seed=0)
     first = classifier.network_.predict(images[held][:, None], layers=1).numpy()
     assert history[0].validation_accuracy == np.mean(first == labels[held])
     assert small(n_layers=1).fit(images, labels).history_[0].validation_accuracy is None
@@ -390,7 +390,11 @@ BAD = {
     ),
     "options list": ({"options": ["prior"]}, (20, 8, 8), r"options is \['prior'\]: give a dict"),
     "patience": ({"n_iter_no_change": 0}, (20, 8, 8), "^n_iter_no_change is 0: choose at least 1, or None"),
-    "fraction": ({"n_iter_no_change": 1, "validation_fraction": 1.5}, (20, 8, 8), "validation_fraction is 1.5: choose"),
+    "fraction": (
+        {"n_iter_no_change": 1, "validation_fraction": 1.5},
+        (20, 8, 8),
+        "validation_fraction must be between 0 and 1, got 1.5",
+    ),
     "device": ({"device": "gpuu"}, (20, 8, 8), "device is 'gpuu'"),
     "memory": ({"memory": "lots"}, (20, 8, 8), "memory is 'lots'"),
     "too little memory": ({"memory": 1000}, (20, 8, 8), "memory of 1 kB is too little for this network"),

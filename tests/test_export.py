@@ -49,7 +49,13 @@ OPTIONS = {
     "large odd filters": {"first_filter_size": 5},
     "repeated edges": {"border": "edge"},
 }
-MIXED = {"posterior": "softmax", "scaling": "channel", "z_score": "block", "pooling": "mean", "pyramid_bins": "adaptive"}
+MIXED = {
+    "posterior": "softmax",
+    "scaling": "channel",
+    "z_score": "block",
+    "pooling": "mean",
+    "pyramid_bins": "adaptive",
+}
 SINGLE_PIXELS = {
     "head": "multiclass-lda", "posterior": "softmax", "block_sizes": [5], "first_filter_size": 5, "border": "edge",
 }  # fmt: skip

@@ -15,7 +15,14 @@ from rescnet.network.model import Model
 from rescnet.stages.matrix_sqrt import matrix_roots
 from rescnet.stages.pooling import block_means, pool_features, pooling_input, signed_power
 
-BASE = {"filters": 4, "block_sizes": [4], "block_stride": 2, "pyramid": (2, 1), "layers": 3, "stop_at_zero_error": False}
+BASE = {
+    "filters": 4,
+    "block_sizes": [4],
+    "block_stride": 2,
+    "pyramid": (2, 1),
+    "layers": 3,
+    "stop_at_zero_error": False,
+}
 MAPS = torch.randn(5, 4, 12, 12, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 
 
@@ -196,5 +203,8 @@ def test_a_prepared_network_knows_the_range_of_the_images_themselves(blobs, tmp_
     assert float(network.stack.image_range.high.max()) == images.max() > float(network.layers[0].input_range.high.max())
     save_model(tmp_path / "model", Model(network, history, tuple("abcdef"[: network.classes]), {}))
     settings = tmp_path / "model" / "model.json"
-    assert load_model(tmp_path / "model").network.stack.image_range.high.tolist() == network.stack.image_range.high.tolist()
+    assert (
+        load_model(tmp_path / "model").network.stack.image_range.high.tolist()
+        == network.stack.image_range.high.tolist()
+    )
     assert '"contrast": 3' in settings.read_text()

@@ -56,9 +56,9 @@ def test_a_wrong_flag_is_told_by_the_first_alone(ended):
 def test_an_error_all_have_is_told_by_the_first_alone(ended):
     codes, said, left = ended(1)
     assert codes == [2, 2]
-    assert said[0].startswith("error: 'nowhere' is neither a public set nor") and said[0].count("\n") == 1
+    assert said[0].startswith("error: source must be a public data set") and said[0].count("\n") == 1
     assert said[1] == ""
-    assert left[0].startswith("'nowhere' is neither")
+    assert left[0].startswith("source must be a public data set")
 
 
 def test_ctrl_c_of_one_worker_ends_all_without_alarm(ended):

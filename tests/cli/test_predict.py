@@ -73,7 +73,7 @@ def test_bad_input_is_named_and_nothing_is_overwritten(refused, model, pictures,
     good = pictures / "test" / "one"
     for words, message in (
         ([tmp_path / "torn.png"], "torn.png cannot be read as an image"),
-        ([good, tmp_path / "note.txt"], "note.txt is not an image that can be read"),
+        ([good, tmp_path / "note.txt"], "note.txt must be an image"),
         ([tmp_path / "none.png"], "there is no file or folder"),
         ([tmp_path / "empty"], "empty holds no picture"),
         ([good, "--out", tmp_path / "p.csv"], "p.csv is there already: choose another name, or say --overwrite"),

@@ -125,7 +125,7 @@ def test_the_json_summary_has_it(rescnet, pictures, options, tmp_path):
 def test_the_report_says_what_it_leaves_out(place, rescnet, tmp_path):
     """The page is about the layers, and says so."""
     assert rescnet("report", place, "--out", tmp_path / "page.html").exit_code == 0
-    assert "a kernel readout comes after them" in (tmp_path / "page.html").read_text()
+    assert "without the kernel readout that follows them" in (tmp_path / "page.html").read_text()
 
 
 def test_first_layers_are_saved_and_loaded_again(place, tmp_path):

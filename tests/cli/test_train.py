@@ -14,8 +14,9 @@ import time
 import numpy as np
 import pytest
 
-from rescnet.cli.splits import check_limit, hold_out_images
+from rescnet.cli.splits import check_limit
 from rescnet.data import load
+from rescnet.data.splits import hold_out_images
 from rescnet.model_files import ModelFolder, load_model
 
 
@@ -138,7 +139,7 @@ def damage_text(folder, save_png):
 DAMAGES = {
     damage_unreadable: "broken.png",
     damage_empty_file: "empty.png",
-    damage_empty_class: "ten holds no image",
+    damage_empty_class: "ten has no images",
     damage_one_image: "the class 'ten' has one training image only: give each class two or more",
     damage_all_but_one_class: "folder has one class only, 'two': give images of at least two",
     damage_text: "readme.txt",
@@ -157,12 +158,12 @@ def test_a_bad_folder_is_refused_and_nothing_written(damage, small, refused, pic
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["digitz"], "did you mean digits"),
-        (["--dataset", "digitz"], "did you mean digits"),
+        (["digitz"], "Did you mean 'digits'?"),
+        (["--dataset", "digitz"], "Did you mean 'digits'?"),
         (["digits", "--dataset", "mnist"], "both digits and --dataset mnist were given: name the images once"),
-        (["./nowhere"], "there is no file or folder ./nowhere"),
+        (["./nowhere"], "./nowhere does not exist"),
         (["--bank", "pcaa"], "did you mean 'pca'?"),
-        (["--validation-fraction", "1.5"], "validation_fraction is 1.5"),
+        (["--validation-fraction", "1.5"], "validation_fraction must be between 0 and 1, got 1.5"),
         (["--limit", "0"], "limit is 0"),
         (["--limit", "3"], "classes: choose"),
         (["--device", "tpu"], "device is 'tpu'"),

@@ -1,4 +1,4 @@
-"""Public sets made small, so that tests can write whole ones."""
+"""Small versions of the public data sets, so that tests can write complete ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rescnet.data.archives import PUBLIC_SETS, PublicSet
 
 @pytest.fixture
 def shrink(monkeypatch: pytest.MonkeyPatch) -> Callable[..., PublicSet]:
-    """Give a public set other numbers (of images, of classes, ...) for the time of a test."""
+    """Change numbers of a public data set (images, classes, ...) during a test."""
 
     def change(name: str, **numbers: object) -> PublicSet:
         small = dataclasses.replace(PUBLIC_SETS[name], **numbers)

@@ -1,4 +1,4 @@
-"""Writers of small files in exactly the formats the authors of the public sets use."""
+"""Writers of small files in the exact formats of the public data sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def write_idx(path: Path, array: np.ndarray) -> None:
-    """Big-endian: 0, 0, 8 (unsigned bytes), number of axes, the axes, the bytes. Gzipped if so named."""
+    """Write 0, 0, 8 (unsigned bytes), number of axes, axes, bytes, big-endian. Gzipped if the name ends in .gz."""
     array = np.asarray(array)
     content = struct.pack(f">BBBB{array.ndim}I", 0, 0, 8, array.ndim, *array.shape) + array.astype(np.uint8).tobytes()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -28,13 +28,13 @@ def write_mnist(folder: Path, train: tuple, test: tuple, ending: str = ".gz") ->
 
 
 def cifar_record(labels: tuple[int, ...], image: np.ndarray) -> bytes:
-    """The labels, a byte each, then for each channel its rows. `image` is (h, w, 3), as one looks at it."""
+    """Return the labels, one byte each, then the rows of each channel. `image` has shape (h, w, 3)."""
     pixels = bytes(int(image[y, x, c]) for c in range(3) for y in range(image.shape[0]) for x in range(image.shape[1]))
     return bytes(labels) + pixels
 
 
 def python2_pickle(value: object) -> bytes:
-    """What Python 2's cPickle wrote with protocol 2: byte strings, and NumPy's arrays of that time."""
+    """Pickle like Python 2's cPickle with protocol 2: byte strings, and NumPy arrays of that time."""
     return b"\x80\x02" + _python2(value) + b"."
 
 
@@ -59,7 +59,7 @@ def _python2(value: object) -> bytes:
 
 
 def write_tiny_imagenet(folder: Path, train: dict[str, list], validation: list[tuple[str, object]]) -> None:
-    """`train` has a list of images for each wnid; `validation` pairs of wnid and image; images are Pillow's."""
+    """Write a list of Pillow images per wnid (`train`) and pairs of wnid and image (`validation`)."""
     for wnid, images in train.items():
         (folder / "train" / wnid / "images").mkdir(parents=True)
         for number, image in enumerate(images):
@@ -75,7 +75,7 @@ def write_tiny_imagenet(folder: Path, train: dict[str, list], validation: list[t
 
 
 def plain_image(colour: tuple[int, int, int] | int, size: tuple[int, int] = (64, 64)) -> Image:
-    """One colour, or one grey, all over; `size` is (width, height)."""
+    """Return an image of one colour or one grey; `size` is (width, height)."""
     import PIL.Image
 
     return PIL.Image.new("L" if isinstance(colour, int) else "RGB", size, colour)

@@ -1,4 +1,4 @@
-"""Pickles are programs: whatever is in one, nothing runs."""
+"""Pickles are programs; none of them is executed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Runs:
     ("function", "name"),
     [(os.mkdir, r"\w+\.mkdir"), (eval, r"(builtins|__builtin__)\.eval"), (getattr, r"\w+\.getattr")],
 )
-def test_a_call_is_refused_and_not_made(tmp_path, protocol, function, name):
+def test_calls_are_refused(tmp_path, protocol, function, name):
     trace = tmp_path / "trace"
     arguments = {
         os.mkdir: (str(trace),),
@@ -40,12 +40,12 @@ def test_a_call_is_refused_and_not_made(tmp_path, protocol, function, name):
     }
     path = tmp_path / "data_batch_1"
     path.write_bytes(pickle.dumps({"data": Runs(function, *arguments[function])}, protocol=protocol))
-    with pytest.raises(DataError, match=rf"data_batch_1 asks to run {name}, which no file of CIFAR needs"):
+    with pytest.raises(DataError, match=rf"data_batch_1 asks to run {name}, which no CIFAR file needs"):
         read_cifar_pickle(path)
     assert not trace.exists()
 
 
-def test_every_name_but_four_is_refused(tmp_path):
+def test_other_names_are_refused(tmp_path):
     path = tmp_path / "batch"
     for module, name in [
         ("numpy", "load"),
@@ -63,29 +63,29 @@ def test_every_name_but_four_is_refused(tmp_path):
             read_cifar_pickle(path)
 
 
-def test_numpy_itself_is_never_handed_out(tmp_path):
-    """An array of objects made from bytes would be an array of forged pointers."""
+def test_only_uint8_arrays(tmp_path):
+    """An object array made from bytes would hold forged pointers."""
     path = tmp_path / "batch"
     path.write_bytes(python2_pickle({"data": np.zeros(2, np.int64)}))
-    with pytest.raises(DataError, match="its array is not of unsigned bytes"):
+    with pytest.raises(DataError, match="arrays must be uint8"):
         read_cifar_pickle(path)
     path.write_bytes(python2_pickle({"data": np.zeros(4, np.uint8)}).replace(b"U\x02u1", b"U\x02O8"))
-    with pytest.raises(DataError, match="its array is not of unsigned bytes"):
+    with pytest.raises(DataError, match="arrays must be uint8"):
         read_cifar_pickle(path)
 
 
-def test_only_latin1_is_encoded(tmp_path):
+def test_only_latin1(tmp_path):
     path = tmp_path / "batch"
     path.write_bytes(b"\x80\x02}U\x04datac_codecs\nencode\nX\x01\x00\x00\x00aX\x05\x00\x00\x00rot13\x86Rs.")
-    with pytest.raises(DataError, match="encodes bytes by 'rot13'"):
+    with pytest.raises(DataError, match="must be encoded by latin1, got 'rot13'"):
         read_cifar_pickle(path)
 
 
 def test_stand_ins_cannot_be_altered(tmp_path):
-    """BUILD sets attributes of whatever lies on the stack; a bound method has none that matter."""
+    """BUILD sets attributes of the object on the stack; on a bound method they have no effect."""
     path = tmp_path / "batch"
     path.write_bytes(b"\x80\x02cnumpy\ndtype\nN}U\x08__code__K\x01s\x86b.")
-    with pytest.raises(DataError, match="is damaged or not a file of CIFAR"):
+    with pytest.raises(DataError, match="is damaged or not a CIFAR file"):
         read_cifar_pickle(path)
     path.write_bytes(python2_pickle({"data": np.arange(4, dtype=np.uint8)}))
     np.testing.assert_array_equal(read_cifar_pickle(path)["data"], [0, 1, 2, 3])
@@ -99,20 +99,20 @@ def test_fortran_order(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x80\x02", pickle.dumps([1, 2]), pickle.dumps({1: 2})])
-def test_what_is_no_dictionary_of_cifar(tmp_path, content):
+def test_other_content(tmp_path, content):
     path = tmp_path / "batch"
     path.write_bytes(content)
-    with pytest.raises(DataError, match="batch is damaged or not a file of CIFAR"):
+    with pytest.raises(DataError, match="batch is damaged or not a CIFAR file"):
         read_cifar_pickle(path)
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(position=st.integers(0, 10_000), value=st.integers(0, 255), cut=st.integers(0, 10_000))
-def test_damage_is_read_or_refused_but_never_another_error(tmp_path, position, value, cut):
+def test_damaged_files_raise_only_data_errors(tmp_path, position, value, cut):
     content = bytearray(python2_pickle({"data": np.zeros((2, 6), np.uint8), "labels": [1, 2], "x": "abc"}))
     content[position % len(content)] = value
     damaged = bytes(content[: len(content) - cut % 40])
-    if _puts_far(damaged):  # would exhaust memory, which the reader does not promise to prevent
+    if _has_large_memo(damaged):  # would fill the memory, which the reader does not promise to prevent
         return
     path = tmp_path / "batch"
     path.write_bytes(damaged)
@@ -124,12 +124,12 @@ def test_damage_is_read_or_refused_but_never_another_error(tmp_path, position, v
         assert isinstance(content_read, dict)
 
 
-def _puts_far(content: bytes) -> bool:
-    """Whether this pickle writes far into its memo, for which the unpickler would reserve gigabytes."""
+def _has_large_memo(content: bytes) -> bool:
+    """Return whether the unpickler would allocate gigabytes for the memo of this pickle."""
     try:
         for opcode, argument, _ in pickletools.genops(content):
             if "PUT" in opcode.name and argument is not None and argument > 1_000_000:
                 return True
     except Exception:
-        pass  # the unpickler stops here as well
+        pass  # the unpickler stops here too
     return False

@@ -1,4 +1,4 @@
-"""Downloads from a server on this machine, which keeps to the protocol or does not."""
+"""Downloads from a local server with and without faults."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import pytest
 
 from rescnet.data import DataError
 from rescnet.data.archives import RemoteFile
-from rescnet.data.download import download
+from rescnet.data.fetch import download
 
 CONTENT = np.random.default_rng(3).bytes(1_000_003)
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `content` under every path, as its other attributes say."""
+    """Serves `content` under every path, with the faults set by its other attributes."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.content = CONTENT
         self.honours_range = True
         self.wrong_range = False
-        self.breaks_off_after: int | None = None
+        self.stops_after: int | None = None
         self.status: int | None = None
         self.ranges: list[str | None] = []
 
@@ -54,7 +54,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_response(200)
         self.send_header("Content-Length", str(len(server.content) - start))
         self.end_headers()
-        self.wfile.write(server.content[start : server.breaks_off_after])
+        self.wfile.write(server.content[start : server.stops_after])
 
     def log_message(self, *_: object) -> None:
         pass
@@ -87,12 +87,12 @@ def test_whole_file(server, tmp_path):
     assert len(calls) > 3 and calls == sorted(calls)
 
 
-def test_resumes_where_it_stopped(server, tmp_path):
-    server.breaks_off_after = 400_000
-    with pytest.raises(DataError, match=r"broke off after 400,000 of 1,000,003 bytes: run this again"):
+def test_resume(server, tmp_path):
+    server.stops_after = 400_000
+    with pytest.raises(DataError, match=r"stopped after 400,000 of 1,000,003 bytes\. Try again"):
         download(remote(server), tmp_path)
     assert not (tmp_path / "folder" / "set.bin").exists()
-    server.breaks_off_after = None
+    server.stops_after = None
     calls = []
     path = download(remote(server), tmp_path, lambda done, total: calls.append(done))
     assert server.ranges == [None, "bytes=400000-"]
@@ -106,68 +106,68 @@ def write_part(tmp_path, content: bytes) -> None:
 
 
 @pytest.mark.parametrize("fault", [{"honours_range": False}, {"wrong_range": True}])
-def test_server_that_starts_from_the_beginning_all_the_same(server, tmp_path, fault):
+def test_server_ignores_range(server, tmp_path, fault):
     vars(server).update(fault)
     write_part(tmp_path, CONTENT[:1234])
     assert download(remote(server), tmp_path).read_bytes() == CONTENT
     assert server.ranges == ["bytes=1234-"]
 
 
-def test_part_that_is_whole_needs_no_connection(server, tmp_path):
+def test_complete_part_needs_no_connection(server, tmp_path):
     write_part(tmp_path, CONTENT)
     assert download(remote(server), tmp_path).read_bytes() == CONTENT
     assert server.ranges == []
 
 
-def test_part_that_is_too_long_is_thrown_away(server, tmp_path):
+def test_too_long_part_is_removed(server, tmp_path):
     write_part(tmp_path, CONTENT + b"x")
     assert download(remote(server), tmp_path).read_bytes() == CONTENT
     assert server.ranges == [None]
 
 
-def test_wrong_checksum_removes_the_part(server, tmp_path):
+def test_wrong_checksum(server, tmp_path):
     server.content = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
-    with pytest.raises(DataError, match=r"its MD5 is \w{32}, not the published \w{32}: the download was removed"):
+    with pytest.raises(DataError, match=r"must have the published MD5 \w{32}, got \w{32}\. The download was removed"):
         download(remote(server), tmp_path)
     assert list((tmp_path / "folder").iterdir()) == []
 
 
-def test_damaged_part_is_found_out(server, tmp_path):
+def test_damaged_part_is_removed(server, tmp_path):
     write_part(tmp_path, b"?" * 1000)
-    with pytest.raises(DataError, match="the download was removed"):
+    with pytest.raises(DataError, match="The download was removed"):
         download(remote(server), tmp_path)
     assert download(remote(server), tmp_path).read_bytes() == CONTENT
 
 
-def test_server_that_sends_too_much_is_cut_off(server, tmp_path):
-    with pytest.raises(DataError, match="sends more than the 1,000 bytes published"):
+def test_server_sends_too_much(server, tmp_path):
+    with pytest.raises(DataError, match="must have the published 1,000 bytes, got more"):
         download(remote(server, CONTENT[:1000]), tmp_path)
     assert list((tmp_path / "folder").iterdir()) == []
 
 
-def test_server_with_a_shorter_file_does_not_block_for_ever(server, tmp_path):
+def test_server_has_a_shorter_file(server, tmp_path):
     write_part(tmp_path, CONTENT[:1000])
     server.content = CONTENT[:500]
     with pytest.raises(DataError, match="cannot be downloaded"):
         download(remote(server), tmp_path)
-    assert list((tmp_path / "folder").iterdir()) == []  # or the same range would be asked for each time
+    assert list((tmp_path / "folder").iterdir()) == []  # else every try would request the same range
     server.content = CONTENT
     assert download(remote(server), tmp_path).read_bytes() == CONTENT
 
 
-def test_refusal_names_file_and_place(server, tmp_path):
+def test_not_found(server, tmp_path):
     server.status = 404
     with pytest.raises(
-        DataError, match=rf"set\.bin cannot be downloaded \(Not Found\): get set\.bin .* put it in {tmp_path}"
+        DataError, match=rf"set\.bin cannot be downloaded \(Not Found\)\. Get set\.bin .* put it in {tmp_path}"
     ):
         download(remote(server), tmp_path)
 
 
-def test_nobody_there(tmp_path, server):
+def test_no_server(tmp_path, server):
     nowhere = remote(server)
     server.shutdown()
     server.server_close()
     write_part(tmp_path, CONTENT[:1000])
-    with pytest.raises(DataError, match=r"set\.bin cannot be downloaded \(.*refused.*\): get set\.bin .* and run this"):
+    with pytest.raises(DataError, match=r"set\.bin cannot be downloaded \(.*refused.*\)\. Get set\.bin .* try again"):
         download(nowhere, tmp_path)
-    assert (tmp_path / "folder" / "set.bin.part").read_bytes() == CONTENT[:1000]  # kept, to go on from
+    assert (tmp_path / "folder" / "set.bin.part").read_bytes() == CONTENT[:1000]  # kept for resuming

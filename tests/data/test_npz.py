@@ -27,7 +27,7 @@ def store(tmp_path):
 
 
 @pytest.mark.parametrize(("x", "y"), [("images", "labels"), ("x", "y"), ("x_train", "y_train"), ("X", "y")])
-def test_names_of_the_arrays(store, x, y):
+def test_array_names(store, x, y):
     dataset = load(store(**{x: IMAGES, y: LABELS}))
     assert dataset.name == "own"
     np.testing.assert_array_equal(dataset.train.images, IMAGES)
@@ -44,24 +44,24 @@ def test_layouts(store):
     assert load(store(x=IMAGES.transpose(0, 2, 3, 1), y=LABELS)).train.images.flags.c_contiguous
 
 
-def test_channels_come_last_where_both_could_be(store):
+def test_ambiguous_channels_come_last(store):
     both = RANDOM.integers(0, 256, (5, 3, 7, 3), np.uint8)
     np.testing.assert_array_equal(load(store(x=both, y=LABELS)).train.images, both.transpose(0, 3, 1, 2))
 
 
 @pytest.mark.parametrize("count", [2**50, 4])
-def test_a_header_that_claims_another_size_names_the_file(store, count):
+def test_header_with_wrong_size(store, count):
     file = store(x=IMAGES, y=LABELS)
     claimed = io.BytesIO()
     np.lib.format.write_array_header_1_0(claimed, {"descr": "|u1", "fortran_order": False, "shape": (count, 3, 8, 6)})
     with zipfile.ZipFile(file, "a") as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the name is there twice: the last counts
+        warnings.simplefilter("ignore")  # the name occurs twice; the last one counts
         archive.writestr("x.npy", claimed.getvalue() + IMAGES.tobytes())
-    with pytest.raises(DataError, match=rf"own.npz: x says it has shape \({count}, 3, 8, 6\), .* but holds 720: write"):
+    with pytest.raises(DataError, match=rf"own.npz: x of shape \({count}, 3, 8, 6\) must have .* bytes, got 720"):
         load(file)
 
 
-def test_what_does_not_fit_into_memory_names_the_file(store, monkeypatch):
+def test_out_of_memory(store, monkeypatch):
     def full(*_):
         raise MemoryError("Unable to allocate 2 TiB")
 
@@ -71,14 +71,14 @@ def test_what_does_not_fit_into_memory_names_the_file(store, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(5, 8, 6, 4), (5, 8, 6, 2), (5, 8), (5, 1, 1, 8, 6)])
-def test_other_shapes_are_refused(store, shape):
-    with pytest.raises(DataError, match=r"x has shape \(5, .* expected \(n, h, w\)") as caught:
+def test_wrong_shapes(store, shape):
+    with pytest.raises(DataError, match=r"x must have shape \(n, h, w\), .*, got \(5, ") as caught:
         load(store(x=np.zeros(shape, np.uint8), y=LABELS))
     if len(shape) == 4:
-        assert f"understood as channels last with {shape[3]} channels" in str(caught.value)
+        assert f"read as channels last with {shape[3]} channels" in str(caught.value)
 
 
-def test_types_of_pixels(store):
+def test_pixel_types(store):
     floats = load(store(x=IMAGES / 255.0, y=LABELS)).train.images
     assert floats.dtype == np.float32
     np.testing.assert_array_equal(floats, (IMAGES / 255.0).astype(np.float32))
@@ -89,22 +89,22 @@ def test_types_of_pixels(store):
 
 
 @pytest.mark.parametrize(
-    ("x", "complaint"),
+    ("x", "message"),
     [
-        (np.arange(240, dtype=np.int32).reshape(5, 8, 6) - 1, "int32 with values from -1 to 238"),
-        (np.arange(240, dtype=np.int32).reshape(5, 8, 6) + 17, "int32 with values from 17 to 256"),
-        (np.where(IMAGES > 9, np.nan, 0), "not finite"),
-        (IMAGES * 1e300, "not finite"),
-        (IMAGES * 1j, "complex128"),
-        (IMAGES.astype(str), "of type <U3"),
+        (np.arange(240, dtype=np.int32).reshape(5, 8, 6) - 1, "got int32 from -1 to 238"),
+        (np.arange(240, dtype=np.int32).reshape(5, 8, 6) + 17, "got int32 from 17 to 256"),
+        (np.where(IMAGES > 9, np.nan, 0), "must be finite in float32"),
+        (IMAGES * 1e300, "must be finite in float32"),
+        (IMAGES * 1j, "got complex128"),
+        (IMAGES.astype(str), "got <U3"),
     ],
 )
-def test_other_pixels_are_refused(store, x, complaint):
-    with pytest.raises(DataError, match=complaint):
+def test_wrong_pixels(store, x, message):
+    with pytest.raises(DataError, match=message):
         load(store(x=x, y=LABELS))
 
 
-def test_labels_that_are_words(store):
+def test_labels_as_text(store):
     words = np.array(["dog", "cat", "dog", "élan", "cat"])
     dataset = load(store(x=IMAGES, y=words))
     assert dataset.class_names == ("cat", "dog", "élan")
@@ -113,7 +113,7 @@ def test_labels_that_are_words(store):
     assert stored_as_bytes.class_names == dataset.class_names
 
 
-def test_class_names_number_the_labels(store):
+def test_class_names(store):
     dataset = load(store(x=IMAGES, y=np.array([2, 0, 2, 0, 0], np.uint8), class_names=np.array(["z", "m", "a"])))
     assert dataset.class_names == ("z", "m", "a")
     np.testing.assert_array_equal(dataset.train.labels, [2, 0, 2, 0, 0])
@@ -121,7 +121,7 @@ def test_class_names_number_the_labels(store):
     np.testing.assert_array_equal(dataset.train.labels, [2, 0, 0, 2, 1])
 
 
-def test_splits_share_the_training_classes(store):
+def test_splits_have_the_training_classes(store):
     dataset = load(
         store(x=IMAGES, y=LABELS, x_val=IMAGES[:1], y_val=[10], x_test=IMAGES[3:], y_test=np.array([[-2], [4]]))
     )
@@ -131,56 +131,59 @@ def test_splits_share_the_training_classes(store):
 
 
 @pytest.mark.parametrize(
-    ("arrays", "complaint"),
+    ("arrays", "message"),
     [
-        ({"x": IMAGES}, "has x: store exactly one of labels, y, y_train"),
-        ({"x": IMAGES, "images": IMAGES, "y": LABELS}, "has images and x: store exactly one"),
-        ({"x": IMAGES, "y": LABELS, "x_test": IMAGES}, "only one of x_test and y_test"),
-        ({"x": IMAGES, "y": LABELS, "y_val": LABELS}, "only one of x_val and y_val"),
-        ({"x": IMAGES, "y": LABELS[:4]}, "5 images in x but 4 labels in y: give one an image"),
-        ({"x": IMAGES[:0], "y": LABELS[:0]}, "has no images in x: give at least one"),
-        ({"x": IMAGES, "y": LABELS, "x_test": IMAGES[:, :1], "y_test": LABELS}, "test images have shape"),
-        ({"x": IMAGES, "y": LABELS, "x_test": IMAGES, "y_test": LABELS + 1}, "y_test has the label -1, which is none"),
-        ({"x": IMAGES, "y": LABELS / 2}, "y is of type float64"),
+        ({"x": IMAGES}, "must have exactly one of labels, y, y_train, got x"),
+        ({"x": IMAGES, "images": IMAGES, "y": LABELS}, "must have exactly one of images, x, x_train, got images and x"),
+        ({"x": IMAGES, "y": LABELS, "x_test": IMAGES}, "both or neither of x_test and y_test, got one"),
+        ({"x": IMAGES, "y": LABELS, "y_val": LABELS}, "both or neither of x_val and y_val, got one"),
+        ({"x": IMAGES, "y": LABELS[:4]}, "one label per image, got 5 images in x and 4 labels in y"),
+        ({"x": IMAGES[:0], "y": LABELS[:0]}, "must have at least one image in x, got none"),
+        ({"x": IMAGES, "y": LABELS, "x_test": IMAGES[:, :1], "y_test": LABELS}, "test images must have the shape"),
+        (
+            {"x": IMAGES, "y": LABELS, "x_test": IMAGES, "y_test": LABELS + 1},
+            "y_test must have .*, got -1",
+        ),
+        ({"x": IMAGES, "y": LABELS / 2}, "y must be integers or strings, got float64"),
         ({"x": IMAGES, "y": np.eye(5, dtype=int)}, "argmax of one-hot"),
-        ({"x": IMAGES, "y": LABELS, "class_names": ["a", "b"]}, "label -2, which is none of the 2 classes"),
+        ({"x": IMAGES, "y": LABELS, "class_names": ["a", "b"]}, "must have labels of the 2 classes 0, 1, got -2"),
         ({"x": IMAGES, "y": LABELS, "class_names": ["a", "a"]}, "the same name twice"),
-        ({"x": IMAGES, "y": LABELS, "z": LABELS}, "has an array 'z'"),
-        ({"x": IMAGES, "y": np.array([{}] * 5)}, "y holds Python objects: store numbers or text"),
-        ({"x": IMAGES, "X": IMAGES, "y": LABELS}, "names differ in capitals only"),
+        ({"x": IMAGES, "y": LABELS, "z": LABELS}, "array names must be of images, .*, got 'z'"),
+        ({"x": IMAGES, "y": np.array([{}] * 5)}, "y must be numbers or text, got Python objects"),
+        ({"x": IMAGES, "X": IMAGES, "y": LABELS}, "must differ in more than case, got x, X, y"),
     ],
 )
-def test_what_is_refused(store, arrays, complaint):
-    with pytest.raises(DataError, match=complaint):
+def test_wrong_arrays(store, arrays, message):
+    with pytest.raises(DataError, match=message):
         load(store(**arrays))
 
 
-def test_pickled_arrays_are_not_loaded(tmp_path):
+def test_pickled_arrays_are_refused(tmp_path):
     class Runs:
         def __reduce__(self):
             return (tmp_path / "trace").mkdir, ()
 
     np.savez(tmp_path / "own.npz", x=IMAGES, y=np.array([Runs()] * 5, object))
     with pytest.raises(
-        DataError, match=r"own\.npz: y holds Python objects: store numbers or text, as y\.astype\(str\)"
+        DataError, match=r"own\.npz: y must be numbers or text, got Python objects\. Use y\.astype\(str\)"
     ):
         load(tmp_path / "own.npz")
     assert not (tmp_path / "trace").exists()
 
 
-def test_what_is_no_npz(tmp_path):
+def test_not_an_npz_file(tmp_path):
     path = tmp_path / "own.npz"
-    for content, words in (
-        (b"", "is no .npz file, whatever its name says: write one"),
-        (b"hello", "is no .npz file, whatever its name says: write one"),
+    for content, message in (
+        (b"", "must be a .npz file, got another format"),
+        (b"hello", "must be a .npz file, got another format"),
         (b"PK\x03\x04 and no more", "cannot be read as a .npz file"),
     ):
         path.write_bytes(content)
-        with pytest.raises(DataError, match=rf"own\.npz {re.escape(words)}"):
+        with pytest.raises(DataError, match=rf"own\.npz {re.escape(message)}"):
             load(path)
     with path.open("wb") as file:
         np.save(file, IMAGES)
-    with pytest.raises(DataError, match="holds a single array"):
+    with pytest.raises(DataError, match="got a single array"):
         load(path)
 
 
@@ -193,7 +196,7 @@ def test_truncated_npz(store):
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(labels=st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=8))
-def test_a_label_names_its_class(store, labels):
+def test_labels_index_class_names(store, labels):
     dataset = load(store(x=np.zeros((len(labels), 2, 2), np.uint8), y=np.array(labels, np.int64)))
     assert [int(dataset.class_names[label]) for label in dataset.train.labels] == labels
     assert list(map(int, dataset.class_names)) == sorted(set(labels))

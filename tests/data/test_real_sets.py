@@ -1,4 +1,4 @@
-"""The real sets, where they are: numbers anybody can look up."""
+"""Published figures of the real data sets, where these are present."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PRESENT = {row.name for row in describe() if row.present}
 
 def real(name: str):
     if name not in PRESENT:
-        pytest.skip(f"{name} is not under the data folder; set RESCNET_DATA or fetch it to run this test")
+        pytest.skip(f"{name} is not in the data folder; set RESCNET_DATA or download it to run this test")
     return load(name, download=False)
 
 

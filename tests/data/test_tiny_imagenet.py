@@ -21,7 +21,7 @@ def folder(shrink, tmp_path):
     folder = tmp_path / "tiny-imagenet-200"
     train = {wnid: [plain_image((60 * number, 0, 0)) for _ in range(11)] for number, wnid in enumerate(WNIDS)}
     train = {wnid: images[: 11 if wnid == "n02" else 2] for wnid, images in train.items()}
-    train["n01"][1] = plain_image(77)  # a grey JPEG, as the real set has some
+    train["n01"][1] = plain_image(77)  # the real set has some grey JPEGs
     train["n04"][0].paste(GREEN, (48, 0, 64, 16))  # top right corner
     write_tiny_imagenet(folder, train, [("n03", plain_image(BLUE)), ("n02", plain_image(RED)), ("n01", plain_image(9))])
     (folder / "words.txt").write_text(WORDS)
@@ -46,36 +46,36 @@ def test_pixels_and_orientation(folder, tmp_path):
         assert np.abs(corner[:, y, x] - (120, 0, 0)).max() <= 12
 
 
-def test_validation_images_are_the_test_split(folder, tmp_path):
+def test_val_is_the_test_split(folder, tmp_path):
     test = load("tiny-imagenet", tmp_path).test
     np.testing.assert_array_equal(test.labels, [3, 0, 1])
     assert np.abs(test.images[0].mean((1, 2)) - BLUE).max() < 4
     assert np.abs(test.images[1].mean((1, 2)) - RED).max() < 4
 
 
-def test_a_set_there_in_part_is_read_with_a_warning(folder, tmp_path, caplog):
+def test_incomplete_set_gives_a_warning(folder, tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         load("tiny-imagenet", tmp_path)
-    assert "holds 17 training and 3 validation images; 12 and 3 were published" in caplog.text
+    assert "has 17 training and 3 validation images; 12 and 3 were published" in caplog.text
 
 
-def test_describe_counts_the_files(folder, tmp_path):
+def test_describe_counts_files(folder, tmp_path):
     row = describe(tmp_path)[-1]
     assert (row.present, row.n_train, row.n_test) == (True, 17, 3)
 
 
 @pytest.mark.parametrize(
-    ("line", "complaint"),
+    ("line", "message"),
     [
-        ("val_0.JPEG\tn77\t0\t0\t1\t1", "line 1 is not a file and a class"),
-        ("../x.JPEG\tn01\t0\t0\t1\t1", "line 1 is not a file and a class"),
+        ("val_0.JPEG\tn77\t0\t0\t1\t1", "line 1 must have a file and a class"),
+        ("../x.JPEG\tn01\t0\t0\t1\t1", "line 1 must have a file and a class"),
         ("val_9.JPEG\tn01\t0\t0\t1\t1", r"val_9\.JPEG cannot be read as an image"),
-        ("", "names no image"),
+        ("", "lists no images"),
     ],
 )
-def test_wrong_annotations(folder, tmp_path, line, complaint):
+def test_wrong_annotations(folder, tmp_path, line, message):
     (folder / "val" / "val_annotations.txt").write_text(line + "\n")
-    with pytest.raises(DataError, match=complaint):
+    with pytest.raises(DataError, match=message):
         load("tiny-imagenet", tmp_path)
 
 
@@ -92,7 +92,7 @@ def test_class_without_folder(folder, tmp_path):
     assert not describe(tmp_path)[-1].present
 
 
-def test_image_of_another_size(folder, tmp_path):
+def test_wrong_size(folder, tmp_path):
     plain_image(RED, (60, 64)).save(folder / "train" / "n01" / "images" / "n01_1.JPEG")
-    with pytest.raises(DataError, match=r"n01_1\.JPEG is 64×60, not 64×64"):
+    with pytest.raises(DataError, match=r"n01_1\.JPEG must be 64×64 like the other images, got 64×60"):
         load("tiny-imagenet", tmp_path)

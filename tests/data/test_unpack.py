@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rescnet.data import DataError
-from rescnet.data.unpack import unpack
+from rescnet.data.fetch import unpack
 
 
 def make(path: Path, files: dict[str, bytes], links: dict[str, str] | None = None) -> Path:
@@ -36,7 +36,7 @@ def root(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
-def test_folder_is_made_and_nothing_else(root, tmp_path, name):
+def test_only_the_folder_is_made(root, tmp_path, name):
     archive = make(tmp_path / name, {"set/a.bin": b"a", "set/sub/b.bin": b"b", "other/c.bin": b"c"})
     unpack(archive, root / "set")
     assert (root / "set" / "a.bin").read_bytes() == b"a"
@@ -46,16 +46,16 @@ def test_folder_is_made_and_nothing_else(root, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
 @pytest.mark.parametrize("member", ["../evil", "set/../../evil", "/evil", "..\\evil", "C:\\evil"])
-def test_members_cannot_leave(root, tmp_path, name, member):
+def test_members_outside_the_folder(root, tmp_path, name, member):
     archive = make(tmp_path / name, {"set/a.bin": b"a", member: b"evil"})
-    with pytest.raises(DataError, match="would be written outside its folder"):
+    with pytest.raises(DataError, match="lies outside its folder"):
         unpack(archive, root / "set")
     assert list(root.iterdir()) == []
     assert not list(tmp_path.rglob("*evil*"))
 
 
 @pytest.mark.parametrize("target", ["../..", "/tmp"])
-def test_links_cannot_lead_out(root, tmp_path, target):
+def test_links(root, tmp_path, target):
     archive = make(tmp_path / "a.tar.gz", {"set/out/evil": b"evil"}, links={"set/out": target})
     with pytest.raises(DataError, match=r"a\.tar\.gz cannot be unpacked"):
         unpack(archive, root / "set")
@@ -63,9 +63,16 @@ def test_links_cannot_lead_out(root, tmp_path, target):
     assert not list(tmp_path.rglob("*evil*"))
 
 
+def test_links_inside_the_folder(root, tmp_path):
+    archive = make(tmp_path / "a.tar.gz", {"set/a.bin": b"a"}, links={"set/b.bin": "a.bin"})
+    with pytest.raises(DataError, match=r"b\.bin is neither a file nor a folder"):
+        unpack(archive, root / "set")
+    assert list(root.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
 @pytest.mark.parametrize("keep", [0, 40, 0.5, 0.9])
-def test_damaged_archive_leaves_nothing(root, tmp_path, name, keep):
+def test_damaged_archive(root, tmp_path, name, keep):
     noise = bytes((number * number) % 251 for number in range(60_000))
     archive = make(tmp_path / name, {"set/a.bin": noise})
     content = archive.read_bytes()
@@ -82,8 +89,8 @@ def test_flipped_bits(root, tmp_path):
         unpack(archive, root / "set")
 
 
-def test_another_archive(root, tmp_path):
+def test_other_archive(root, tmp_path):
     archive = make(tmp_path / "a.zip", {"cats/1.png": b"x"})
-    with pytest.raises(DataError, match="holds no folder set"):
+    with pytest.raises(DataError, match="has no folder set"):
         unpack(archive, root / "set")
     assert list(root.iterdir()) == []

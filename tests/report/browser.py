@@ -1,4 +1,4 @@
-"""A headless Chromium driven over its DevTools pipe: enough to open a page, look at it, and use it as a person does."""
+"""A headless Chromium, controlled over its DevTools pipe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FLAGS = [
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 ]
-PATIENCE = 30  # seconds for an answer
+TIMEOUT = 30  # seconds for an answer
 # Chromium reads commands from descriptor 3 and writes answers to 4.
 LAUNCH = (
     "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
@@ -34,14 +34,14 @@ LAUNCH = (
 
 class Browser:
     def __init__(self, profile: Path) -> None:
-        theirs_in, self._to = self._pipe()
-        self._from, theirs_out = self._pipe()
-        command = [sys.executable, "-c", LAUNCH, str(theirs_in), str(theirs_out), CHROMIUM, *FLAGS]
+        child_in, self._to = self._pipe()
+        self._from, child_out = self._pipe()
+        command = [sys.executable, "-c", LAUNCH, str(child_in), str(child_out), CHROMIUM, *FLAGS]
         self._process = subprocess.Popen(
-            [*command, f"--user-data-dir={profile}"], pass_fds=(theirs_in, theirs_out), stderr=subprocess.DEVNULL
+            [*command, f"--user-data-dir={profile}"], pass_fds=(child_in, child_out), stderr=subprocess.DEVNULL
         )
-        os.close(theirs_in)
-        os.close(theirs_out)
+        os.close(child_in)
+        os.close(child_out)
         self._number, self._buffer, self._session = 0, b"", None
         self.requests: list[str] = []
         self.messages: list[str] = []
@@ -54,7 +54,7 @@ class Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._to)  # Chromium ends when its pipe does
+        os.close(self._to)  # Chromium exits when its pipe is closed
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
@@ -67,7 +67,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-        self._go("about:blank")  # else an address that differs in its fragment alone would not be loaded anew
+        self._go("about:blank")  # else an address with only another fragment would not be loaded again
         self.requests.clear()
         self.messages.clear()
         self._go(page.absolute().as_uri() + fragment)
@@ -85,7 +85,7 @@ class Browser:
         return int(str(self.evaluate(f"document.querySelectorAll({selector!r}).length")))
 
     def point_at(self, selector: str, across: float = 0.5) -> None:
-        """Move the mouse onto an element, so far across it."""
+        """Move the mouse onto an element; `across` is the fraction of its width."""
         box = self.evaluate(
             f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center', behavior: "
             "'instant'}); const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()"
@@ -135,10 +135,10 @@ class Browser:
             self.messages.append(json.dumps(details))
 
     def _receive(self, waiting_for: str) -> dict:
-        deadline = monotonic() + PATIENCE
+        deadline = monotonic() + TIMEOUT
         while b"\0" not in self._buffer:
             ready, _, _ = select.select([self._from], [], [], max(0.0, deadline - monotonic()))
-            assert ready, f"Chromium did not answer {waiting_for} in {PATIENCE} s"
+            assert ready, f"Chromium did not answer {waiting_for} in {TIMEOUT} s"
             part = os.read(self._from, 1 << 20)
             assert part, "Chromium ended"
             self._buffer += part
@@ -150,7 +150,7 @@ class Browser:
 
     @staticmethod
     def _pipe() -> tuple[int, int]:
-        """Return both ends, numbered out of the way of 3 and 4."""
+        """Return both ends, with descriptors from 20 on, so that 3 and 4 stay free."""
         ends = []
         for end in os.pipe():
             ends.append(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,9 @@ from rescnet import NetworkConfig, train
 from rescnet.data import Dataset, ImageSet
 from rescnet.network.history import History
 from rescnet.network.network import Network
+from rescnet.report import write_report
+from rescnet.report.evaluation import evaluate
+from rescnet.report.model_view import evaluation_images
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +33,7 @@ class SmallModel:
     class_names: tuple[str, ...]
     about: dict[str, Any]
 
-    def having(self, **changes: Any) -> SmallModel:
+    def changed(self, **changes: Any) -> SmallModel:
         return replace(self, **changes)
 
 
@@ -56,8 +61,26 @@ def model(dataset):
 
 
 @pytest.fixture(scope="session")
+def evaluation(model, dataset):
+    with one_thread_only():
+        return evaluate(model.network, evaluation_images(model, dataset))
+
+
+@pytest.fixture
+def report_data(tmp_path):
+    """Write a report and return the data in its page."""
+
+    def read(*arguments: Any, **options: Any) -> dict[str, Any]:
+        model, *rest = arguments
+        page = write_report(model, tmp_path / "data.html", *rest, overwrite=True, **options)
+        return json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.DOTALL)[1])
+
+    return read
+
+
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     if not Path(CHROMIUM).exists():
-        pytest.skip(f"there is no {CHROMIUM}: install Debian's chromium to open the report in a browser")
+        pytest.skip(f"{CHROMIUM} is missing; install Debian's chromium to test the report in a browser")
     with Browser(tmp_path_factory.mktemp("profile")) as started:
         yield started

@@ -1,4 +1,4 @@
-"""The page in a real browser: its scripts run, its charts are there, and it does what a person asks of it."""
+"""The page in a real browser: scripts run, charts are drawn, controls work."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from rescnet.data import Dataset, ImageSet
 from rescnet.network.history import History
 from rescnet.report import write_report
 
+pytestmark = pytest.mark.slow
+
 CHARTS = (
     "accuracy-plot",
     "changes-plot",
     "signs-plot",
-    "story-outputs",
-    "story-push",
-    "story-runs",
+    "trace-outputs",
+    "trace-margin",
+    "trace-runs",
     "cost-plot",
     "chain",
 )
@@ -40,12 +42,12 @@ def opened(browser, page):
 
 
 def assert_sound(browser):
-    assert browser.evaluate("document.documentElement.dataset.errors") == "0", browser.text("#trouble")
+    assert browser.evaluate("document.documentElement.dataset.errors") == "0", browser.text("#error")
     assert browser.messages == []
     assert [url for url in browser.requests if not url.startswith(("file:", "data:", "about:"))] == []
 
 
-def test_all_charts_are_drawn_and_nothing_is_fetched(opened, model, dataset):
+def test_charts_and_requests(opened, model, dataset):
     assert_sound(opened)
     for chart in CHARTS:
         assert opened.count(f"#{chart} svg") == 1, chart
@@ -60,35 +62,35 @@ def test_all_charts_are_drawn_and_nothing_is_fetched(opened, model, dataset):
     assert opened.evaluate("[...document.images].every((i) => i.complete && i.naturalWidth > 0 && i.alt !== '')")
 
 
-def test_choosing_an_image_changes_the_story(browser, page):
+def test_choosing_an_image(browser, page):
     browser.open(page, "#image=2")
-    chosen = browser.evaluate("document.querySelector('#story-image').src")
+    chosen = browser.evaluate("document.querySelector('#trace-image').src")
     assert chosen == browser.evaluate("document.querySelector('#picker button[data-image=\"2\"] img').src")
-    paths = browser.evaluate("document.querySelector('#story-outputs svg').innerHTML")
+    paths = browser.evaluate("document.querySelector('#trace-outputs svg').innerHTML")
     browser.click('#picker button[data-image="3"]')
     assert browser.evaluate("location.hash") == "#image=3"
-    assert browser.evaluate("document.querySelector('#story-figure').dataset.image") == "3"
-    assert browser.evaluate("document.querySelector('#story-outputs svg').innerHTML") != paths
-    told = browser.text("#story-told")
-    assert "Layer 1 answered" in told and "After layer 5 the answer is" in told
-    apart = browser.evaluate("document.querySelector('#story-outputs svg').innerHTML")
+    assert browser.evaluate("document.querySelector('#trace-figure').dataset.image") == "3"
+    assert browser.evaluate("document.querySelector('#trace-outputs svg').innerHTML") != paths
+    changes = browser.text("#trace-changes")
+    assert "Layer 1 predicts" in changes and "After layer 5 the prediction is" in changes
+    probabilities = browser.evaluate("document.querySelector('#trace-outputs svg').innerHTML")
     browser.click("input[value=raw]")
-    assert browser.evaluate("document.querySelector('#story-outputs svg').innerHTML") != apart
+    assert browser.evaluate("document.querySelector('#trace-outputs svg').innerHTML") != probabilities
     assert_sound(browser)
 
 
-def test_an_address_without_such_an_image_shows_the_first(browser, page):
+def test_address_of_a_missing_image(browser, page):
     browser.open(page, "#image=999")
     assert_sound(browser)
-    assert browser.evaluate("document.querySelector('#story-outputs svg') !== null")
+    assert browser.evaluate("document.querySelector('#trace-outputs svg') !== null")
 
 
-def test_pointing_at_a_chart_tells_the_values_of_that_layer(opened, model):
+def test_tooltip(opened, model):
     opened.point_at("#accuracy-plot svg > rect:last-of-type", 0.5)
     assert opened.evaluate("document.querySelector('#tip').hidden") is False
-    told = opened.text("#tip")
-    assert told.startswith("layer 3")
-    assert f"{100 * model.history[2].test_accuracy:.2f} %" in told
+    tip = opened.text("#tip")
+    assert tip.startswith("layer 3")
+    assert f"{100 * model.history[2].test_accuracy:.2f} %" in tip
     opened.evaluate("document.querySelector('#accuracy-figure').focus()")
     opened.call("Input.dispatchKeyEvent", type="keyDown", key="ArrowRight")
     assert opened.text("#tip").startswith("layer 4")
@@ -96,29 +98,29 @@ def test_pointing_at_a_chart_tells_the_values_of_that_layer(opened, model):
     assert opened.text("#tip").startswith("layer 1")
 
 
-def test_the_slider_shows_an_earlier_layers_confusion(opened, model, dataset):
-    right = np.array(
+def test_confusion_slider(opened, model, dataset):
+    correct = np.array(
         [model.network.predict(dataset.test.images, layer).numpy() == dataset.test.labels for layer in (1, 5)]
     )
     rows = "[...document.querySelectorAll('.matrix tbody tr')]"
     count = f"{rows}.reduce((sum, row, i) => sum + (+row.cells[i + 1].textContent || 0), 0)"
-    assert opened.evaluate(count) == right[1].sum()
+    assert opened.evaluate(count) == correct[1].sum()
     opened.evaluate(
         "(() => { const s = document.querySelector('#confusion-depth input'); s.value = 0;"
         " s.dispatchEvent(new Event('input')); })()"
     )
     assert opened.text("#confusion-depth output").startswith("after layer 1")
-    assert opened.evaluate(count) == right[0].sum()
+    assert opened.evaluate(count) == correct[0].sum()
 
 
-def test_a_wrong_image_leads_to_its_story(opened):
+def test_gallery_opens_the_trace(opened):
     opened.click("#gallery button")
     assert re.fullmatch(r"#image=\d+", str(opened.evaluate("location.hash")))
-    assert "taken for" in opened.text("#story-title")
+    assert "predicted as" in opened.text("#trace-title")
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (380, False), (380, True)])
-def test_it_fits_the_screen_in_light_and_dark(browser, page, tmp_path, width, dark):
+def test_layout(browser, page, tmp_path, width, dark):
     browser.open(page, width=width, dark=dark)
     assert_sound(browser)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
@@ -128,7 +130,7 @@ def test_it_fits_the_screen_in_light_and_dark(browser, page, tmp_path, width, da
     assert pixels.std() > 10
 
 
-def test_names_are_text_and_never_tags(browser, model, dataset, tmp_path):
+def test_names_are_never_html(browser, model, dataset, tmp_path):
     names = (HOSTILE, HOSTILE_IMAGE, "a & b", "<b>bold</b>", "'quoted'", "<!--DATA-->")
     parts = {
         split: ImageSet(part.images, part.labels, names)
@@ -137,7 +139,7 @@ def test_names_are_text_and_never_tags(browser, model, dataset, tmp_path):
     }
     about = {"dataset": HOSTILE, "command": HOSTILE_IMAGE, HOSTILE: {"deep": [HOSTILE_IMAGE, "javascript:alert(1)"]}}
     hostile = write_report(
-        model.having(class_names=names, about=about), tmp_path / "hostile.html", Dataset(HOSTILE, **parts)
+        model.changed(class_names=names, about=about), tmp_path / "hostile.html", Dataset(HOSTILE, **parts)
     )
     assert "window.pwned = 1</script>" not in hostile.read_text().replace("&lt;", "")
     browser.open(hostile)
@@ -148,27 +150,27 @@ def test_names_are_text_and_never_tags(browser, model, dataset, tmp_path):
     assert browser.text("#command") == HOSTILE_IMAGE
     assert browser.count(".matrix b") == 0 and browser.count("img[src=x]") == 0
     assert "<!--DATA-->" in browser.text(".matrix")
-    # Even a script that found its way into the page would not be let run.
+    # The content security policy blocks even a script inside the page.
     browser.evaluate(
         "document.body.append(Object.assign(document.createElement('script'), {text: 'window.pwned = 3'}))"
     )
     assert browser.evaluate("window.pwned") is None
 
 
-def test_without_images_the_page_says_how_to_get_them(browser, model, tmp_path):
+def test_without_images(browser, model, tmp_path):
     browser.open(write_report(model, tmp_path / "report.html"))
     assert_sound(browser)
-    assert "with a dataset" in browser.text("#story-lede")
-    assert browser.evaluate("document.querySelector('#story-body').hidden") is True
+    assert "give a data set" in browser.text("#trace-lede")
+    assert browser.evaluate("document.querySelector('#trace-body').hidden") is True
     assert browser.count("#accuracy-plot svg") == 1 and browser.count("#filter-layers img") > 0
 
 
-def test_without_a_history_the_page_still_stands(browser, model, dataset, tmp_path):
-    browser.open(write_report(model.having(history=History(), about={}), tmp_path / "bare.html"))
+def test_without_history(browser, model, dataset, tmp_path):
+    browser.open(write_report(model.changed(history=History(), about={}), tmp_path / "bare.html"))
     assert_sound(browser)
-    browser.open(write_report(model.having(history=History(), about={}), tmp_path / "images.html", dataset))
+    browser.open(write_report(model.changed(history=History(), about={}), tmp_path / "images.html", dataset))
     assert_sound(browser)
-    assert browser.count("#accuracy-plot svg") == 1  # measured on the images given
+    assert browser.count("#accuracy-plot svg") == 1  # from the evaluation
 
 
 def test_many_classes_and_one_layer(browser, model, tmp_path):
@@ -180,7 +182,7 @@ def test_many_classes_and_one_layer(browser, model, tmp_path):
     config = NetworkConfig(layers=1, filters=4, block_sizes=(4,), block_stride=2, pyramid=(1,), bank="pca")
     network, history = train(images, labels, config)
     held_out = ImageSet(images, labels, names)
-    many = model.having(network=network, history=history, class_names=names)
+    many = model.changed(network=network, history=history, class_names=names)
     browser.open(write_report(many, tmp_path / "many.html", Dataset("many", held_out, held_out)))
     assert_sound(browser)
     assert browser.count("#confusion canvas") == 1 and browser.count(".matrix") == 0

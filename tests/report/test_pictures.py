@@ -7,8 +7,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from rescnet.report.filter_pictures import STRONGEST, draw_layers, input_names, layers_to_draw
-from rescnet.report.png import NEGATIVE, POSITIVE, ZERO, data_uri, diverging, stretched, thumbnail
+from rescnet.report.pictures import (
+    NEGATIVE,
+    POSITIVE,
+    STRONGEST,
+    ZERO,
+    data_uri,
+    diverging,
+    draw_filters,
+    input_names,
+    layers_to_draw,
+    stretched,
+    thumbnail,
+)
 
 
 def decode(uri):
@@ -17,41 +28,41 @@ def decode(uri):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7), (4, 3, 3), (32, 32, 3)])
-def test_pngs_are_read_back_by_pillow(shape):
+def test_png(shape):
     pixels = np.random.default_rng(3).integers(0, 256, shape).astype(np.uint8)
     np.testing.assert_array_equal(decode(data_uri(pixels)), pixels)
 
 
-def test_thumbnails_of_bytes_floats_and_large_images():
+def test_thumbnails():
     bytes_image = np.arange(48, dtype=np.uint8).reshape(3, 4, 4)
     np.testing.assert_array_equal(thumbnail(bytes_image, 0, 1), bytes_image.transpose(1, 2, 0))
     grey = thumbnail(np.array([[[-1.0, 0.0, 1.0]]]), -1, 1)
     np.testing.assert_array_equal(grey, [[0, 128, 255]])
     large = np.zeros((1, 300, 200), np.uint8)
     large[:, 150:] = 90
-    small = thumbnail(large, 0, 1, most=128)
+    small = thumbnail(large, 0, 1, max_side=128)
     assert small.shape == (100, 66) and set(np.unique(small)) == {0, 90}
     np.testing.assert_array_equal(thumbnail(np.full((1, 2, 2), 7.0), 7, 7), np.zeros((2, 2)))
 
 
-def test_colours_of_signs():
+def test_colours():
     coloured = diverging(np.array([[-2.0, 0.0, 2.0]]), 2.0)
     np.testing.assert_array_equal(coloured[0], [NEGATIVE, ZERO, POSITIVE])
     np.testing.assert_array_equal(stretched(np.array([[2.0, 4.0]]), 0.0), [[128, 255]])
 
 
-def test_first_layer_filters_are_small_images(model):
-    drawn = draw_layers(model.network, [1])[0]
+def test_first_layer_filters(model):
+    drawn = draw_filters(model.network, [1])[0]
     assert drawn["as_image"] and [group["bank"] for group in drawn["groups"]] == ["pca", "stacked-lda"]
     tiles = [tile for group in drawn["groups"] for tile in group["tiles"]]
     assert len(tiles) == 6
     for tile, weights in zip(tiles, model.network.layers[0].weights.numpy(), strict=True):
-        wanted = 127.5 + 127.5 * weights / abs(weights).max()
-        np.testing.assert_allclose(decode(tile["picture"]), wanted.transpose(1, 2, 0), atol=0.51)
+        expected = 127.5 + 127.5 * weights / abs(weights).max()
+        np.testing.assert_allclose(decode(tile["picture"]), expected.transpose(1, 2, 0), atol=0.51)
 
 
-def test_deeper_filters_name_the_inputs_they_read_most(model):
-    drawn = draw_layers(model.network, [3])[0]
+def test_deeper_filters(model):
+    drawn = draw_filters(model.network, [3])[0]
     names = input_names(model.network, 3)
     assert names == ["map 1", "map 2", "map 3", "map 4", "map 5", "map 6", "red", "green", "blue"]
     tiles = [tile for group in drawn["groups"] for tile in group["tiles"]]
@@ -59,15 +70,15 @@ def test_deeper_filters_name_the_inputs_they_read_most(model):
     for tile, own in zip(tiles, weights, strict=True):
         norms = np.sqrt((own**2).sum((1, 2)))
         strongest = np.argsort(-norms)[:STRONGEST]
-        assert f"strongest on {names[strongest[0]]} ({norms[strongest[0]]:.2f})" in tile["words"]
+        assert f"strongest on {names[strongest[0]]} ({norms[strongest[0]]:.2f})" in tile["caption"]
         slices = decode(tile["picture"])
         assert slices.shape == (18, 4 * 18 + 3 * 3, 3)
         np.testing.assert_array_equal(slices[3, 3], diverging(own[strongest[0]], abs(own[strongest]).max())[0, 0])
     share = (weights[:, 6:] ** 2).sum() / (weights**2).sum()
-    assert drawn["reading"]["image_share"] == pytest.approx(share)
+    assert drawn["input_weights"]["image_share"] == pytest.approx(share)
 
 
-def test_layers_drawn():
+def test_layers_to_draw():
     assert layers_to_draw(1, None) == [1]
     assert layers_to_draw(2, None) == [1, 2]
     assert layers_to_draw(50, None) == [1, 2, 25, 50]

@@ -58,11 +58,12 @@ def compare(
     Without arguments: ResCNet and all of PCANet's family on the digits of scikit-learn. The options dtype and precision
     are for ResCNet only.
     """
+    from ..data.splits import hold_out_images
     from ..experiments.compare import compare_models, parse_models
     from ..experiments.plots import NO_PLOTS, can_draw, draw_league
     from ..network.device import choose_device
     from .sources import load_source
-    from .splits import check_classes, check_limit, hold_out_images
+    from .splits import check_classes, check_limit
 
     source = the_one_named(source, dataset)
     contestants = parse_models(models)
@@ -116,7 +117,7 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
     """Return the provenance of the rows."""
     import sklearn
 
-    from ..data.splits import hold_out
+    from ..data.splits import stratified_split
     from ..experiments.provenance import origin
 
     protocol = "test images" if not share else f"{share:g} of the training images held out at random"
@@ -126,7 +127,7 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
     return {
         "dataset": data.name,
         "protocol": protocol,
-        "train_images": len(data.train) - (len(hold_out(data.train.labels, share, seed)[1]) if share else 0),
+        "train_images": len(data.train) - (len(stratified_split(data.train.labels, share, seed)[1]) if share else 0),
         **run,
         "commit": commit or run["commit"],
         "versions": {**run["versions"], "scikit-learn": sklearn.__version__},

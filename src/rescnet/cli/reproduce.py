@@ -60,7 +60,7 @@ def reproduce(
     the test curve, which is the paper's rule. Settings are the presets'.
     """
     from ..config.compute import ComputeOptions
-    from ..data.fetching import default_root
+    from ..data import default_root
     from ..experiments.plans import load_plan
     from ..experiments.plots import NO_PLOTS, can_draw
     from ..experiments.records import Results

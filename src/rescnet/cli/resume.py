@@ -148,7 +148,7 @@ def _check_goes_on(config: NetworkConfig, run: InterruptedRun) -> None:
 
 
 def _check_images(dataset: Dataset, run: InterruptedRun) -> None:
-    from .splits import fingerprints
+    from ..data.splits import fingerprints
 
     expected, found = run.folder.about.get("fingerprints"), fingerprints(dataset)
     if expected != found:

@@ -76,7 +76,7 @@ def dataset_of(
     own : bool
         Whether these are the images the model was trained on.
     """
-    from .splits import hold_out_images
+    from ..data.splits import hold_out_images
 
     trained_on = model.about.get("source")
     if source is None and not trained_on:
@@ -100,7 +100,7 @@ def dataset_of(
 
 def check_held_out(dataset: Dataset, about: dict[str, Any]) -> None:
     """Refuse validation images other than those of the training: some may have been learnt from."""
-    from .splits import fingerprint
+    from ..data.splits import fingerprint
 
     expected = (about.get("held_out") or {}).get("sha256")
     if expected and fingerprint(dataset.validation) != expected:

@@ -1,37 +1,13 @@
-"""Which images a network learns from and which are held out; ``evaluate`` finds the same ones again."""
+"""Checks of the training images, and the record of which were held out, so that ``evaluate`` finds them again."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..data import Dataset, ImageSet
-from ..data.splits import hold_out
-
-
-def hold_out_images(dataset: Dataset, fraction: float, limit: int | None, seed: int) -> Dataset:
-    """Return a data set whose training images are as asked for.
-
-    Parameters
-    ----------
-    dataset : Dataset
-    fraction : float
-        Share of the training images that become validation images, where the set has none of its own; 0: none do.
-    limit : int, optional
-        Use about so many training images, each class in proportion, at least two a class.
-    seed : int
-    """
-    train = dataset.train
-    if limit is not None and limit < len(train):
-        train = _chosen(train, _take(train.labels, limit, seed))
-    if dataset.validation is not None or fraction == 0:
-        return replace(dataset, train=train)
-    kept, held = hold_out(train.labels, fraction, seed)
-    return replace(dataset, train=_chosen(train, kept), validation=_chosen(train, held))
+from ..data import Dataset
+from ..data.splits import fingerprint
 
 
 def check_classes(dataset: Dataset) -> None:
@@ -58,34 +34,5 @@ def check_limit(dataset: Dataset, limit: int | None) -> None:
 
 
 def describe_held_out(dataset: Dataset, fraction: float, limit: int | None, seed: int) -> dict[str, Any]:
-    """Return what :func:`hold_out_images` did, so that the same images can be held out again, and checked."""
+    """Return the arguments of ``hold_out_images`` and a fingerprint, so that the same images can be held out again."""
     return {"fraction": fraction, "limit": limit, "seed": seed, "sha256": fingerprint(dataset.validation)}
-
-
-def fingerprint(images: ImageSet | None) -> str | None:
-    """Return the SHA-256 of images and labels: other images under the same name are told by it."""
-    if images is None:
-        return None
-    digest = hashlib.sha256(np.ascontiguousarray(images.images).data)
-    digest.update(np.ascontiguousarray(images.labels).data)
-    return digest.hexdigest()
-
-
-def fingerprints(dataset: Dataset) -> dict[str, str]:
-    """Return the SHA-256 of each split there is: a run goes on with the images it began with, or not at all."""
-    splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
-    return {name: digest for name, images in splits.items() if (digest := fingerprint(images))}
-
-
-def _take(labels: NDArray[np.int64], limit: int, seed: int) -> NDArray[np.intp]:
-    """Return the indices, ascending, of about ``limit`` images, each class in proportion and at least two of it."""
-    generator = np.random.default_rng(seed)
-    taken = []
-    for label in np.unique(labels):
-        members = generator.permutation(np.flatnonzero(labels == label))
-        taken.append(members[: max(2, round(limit / len(labels) * len(members)))])
-    return np.sort(np.concatenate(taken))
-
-
-def _chosen(images: ImageSet, indices: NDArray[Any]) -> ImageSet:
-    return replace(images, images=images.images[indices], labels=images.labels[indices])

@@ -125,11 +125,12 @@ def _begin(
     limit: int | None,
 ) -> TrainingRun:
     """Return a new run; what is wrong with it is told before any work."""
+    from ..data.splits import hold_out_images
     from ..experiments.provenance import command_line
     from ..model_files import check_place
     from ..network.device import choose_device
     from .sources import full_name, load_source, parse_size
-    from .splits import check_classes, check_limit, describe_held_out, hold_out_images
+    from .splits import check_classes, check_limit, describe_held_out
     from .training_run import TrainingRun
 
     if preset is None:

@@ -16,6 +16,7 @@ from rich.markup import escape
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
+from ..data.splits import fingerprints
 from ..formatting import count, show_bytes, show_points
 from ..model_files import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes, load_model
 from ..network.depth import depth_to_use
@@ -31,7 +32,6 @@ from ..training.train import Listener, train
 from .errors import AnsweredInterrupt
 from .listeners import JsonLines, LayerSaver, Listeners
 from .resume import say_taken_up
-from .splits import fingerprints
 
 
 @dataclass(frozen=True, kw_only=True)

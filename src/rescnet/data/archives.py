@@ -1,7 +1,7 @@
-"""The public sets: where each comes from, its checksums, and the files its authors' layout consists of.
+"""Table of the public data sets: addresses, checksums, and the files of each layout.
 
-Nothing here reads an image or opens a connection: these are tables. Addresses and MD5 sums are those the
-authors publish (for MNIST, whose own page no longer serves files, the mirror torchvision uses).
+Nothing here reads an image or opens a connection. Addresses and MD5 sums are those the authors publish. MNIST's page
+no longer serves files, so its address is the mirror that torchvision uses.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ LayoutFormat = Literal["idx", "cifar-binary", "cifar-python", "tiny-imagenet"]
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file to download: its address, what it must be, and where under the root it goes."""
+    """A file to download: its address, its checksum and size, and its path under the root folder."""
 
     url: str
     md5: str
     size: int
     """Bytes."""
     target: str
-    """Path under the root."""
+    """Path under the root folder."""
     unpacks_to: str | None = None
-    """The folder this archive holds, which goes under the root; None for a file used as it is."""
+    """Folder in this archive, unpacked under the root folder. None for a file that is not unpacked."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The files one version of a set consists of, relative to `folder`."""
+    """The files of one version of a data set, relative to `folder`."""
 
     format: LayoutFormat
     folder: str
-    """Path under the root."""
+    """Path under the root folder."""
     train: tuple[str, ...]
     test: tuple[str, ...]
     names: tuple[str, ...] = ()
-    """Files that name the classes."""
+    """Files with the class names."""
     coarse_labels: bool = False
-    """Each image has a coarse label before its fine one (CIFAR-100); the fine one is used."""
+    """Whether each image has a coarse label before its fine one (CIFAR-100). The fine label is used."""
 
     def missing(self, root: Path) -> list[str]:
-        """Files of this layout that are not under `root`; idx files may be there as they are or gzipped."""
+        """List the files of this layout that are not under `root`. idx files may be plain or gzipped."""
         folder = root / self.folder
         endings = ("", ".gz") if self.format == "idx" else ("",)
         return [
@@ -54,18 +54,18 @@ class Layout:
 
 @dataclass(frozen=True)
 class PublicSet:
-    """One public set. `downloads` bring the first of `layouts`; any complete layout will do."""
+    """A public data set. `downloads` provide the first of `layouts`; any complete layout can be read."""
 
     name: str
     classes: int
     shape: tuple[int, int, int]
-    """One image, (c, h, w)."""
+    """Shape of one image, (c, h, w)."""
     n_train: int
     n_test: int
     layouts: tuple[Layout, ...] = ()
     downloads: tuple[RemoteFile, ...] = ()
     class_names: tuple[str, ...] | None = None
-    """None where the set's own files name the classes."""
+    """None if the files of the data set have the class names."""
 
 
 _TEN_DIGITS = tuple("0123456789")
@@ -92,10 +92,10 @@ def _idx_layout(folder: str) -> Layout:
     )
 
 
-def _idx_files(address: str, layout: Layout, *sums: tuple[str, int]) -> tuple[RemoteFile, ...]:
+def _idx_files(address: str, layout: Layout, *checks: tuple[str, int]) -> tuple[RemoteFile, ...]:
     return tuple(
         RemoteFile(f"{address}{name}.gz", md5, size, f"{layout.folder}/{name}.gz")
-        for name, (md5, size) in zip(layout.train + layout.test, sums, strict=True)
+        for name, (md5, size) in zip(layout.train + layout.test, checks, strict=True)
     )
 
 
@@ -221,4 +221,4 @@ _ALL = (
 )
 
 PUBLIC_SETS: dict[str, PublicSet] = {public_set.name: public_set for public_set in _ALL}
-"""Every public set by name, smallest first. `digits` comes with scikit-learn and has no files of ours."""
+"""The public data sets by name, smallest first. `digits` is part of scikit-learn and has no files here."""

@@ -1,10 +1,9 @@
-"""CIFAR's Python version: pickled dictionaries, read by an unpickler that can build those and nothing else.
+"""CIFAR's Python version: pickled dictionaries, read without executing the pickle.
 
-A pickle is a program, and the usual unpickler lets it call any function there is. This one calls none but
-the three small methods below, which stand in for the names the authors' files mention (``_reconstruct``,
-``ndarray`` and ``dtype`` of NumPy, and ``encode``, by which Python 3 writes bytes); numpy's own are not
-used, because a forged dtype handed to them can corrupt memory. Any other name is refused before anything
-happens. A forged file can so at worst use up memory; it cannot run anything.
+A pickle is a program, and Python's unpickler lets it call any function. The unpickler below calls only three small
+methods. They stand in for the names in the authors' files: ``_reconstruct``, ``ndarray`` and ``dtype`` of NumPy, and
+``encode``, by which Python 3 writes bytes. NumPy's own functions are not used: a forged dtype can make them corrupt
+memory. Any other name is refused before anything is called. At worst, a forged file fills the memory.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .errors import DataError
+from .image_set import DataError
 
 _RECONSTRUCT = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct")}
-_LARGEST_FILE = 200_000_000
-"""Bytes; the largest official file, CIFAR-100's training set, has 155 million."""
+_MAX_BYTES = 200_000_000
+"""The largest official file, CIFAR-100's training set, has 155 million bytes."""
 
 
 def read_cifar_pickle(path: Path) -> dict[str, Any]:
@@ -33,34 +32,36 @@ def read_cifar_pickle(path: Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        Keyed by str; values are uint8 arrays, lists of int, str, or bytes as the file has them.
+        Keys are str. Values are uint8 arrays, lists of int, str, or bytes.
 
     Raises
     ------
     DataError
         If the file is no such dictionary, or asks for anything but lists, numbers, text and byte arrays.
     """
-    if path.stat().st_size > _LARGEST_FILE:
-        raise DataError(f"{path} has {path.stat().st_size:,} bytes, more than any file of CIFAR: wrong file.")
+    if path.stat().st_size > _MAX_BYTES:
+        raise DataError(
+            f"{path} must have at most {_MAX_BYTES:,} bytes, got {path.stat().st_size:,}. Use a CIFAR file."
+        )
     try:
         with path.open("rb") as file:
             content = _CifarUnpickler(file).load()
         return {_as_text(key): _plain(value) for key, value in content.items()}
     except _ForbiddenNameError as error:
         raise DataError(
-            f"{path} asks to run {error}, which no file of CIFAR needs: nothing of it was run; "
-            "do not use this file, fetch CIFAR's binary version."
+            f"{path} asks to run {error}, which no CIFAR file needs. Nothing was run. Do not use this file; "
+            "download CIFAR's binary version."
         ) from None
     except Exception as error:  # damaged pickles raise nearly anything
-        raise DataError(f"{path} is damaged or not a file of CIFAR ({error}): fetch it again.") from error
+        raise DataError(f"{path} is damaged or not a CIFAR file ({error}). Download it again.") from error
 
 
 class _ForbiddenNameError(Exception):
-    """A name the file asks for and does not get."""
+    """A name in the file that is refused."""
 
 
 class _PickledDtype:
-    """What stands in for a dtype: its code; byte order and the like do not matter to bytes."""
+    """Stand-in for a dtype: its code. Byte order does not matter for bytes."""
 
     __slots__ = ("code",)
 
@@ -68,39 +69,39 @@ class _PickledDtype:
         self.code = code
 
     def __setstate__(self, state: object) -> None:
-        """Ignore the state: it describes byte order, fields and alignment, which uint8 has none of."""
+        """Ignore the state: byte order, fields and alignment, none of which uint8 has."""
 
 
 class _PickledArray:
-    """What stands in for an array while its pickle is read: filled by ``__setstate__``, uint8 only."""
+    """Stand-in for a uint8 array, filled by ``__setstate__``."""
 
     __slots__ = ("array",)
 
     def __setstate__(self, state: Any) -> None:
         _, shape, dtype, is_fortran, content = state
         if not isinstance(dtype, _PickledDtype) or dtype.code != "u1":
-            raise ValueError("its array is not of unsigned bytes")
-        if isinstance(content, str):  # Python 2's byte strings come as Latin-1 text
+            raise ValueError("arrays must be uint8")
+        if isinstance(content, str):  # byte strings of Python 2 are read as Latin-1 text
             content = content.encode("latin-1")
         order: Any = "F" if is_fortran else "C"
         self.array = np.frombuffer(content, np.uint8).reshape(shape, order=order)
 
 
 class _CifarUnpickler(pickle.Unpickler):
-    """An unpickler whose programs can name three methods of this class and a word.
+    """An unpickler whose programs can use three methods of this class and one string.
 
-    They are bound methods: the file can call them, but nothing it sets on them changes what they do.
+    They are bound methods: the file can call them, but attributes it sets on them have no effect.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(file, encoding="latin-1")
 
     def find_class(self, module: str, name: str) -> Any:
-        """Give the stand-in for a name the file mentions, or refuse it."""
+        """Return the stand-in for a name in the file, or refuse the name."""
         if (module, name) in _RECONSTRUCT:
             return self._begin_array
         if (module, name) == ("numpy", "ndarray"):
-            return "ndarray"  # only ever handed to _reconstruct
+            return "ndarray"  # only an argument of _reconstruct
         if (module, name) == ("numpy", "dtype"):
             return self._begin_dtype
         if (module, name) == ("_codecs", "encode"):
@@ -115,7 +116,7 @@ class _CifarUnpickler(pickle.Unpickler):
 
     def _encode(self, text: object, encoding: object = "latin1") -> bytes:
         if not isinstance(text, str) or encoding != "latin1":
-            raise ValueError(f"it encodes bytes by {encoding!r}, not latin1")
+            raise ValueError(f"bytes must be encoded by latin1, got {encoding!r}")
         return text.encode("latin-1")
 
 
@@ -124,7 +125,7 @@ def _as_text(value: object) -> str:
         return value.decode("latin-1")
     if isinstance(value, str):
         return value
-    raise TypeError(f"{value!r} where a word was expected")
+    raise TypeError(f"keys and codes must be text, got {value!r}")
 
 
 def _plain(value: object) -> object:

@@ -1,14 +1,12 @@
-"""What every source of images is read into: `ImageSet`, one split, and `Dataset`, the splits together."""
+"""Data sets in memory: `ImageSet` is one split, `Dataset` all splits, `DataError` the error of this package."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from .errors import DataError
 
 Images = npt.NDArray[Any]
 """(n, c, h, w), uint8 or float32."""
@@ -16,18 +14,24 @@ Labels = npt.NDArray[np.int64]
 """(n,), each in 0..C-1."""
 
 
+class DataError(ValueError):
+    """A data set that cannot be found, downloaded or read.
+
+    The message names the file or value, the rule it breaks, and the remedy. The command line prints it unchanged.
+    """
+
+
 @dataclass(frozen=True, eq=False)
 class ImageSet:
-    """Images and the class of each.
+    """Images and their labels.
 
     Parameters
     ----------
     images : ndarray of uint8 or float32, shape (n, c, h, w)
         One or three channels, rows from the top. Not scaled: the network's first stage does that.
     labels : ndarray of int64, shape (n,)
-        The index in `class_names` of each image's class.
+        Class of each image, as an index into `class_names`.
     class_names : tuple of str, length C
-        What the classes are called.
 
     Examples
     --------
@@ -45,20 +49,19 @@ class ImageSet:
         images, labels = self.images, self.labels
         if images.ndim != 4 or images.shape[1] not in (1, 3) or 0 in images.shape:
             raise DataError(
-                f"images have shape {images.shape}: expected (n, c, h, w) with 1 or 3 channels and no empty side."
+                f"images must have shape (n, c, h, w) with 1 or 3 channels and no empty axis, got {images.shape}."
             )
         if images.dtype not in (np.uint8, np.float32):
-            raise DataError(f"images are {images.dtype}: convert them to uint8 or float32.")
+            raise DataError(f"images must be uint8 or float32, got {images.dtype}. Convert them.")
         if labels.dtype != np.int64 or labels.shape != images.shape[:1]:
             raise DataError(
-                f"labels are {labels.dtype} of shape {labels.shape}: expected int64 of shape ({len(images)},), "
-                "one label an image."
+                f"labels must be int64 of shape ({len(images)},), one per image, "
+                f"got {labels.dtype} of shape {labels.shape}."
             )
         lowest, highest = int(labels.min()), int(labels.max())
         if lowest < 0 or highest >= len(self.class_names):
             raise DataError(
-                f"labels run from {lowest} to {highest} but there are {len(self.class_names)} class names: "
-                "a label is an index into class_names."
+                f"labels must be indices of the {len(self.class_names)} class names, got {lowest} to {highest}."
             )
 
     def __len__(self) -> int:
@@ -70,18 +73,22 @@ class ImageSet:
         _, c, h, w = self.images.shape
         return c, h, w
 
+    def subset(self, indices: npt.NDArray[np.intp]) -> ImageSet:
+        """Return the images with these indices, shape (m,), and their labels."""
+        return replace(self, images=self.images[indices], labels=self.labels[indices])
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """The splits of one data set; all share their classes and the shape of an image.
+    """The splits of one data set; all have the same classes and image shape.
 
     Parameters
     ----------
     name : str
-        What the set is called: its public name, or the name of the folder or file it was read from.
+        Public name, or the name of the folder or file it was read from.
     train : ImageSet
     validation, test : ImageSet or None
-        None where the source has no such split.
+        None if the source has no such split.
     """
 
     name: str
@@ -95,15 +102,15 @@ class Dataset:
                 continue
             if images.shape != self.train.shape:
                 raise DataError(
-                    f"{self.name}: {split} images have shape {images.shape} but training images "
-                    f"{self.train.shape}: bring all splits to one shape (c, h, w)."
+                    f"{self.name}: {split} images must have the shape (c, h, w) of the training images, "
+                    f"{self.train.shape}, got {images.shape}."
                 )
             if images.class_names != self.train.class_names:
-                raise DataError(f"{self.name}: {split} and training images do not have the same classes.")
+                raise DataError(f"{self.name}: {split} and training images must have the same classes.")
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """What the classes are called, in the order of the labels."""
+        """Names of the classes, in the order of the labels."""
         return self.train.class_names
 
     @property

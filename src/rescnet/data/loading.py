@@ -1,4 +1,4 @@
-"""`load`, the one door to images: a public set by name, a folder of images, or a ``.npz`` file."""
+"""Loading by name or path: a public data set, a folder of images, or a ``.npz`` file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ import numpy as np
 
 from .archives import PUBLIC_SETS, Layout, LayoutFormat, PublicSet
 from .cifar import read_cifar_set
-from .download import Progress
-from .errors import DataError
-from .fetching import default_root, find, obtain
-from .folders import read_image_folder
-from .idx import read_idx_set
-from .image_set import Dataset, ImageSet
+from .fetch import Progress, default_root, fetch, find_layout
+from .image_files import read_image_folder
+from .image_set import DataError, Dataset, ImageSet
+from .mnist import read_idx_set
 from .npz import read_npz
 from .tiny_imagenet import count_samples, read_tiny_imagenet
 
@@ -42,17 +40,17 @@ def load(
     Parameters
     ----------
     source : str or Path
-        The name of a public set (see `describe`); a folder with one sub-folder of images for each class,
-        or with ``train``, ``val`` and ``test`` folders of that kind; or a ``.npz`` file. A name comes
-        before a folder of the same name: write ``./mnist`` for the folder.
+        Name of a public data set (see `describe`); a folder with one sub-folder of images per class, or with such
+        folders ``train``, ``val`` and ``test``; or a ``.npz`` file. A public name has priority over a folder of the
+        same name: write ``./mnist`` for the folder.
     root : Path, optional
-        Where public sets are kept. Default: the folder ``$RESCNET_DATA`` names, else ``~/datasets``.
+        Folder of the public data sets. Default: ``$RESCNET_DATA`` if set, else ``~/datasets``.
     download : bool, default True
-        Whether a public set that is not under `root` may be downloaded there.
+        Whether to download a public data set that is not under `root`.
     progress : callable, optional
-        Called with (bytes done, bytes in all) while a set is downloaded.
+        Called with (bytes received, total bytes) during a download.
     image_size : tuple of int, optional
-        (h, w) to resize the images of a folder to; without it they must share one size.
+        (h, w) to resize the images of a folder to. By default they must all have the same size.
 
     Returns
     -------
@@ -61,7 +59,7 @@ def load(
     Raises
     ------
     DataError
-        If there is no such set, file or folder, or it cannot be fetched or read.
+        If the data set, file or folder does not exist, or cannot be downloaded or read.
 
     Examples
     --------
@@ -71,7 +69,7 @@ def load(
     """
     if isinstance(source, str) and source in PUBLIC_SETS:
         if image_size is not None:
-            raise DataError(f"image_size={image_size} resizes image folders only, not {source}: leave it out.")
+            raise _cannot_resize(source, image_size)
         return _load_public(PUBLIC_SETS[source], root, download, progress)
     path = Path(source).expanduser()
     if path.is_dir():
@@ -79,20 +77,20 @@ def load(
     if not path.exists():
         raise _no_such_source(source)
     if path.suffix != ".npz":
-        raise DataError(f"{path} is a file but not a .npz one: give a folder of images, or arrays in a .npz file.")
+        raise DataError(f"{path} must be a folder of images or a .npz file, got another file.")
     if image_size is not None:
-        raise DataError(f"image_size={image_size} resizes image folders only, not {path}: leave it out.")
+        raise _cannot_resize(path, image_size)
     return read_npz(path)
 
 
 class DatasetRow(NamedTuple):
-    """One public set, as the command ``rescnet datasets`` lists it."""
+    """One public data set, as ``rescnet datasets`` lists it."""
 
     name: str
     present: bool
     """Whether it can be loaded without a download."""
     folder: Path | None
-    """Where it is, or would be; None for a set that comes with scikit-learn."""
+    """Folder of its files, present or not. None for a data set of scikit-learn."""
     classes: int
     image_shape: tuple[int, int, int]
     """(c, h, w)."""
@@ -101,12 +99,12 @@ class DatasetRow(NamedTuple):
 
 
 def describe(root: Path | None = None) -> list[DatasetRow]:
-    """List the public sets and whether each is there, without loading or fetching any.
+    """List the public data sets and whether each is present, without reading or downloading them.
 
     Parameters
     ----------
     root : Path, optional
-        Where public sets are kept; as for `load`.
+        Folder of the public data sets, as for `load`.
 
     Examples
     --------
@@ -122,8 +120,8 @@ def _describe_one(public_set: PublicSet, root: Path) -> DatasetRow:
     counts = public_set.n_train, public_set.n_test
     if not public_set.layouts:
         return DatasetRow(name, True, None, classes, shape, *counts)
-    found = find(public_set, root)
-    if found is not None and found.format == "tiny-imagenet":  # which is often there in part
+    found = find_layout(public_set, root)
+    if found is not None and found.format == "tiny-imagenet":  # often present in part
         try:
             counts = count_samples(public_set, found, root)
         except DataError:
@@ -136,12 +134,12 @@ def _load_public(public_set: PublicSet, root: Path | None, download: bool, progr
     if public_set.name == "digits":
         return _load_digits(public_set)
     root = default_root() if root is None else Path(root).expanduser()
-    layout = obtain(public_set, root, download, progress)
+    layout = fetch(public_set, root, download, progress)
     return _READERS[layout.format](public_set, layout, root)
 
 
 def _load_digits(public_set: PublicSet) -> Dataset:
-    """scikit-learn's 8×8 digits, whose 0..16 become 0..255; they come in one split."""
+    """Load scikit-learn's 8×8 digits, scaled from 0..16 to 0..255. They have no test split."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()
@@ -152,7 +150,7 @@ def _load_digits(public_set: PublicSet) -> Dataset:
 
 def _checked_size(image_size: tuple[int, int] | None) -> tuple[int, int] | None:
     if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
-        raise DataError(f"image_size={image_size!r} is not two positive numbers: give (height, width).")
+        raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
     return image_size
 
 
@@ -160,7 +158,11 @@ def _no_such_source(source: str | Path) -> DataError:
     names = ", ".join(PUBLIC_SETS)
     text = str(source)
     if isinstance(source, Path) or os.sep in text or "/" in text or text.endswith(".npz"):
-        return DataError(f"there is no file or folder {text}: check the path, or name a public set ({names}).")
+        return DataError(f"{text} does not exist. Check the path, or use a public data set: {names}.")
     nearest = difflib.get_close_matches(text.lower(), PUBLIC_SETS, n=1)
-    hint = f"did you mean {nearest[0]} (of {names})?" if nearest else f"the public sets are {names}."
-    return DataError(f"{text!r} is neither a public set nor a file or folder: {hint}")
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return DataError(f"source must be a public data set ({names}), a file or a folder, got {text!r}.{hint}")
+
+
+def _cannot_resize(source: str | Path, image_size: tuple[int, int]) -> DataError:
+    return DataError(f"image_size must be None for {source}, got {image_size}. Only image folders are resized.")

@@ -1,39 +1,129 @@
-"""Hold training images out: choices are made on them, never on the test set."""
+"""Stratified splits of the training images, and fingerprints to recognise a split later.
+
+Hyper-parameters and depth are chosen on validation images, never on test images.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .image_set import Dataset, ImageSet
 
-def hold_out(labels: NDArray[Any], fraction: float, seed: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Split images in two, each class in proportion; a class keeps at least one image for training.
+Indices = NDArray[np.intp]
+"""Indices of images, ascending."""
+
+
+def stratified_split(labels: NDArray[Any], fraction: float, seed: int) -> tuple[Indices, Indices]:
+    """Split images into training and validation images, each class in proportion.
+
+    Every class keeps at least one training image.
 
     Parameters
     ----------
-    labels : array, shape (n,)
+    labels : ndarray, shape (n,)
     fraction : float
-        Share held out, above 0 and below 1.
+        Fraction of validation images, between 0 and 1, both excluded.
     seed : int
 
     Returns
     -------
-    kept, held : arrays of int
-        Indices of images, ascending.
+    train, validation : ndarray of int, shapes (n - m,) and (m,)
+        Indices of the images, ascending.
+
+    Examples
+    --------
+    >>> train, validation = stratified_split(np.array([0, 0, 0, 1, 1, 1]), 1 / 3, seed=0)
+    >>> len(train), len(validation)
+    (4, 2)
     """
     if not 0 < fraction < 1:
-        raise ValueError(f"validation_fraction is {fraction:g}: choose a share between 0 and 1, as 0.2.")
+        raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction:g}. Use 0.2, for example.")
     generator = np.random.default_rng(seed)
-    held = []
+    held_out = []
     for label in np.unique(labels):
         members = generator.permutation(np.flatnonzero(labels == label))
-        held.append(members[: min(round(fraction * len(members)), len(members) - 1)])
-    chosen = np.sort(np.concatenate(held))
-    if not len(chosen):
+        held_out.append(members[: min(round(fraction * len(members)), len(members) - 1)])
+    validation = np.sort(np.concatenate(held_out))
+    if not len(validation):
         raise ValueError(
-            f"a validation fraction of {fraction:g} of {len(labels)} images holds none out: choose a greater share, or "
-            f"more images."
+            f"validation_fraction must hold out at least one image, got {fraction:g} of {len(labels)} images. "
+            "Use a larger fraction or more images."
         )
-    return np.setdiff1d(np.arange(len(labels)), chosen), chosen
+    return np.setdiff1d(np.arange(len(labels)), validation), validation
+
+
+def hold_out_count(labels: NDArray[Any], count: int, seed: int, total: int | None = None) -> tuple[Indices, Indices]:
+    """Split off about `count` validation images, at most half of all images.
+
+    Parameters
+    ----------
+    labels : ndarray, shape (n,)
+    count : int
+        Number of validation images per `total` images.
+    seed : int
+    total : int, optional
+        Number of images `count` refers to, e.g. the full set when `labels` are those of a part. Default: n.
+
+    Returns
+    -------
+    train, validation : ndarray of int
+        As for :func:`stratified_split`.
+    """
+    return stratified_split(labels, min(0.5, count / (total or len(labels))), seed)
+
+
+def stratified_sample(labels: NDArray[Any], count: int, seed: int) -> Indices:
+    """Choose about `count` images, each class in proportion and at least two per class.
+
+    Returns
+    -------
+    ndarray of int
+        Indices of the images, ascending.
+    """
+    generator = np.random.default_rng(seed)
+    chosen = []
+    for label in np.unique(labels):
+        members = generator.permutation(np.flatnonzero(labels == label))
+        chosen.append(members[: max(2, round(count / len(labels) * len(members)))])
+    return np.sort(np.concatenate(chosen))
+
+
+def hold_out_images(dataset: Dataset, fraction: float, limit: int | None, seed: int) -> Dataset:
+    """Return the data set with fewer training images, and some of them as validation images.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    fraction : float
+        Fraction of training images to use for validation if the data set has no validation images. 0 uses none.
+    limit : int, optional
+        Use about this number of training images, each class in proportion and at least two per class.
+    seed : int
+    """
+    train = dataset.train
+    if limit is not None and limit < len(train):
+        train = train.subset(stratified_sample(train.labels, limit, seed))
+    if dataset.validation is not None or fraction == 0:
+        return replace(dataset, train=train)
+    kept, held_out = stratified_split(train.labels, fraction, seed)
+    return replace(dataset, train=train.subset(kept), validation=train.subset(held_out))
+
+
+def fingerprint(images: ImageSet | None) -> str | None:
+    """Return the SHA-256 of images and labels, so that changed images under the same name are noticed."""
+    if images is None:
+        return None
+    digest = hashlib.sha256(np.ascontiguousarray(images.images).data)
+    digest.update(np.ascontiguousarray(images.labels).data)
+    return digest.hexdigest()
+
+
+def fingerprints(dataset: Dataset) -> dict[str, str]:
+    """Return the fingerprint of each split of a data set, by the name of the split."""
+    splits = {"train": dataset.train, "validation": dataset.validation, "test": dataset.test}
+    return {name: digest for name, images in splits.items() if (digest := fingerprint(images))}

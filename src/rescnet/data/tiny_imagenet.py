@@ -1,4 +1,4 @@
-"""TinyImageNet as its authors lay it out: a folder of JPEG files for each class, and annotated validation ones."""
+"""TinyImageNet in its authors' layout: one folder of JPEG files per class, and annotated validation images."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from .archives import Layout, PublicSet
-from .decode import read_images
-from .errors import DataError
-from .image_set import Dataset, ImageSet
+from .image_files import read_images
+from .image_set import DataError, Dataset, ImageSet
 
 logger = logging.getLogger(__name__)
 
@@ -21,17 +20,17 @@ Sample = tuple[Path, int]
 def read_tiny_imagenet(public_set: PublicSet, layout: Layout, root: Path) -> Dataset:
     """Read TinyImageNet.
 
-    Labels follow the order of ``wnids.txt``. The annotated ``val`` images are given as `test`, because it
-    is on them that results are reported: the images under ``test`` have no published labels. A folder
-    with fewer images than were published is read as it is, with a warning in the log.
+    Labels follow the order of ``wnids.txt``. The annotated ``val`` images become the test split, because results are
+    reported on them: the images under ``test`` have no published labels. An incomplete folder is read, with a warning
+    in the log.
 
     Parameters
     ----------
     public_set : PublicSet
-        The shape of an image and the number of classes.
+        Expected image shape and number of classes.
     layout : Layout
     root : Path
-        The folder `layout.folder` is relative to.
+        Folder that `layout.folder` is relative to.
     """
     folder = root / layout.folder
     wnids = _read_wnids(public_set, folder / "wnids.txt")
@@ -39,7 +38,7 @@ def read_tiny_imagenet(public_set: PublicSet, layout: Layout, root: Path) -> Dat
     train, test = train_samples(folder, wnids), validation_samples(folder, wnids)
     if (len(train), len(test)) != (public_set.n_train, public_set.n_test):
         logger.warning(
-            "%s holds %d training and %d validation images; %d and %d were published",
+            "%s has %d training and %d validation images; %d and %d were published",
             *(folder, len(train), len(test), public_set.n_train, public_set.n_test),
         )
     return Dataset(
@@ -50,32 +49,32 @@ def read_tiny_imagenet(public_set: PublicSet, layout: Layout, root: Path) -> Dat
 
 
 def train_samples(folder: Path, wnids: list[str]) -> list[Sample]:
-    """List ``train/<wnid>/images/*``: class by class in the order of `wnids`, files sorted by name."""
+    """List ``train/<wnid>/images/*``, by class in the order of `wnids`, then by file name."""
     samples: list[Sample] = []
     for label, wnid in enumerate(wnids):
         images = folder / "train" / wnid / "images"
         if not images.is_dir():
-            raise DataError(f"{images} is missing: unpack tiny-imagenet-200.zip again.")
+            raise DataError(f"{images} is missing. Unpack tiny-imagenet-200.zip again.")
         paths = sorted(path for path in images.iterdir() if not path.name.startswith("."))
         if not paths:
-            raise DataError(f"{images} holds no image: unpack tiny-imagenet-200.zip again.")
+            raise DataError(f"{images} has no images. Unpack tiny-imagenet-200.zip again.")
         samples += [(path, label) for path in paths]
     return samples
 
 
 def validation_samples(folder: Path, wnids: list[str]) -> list[Sample]:
-    """List the images ``val/val_annotations.txt`` names, in its order."""
+    """List the images of ``val/val_annotations.txt``, in its order."""
     annotations = folder / "val" / "val_annotations.txt"
     label_of = {wnid: label for label, wnid in enumerate(wnids)}
     samples: list[Sample] = []
     for number, line in enumerate(_lines(annotations), start=1):
-        file, _, rest = line.partition("\t")  # the rest: wnid, then the corners of a box
+        file, _, rest = line.partition("\t")  # rest: wnid, then the corners of a box
         wnid = rest.partition("\t")[0]
         if wnid not in label_of or Path(file).name != file:
-            raise DataError(f"{annotations} line {number} is not a file and a class of wnids.txt: {line!r}.")
+            raise DataError(f"{annotations} line {number} must have a file and a class of wnids.txt, got {line!r}.")
         samples.append((folder / "val" / "images" / file, label_of[wnid]))
     if not samples:
-        raise DataError(f"{annotations} names no image: unpack tiny-imagenet-200.zip again.")
+        raise DataError(f"{annotations} lists no images. Unpack tiny-imagenet-200.zip again.")
     return samples
 
 
@@ -93,18 +92,18 @@ def _read_samples(public_set: PublicSet, samples: list[Sample], names: tuple[str
 
 
 def _read_wnids(public_set: PublicSet, path: Path) -> list[str]:
-    """Read the classes' WordNet ids, one a line."""
+    """Read the WordNet ids of the classes, one per line."""
     wnids = [line.strip() for line in _lines(path)]
     if len(set(wnids)) != public_set.classes or len(wnids) != public_set.classes:
-        raise DataError(f"{path} should have {public_set.classes} different ids but has {len(set(wnids))}.")
+        raise DataError(f"{path} must have {public_set.classes} different ids, got {len(set(wnids))}.")
     return wnids
 
 
 def _read_names(wnids: list[str], path: Path) -> tuple[str, ...]:
-    """Read what the ids stand for, the first synonym of each; a name two classes share gets its id behind."""
+    """Read the first synonym of each id. If two classes share a name, their ids are appended."""
     synonyms = dict(line.split("\t", 1) for line in _lines(path) if "\t" in line)
     if missing := [wnid for wnid in wnids if wnid not in synonyms]:
-        raise DataError(f"{path} has no words for {missing[0]}: unpack tiny-imagenet-200.zip again.")
+        raise DataError(f"{path} has no words for {missing[0]}. Unpack tiny-imagenet-200.zip again.")
     names = [synonyms[wnid].split(",")[0].strip() for wnid in wnids]
     return tuple(f"{name} ({wnid})" if names.count(name) > 1 else name for wnid, name in zip(wnids, names, strict=True))
 

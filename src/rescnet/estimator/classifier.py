@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
-from ..data.splits import hold_out
+from ..data.splits import stratified_split
 from ..network.device import choose_device
 from ..network.history import History
 from ..network.model import Model, describe_images, describe_run
@@ -284,7 +284,7 @@ class ResCNetClassifier(ImageClassifier):
         """Return what selects the images to learn from, and the indices of those held out, if any are."""
         if self.n_iter_no_change is None:
             return slice(None), None
-        return hold_out(labels, self.validation_fraction, config.seed)
+        return stratified_split(labels, self.validation_fraction, config.seed)
 
     def _train(self, *data: Any, **how: Any) -> tuple[Network, History]:
         """Call :func:`train`, telling how it goes if ``verbose``."""

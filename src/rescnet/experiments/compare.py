@@ -17,7 +17,7 @@ from ..config.compute import ComputeOptions
 from ..config.presets import check_names, make_config, preset_names
 from ..data import Dataset, ImageSet
 from ..data.archives import PUBLIC_SETS
-from ..data.splits import hold_out
+from ..data.splits import stratified_split
 from ..family.config import FamilyConfig, make_member, member_names
 from ..formatting import nearest
 from ..network.device import choose_device
@@ -189,7 +189,7 @@ def split_of(dataset: Dataset, held_out: float, seed: int) -> tuple[ImageSet, Im
     if not held_out:
         assert dataset.test is not None
         return train, dataset.test
-    kept, held = hold_out(train.labels, held_out, seed)
+    kept, held = stratified_split(train.labels, held_out, seed)
     return tuple(ImageSet(train.images[some], train.labels[some], train.class_names) for some in (kept, held))  # type: ignore[return-value]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
-from ..data.splits import hold_out
+from ..data.splits import hold_out_count, stratified_split
 from ..model_files import ModelFileError, ModelFolder, load_model, save_model
 from ..network.depth import reason_to_stop
 from ..network.device import choose_device, choose_precision
@@ -241,7 +241,7 @@ def split_images(dataset: Dataset, held_out: int, limit: int | None, seed: int) 
     train = _some(dataset.train, limit, seed)
     found = {}
     if held_out:
-        kept, held = hold_out(train.labels, min(0.5, held_out / len(dataset.train)), seed)
+        kept, held = hold_out_count(train.labels, held_out, seed, len(dataset.train))
         found["validation"] = replace(train, images=train.images[held], labels=train.labels[held])
         train = replace(train, images=train.images[kept], labels=train.labels[kept])
     if dataset.test is not None:
@@ -253,5 +253,5 @@ def _some(images: ImageSet, limit: int | None, seed: int) -> ImageSet:
     """Return about ``limit`` images, each class in proportion."""
     if limit is None or limit >= len(images):
         return images
-    _, taken = hold_out(images.labels, limit / len(images), seed)
+    _, taken = stratified_split(images.labels, limit / len(images), seed)
     return replace(images, images=images.images[taken], labels=images.labels[taken])

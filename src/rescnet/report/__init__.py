@@ -1,6 +1,6 @@
-"""A trained network on one self-contained HTML page: how it works, what it gets wrong, which layers put it right."""
+"""HTML report of a trained network: how it works, what it gets wrong, and which layers correct it."""
 
 from .model_view import TrainedModel
-from .writing import write_report
+from .page import write_report
 
 __all__ = ["TrainedModel", "write_report"]

@@ -1,4 +1,4 @@
-"""One layer in this network's own numbers, and one image on its way through the first layer."""
+"""The sizes of a layer, and the intermediate results of one image in the first layer."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from ..stages.pooling import pooling_input
 from ..stages.residual import residual
 from ..stages.second_order import channel_pairs, second_order_pool
 from .evaluation import Evaluation
-from .filter_pictures import banks_of
-from .png import data_uri, diverging, stretched, thumbnail
+from .pictures import banks_of, data_uri, diverging, stretched, thumbnail
 
 MAPS_SHOWN = 3
 
 
-def layer_numbers(network: Network) -> dict[str, Any]:
-    """Return the sizes at each stage of a layer."""
+def layer_sizes(network: Network) -> dict[str, Any]:
+    """Return the sizes and settings of each stage of a layer."""
     config, (channels, height, width) = network.config, network.image_shape
     (grid, _), *_ = config.grids((height, width))
     first = network.stack.image_range
@@ -62,45 +61,45 @@ def layer_numbers(network: Network) -> dict[str, Any]:
 
 
 @torch.inference_mode()
-def walk_through(network: Network, evaluation: Evaluation, index: int) -> dict[str, Any]:
-    """Let one image through the first layer and keep what each stage makes of it.
+def trace_first_layer(network: Network, evaluation: Evaluation, index: int) -> dict[str, Any]:
+    """Compute the first layer for one image and keep the result of each stage.
 
     Returns
     -------
     dict
-        Pictures of the image, of the maps that answer most strongly, and of the middle block's channel correlations;
-        ``label``, ``outputs`` and ``residual``, the last two by class.
+        Pictures of the image, of the maps with the greatest variation, and of the correlations in the middle block;
+        ``label``; ``outputs`` and ``residual`` per class.
     """
     layer = network.layers[0]
-    image = evaluation.shown.images.images[index]
+    image = evaluation.source.images.images[index]
     label = int(evaluation.labels[index])
     zeros = layer.weights.new_zeros(1, network.classes)
     maps, _, output = network.stack.step(layer, None, zeros, torch.tensor(image[None]).to(layer.weights.device))
-    lit = rectify(pooling_input(maps, network.config.rectifier))  # (1, d_1, h, w), twice the maps for both signs
+    rectified_maps = rectify(pooling_input(maps, network.config.rectifier))  # (1, d_1, h, w); 2 d_1 for both signs
     target = torch.nn.functional.one_hot(torch.tensor([label]), network.classes).to(output)
     low, high = float(network.stack.image_range.low.min()), float(network.stack.image_range.high.max())
-    strongest = torch.argsort(-lit[0].flatten(1).std(1), stable=True)[:MAPS_SHOWN].tolist()
+    strongest = torch.argsort(-rectified_maps[0].flatten(1).std(1), stable=True)[:MAPS_SHOWN].tolist()
     return {
         "index": index,
         "label": label,
         "picture": data_uri(thumbnail(image, low, high)),
         "maps": [
-            {"number": number + 1, "picture": data_uri(stretched(lit[0, number].cpu().numpy(), 0.0))}
+            {"number": number + 1, "picture": data_uri(stretched(rectified_maps[0, number].cpu().numpy(), 0.0))}
             for number in sorted(strongest)
         ],
-        "correlations": data_uri(diverging(_middle_correlations(network, lit), 1.0)),
+        "correlations": data_uri(diverging(_middle_correlations(network, rectified_maps), 1.0)),
         "outputs": [round(float(value), 4) for value in output[0]],
         "residual": [round(float(value), 4) for value in residual(target, output, network.config.ceiling)[0]],
     }
 
 
-def _middle_correlations(network: Network, lit: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the correlations of the maps (1, d, h, w) in the middle block, shape (d, d), the diagonal left empty."""
+def _middle_correlations(network: Network, maps: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the correlations of maps (1, d, h, w) in the middle block, shape (d, d), with a diagonal of zeros."""
     config = network.config
-    (grid, _), *_ = config.grids((lit.shape[2], lit.shape[3]))
-    blocks = second_order_pool(lit, grid, "channel", diagonal=False)  # (1, R, C, pairs)
+    (grid, _), *_ = config.grids((maps.shape[2], maps.shape[3]))
+    blocks = second_order_pool(maps, grid, "channel", diagonal=False)  # (1, R, C, pairs)
     middle = blocks[0, grid.shape[0] // 2, grid.shape[1] // 2].double().cpu().numpy()
-    rows, columns = (index.numpy() for index in channel_pairs(lit.shape[1], diagonal=False))
-    square = np.zeros((lit.shape[1],) * 2)
+    rows, columns = (index.numpy() for index in channel_pairs(maps.shape[1], diagonal=False))
+    square = np.zeros((maps.shape[1],) * 2)
     square[rows, columns] = square[columns, rows] = middle
     return square

@@ -1,8 +1,9 @@
-"""The story of an image: each class's output as layers add up, and the layers that corrected it, in words."""
+"""Images in the report: which ones are shown, and the outputs and predictions of each after every layer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -13,122 +14,219 @@ from numpy.typing import NDArray
 from ..network.network import Network
 from ..network.probabilities import probabilities
 from .evaluation import Evaluation, margins
-from .png import data_uri, thumbnail
+from .pictures import data_uri, thumbnail
 
-MOST_CLASSES = 10  # lines in the chart of one image
-MOST_POINTS = 200  # layers in it; of deeper networks every so many are drawn
-MOST_TOLD = 8  # changes of the answer told in words
+MAX_CLASSES = 10  # lines in the chart of one image
+MAX_POINTS = 200  # layers in it; deeper networks are sampled
+MAX_CHANGES = 8  # changes of the prediction described in words
 
 
-def tell_stories(
+@dataclass(frozen=True)
+class ImageGroup:
+    """Images of one kind.
+
+    Attributes
+    ----------
+    key, title, meaning : str
+    images : list of int
+        Indices of the images shown.
+    total : int
+        Number of images of this kind.
+    """
+
+    key: str
+    title: str
+    meaning: str
+    images: list[int]
+    total: int
+
+
+def pick_images(evaluation: Evaluation, count: int) -> list[ImageGroup]:
+    """Pick up to ``count`` images per group, by rule, so that the same model gives the same report.
+
+    Corrected and easy images are interleaved by class, so that no class fills the group. The others are sorted by
+    margin. Ties keep the order of the images. Every image is in some group, so at least one group is not empty.
+    """
+    correct, margin, labels = evaluation.correct, evaluation.margins, evaluation.labels
+    ascending, descending = np.argsort(margin, kind="stable"), np.argsort(-margin, kind="stable")
+    corrected, newly_wrong = ~correct[0] & correct[-1], correct[0] & ~correct[-1]
+    easy = np.asarray(correct.all(0))
+    unstable = correct[0] & correct[-1] & ~easy
+    wrong = ~correct[-1]
+    groups = [
+        ImageGroup(
+            "corrected",
+            "Corrected",
+            "wrong after layer 1, correct after the last; largest margin first, classes interleaved",
+            interleave_classes(descending[corrected[descending]], labels)[:count],
+            int(corrected.sum()),
+        ),
+        ImageGroup(
+            "newly_wrong",
+            "Newly wrong",
+            "correct after layer 1, wrong after the last; smallest margin first",
+            ascending[newly_wrong[ascending]][:count].tolist(),
+            int(newly_wrong.sum()),
+        ),
+        ImageGroup(
+            "unstable",
+            "Unstable",
+            "correct after layer 1 and after the last, wrong in between; smallest margin first",
+            ascending[unstable[ascending]][:count].tolist(),
+            int(unstable.sum()),
+        ),
+        ImageGroup(
+            "wrong",
+            "Largest errors",
+            "wrong after the last layer; smallest margin first",
+            ascending[wrong[ascending]][:count].tolist(),
+            int(wrong.sum()),
+        ),
+        ImageGroup(
+            "easy",
+            "Easy",
+            "correct after every layer; largest margin first, classes interleaved",
+            interleave_classes(descending[easy[descending]], labels)[:count],
+            int(easy.sum()),
+        ),
+    ]
+    return [group for group in groups if group.images]
+
+
+def interleave_classes(order: NDArray[np.intp], labels: NDArray[np.int64]) -> list[int]:
+    """Keep the order, but put one image of each class before the second of any class.
+
+    Examples
+    --------
+    >>> interleave_classes(np.array([4, 2, 0, 1]), np.array([0, 1, 0, 1, 0]))
+    [4, 1, 2, 0]
+    """
+    seen: dict[int, int] = {}
+    rounds = []
+    for index in order:
+        label = int(labels[index])
+        rounds.append(seen.get(label, 0))
+        seen[label] = rounds[-1] + 1
+    return [int(order[place]) for place in np.argsort(rounds, kind="stable")]
+
+
+def trace_images(
     network: Network, evaluation: Evaluation, chosen: Sequence[int], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Tell the story of each chosen image, in that order; they go through the network in chunks."""
-    images, labels = evaluation.shown.images.images, evaluation.labels
-    ends = network.stack.image_range
-    low, high = float(ends.low.min()), float(ends.high.max())
-    stories: list[dict[str, Any]] = []
-    for part, staged in _staged(network, images, chosen):
-        for place, index in enumerate(part):
-            story = tell(staged[:, place], int(labels[index]), names, network.config.ceiling)
-            story |= {"index": index, "picture": data_uri(thumbnail(images[index], low, high))}
-            stories.append(story)
-    return stories
+    """Trace the chosen images through all layers, in chunks; the result keeps their order."""
+    images, labels = evaluation.source.images.images, evaluation.labels
+    image_range = network.stack.image_range
+    low, high = float(image_range.low.min()), float(image_range.high.max())
+    traces: list[dict[str, Any]] = []
+    for indices, outputs in _staged_outputs(network, images, chosen):
+        for place, index in enumerate(indices):
+            trace = trace_image(outputs[:, place], int(labels[index]), names, network.config.ceiling)
+            traces.append(trace | {"index": index, "picture": data_uri(thumbnail(images[index], low, high))})
+    return traces
 
 
-def tell(staged: NDArray[np.float32], label: int, names: Sequence[str], ceiling: float) -> dict[str, Any]:
-    """Tell one image's story.
+def trace_image(outputs: NDArray[np.float32], label: int, names: Sequence[str], ceiling: float) -> dict[str, Any]:
+    """Return the trace of one image, ready for JSON.
 
     Parameters
     ----------
-    staged : ndarray, shape (layers, classes)
+    outputs : ndarray, shape (layers, classes)
         Ỹ after each layer.
     label : int
-        The true class.
+        True class.
+    names : sequence of str
+        Names of the classes.
     ceiling : float
-        λ, of which probabilities take their temperature.
+        λ, which sets the temperature of the probabilities.
 
     Returns
     -------
     dict
-        ``layers`` (those drawn), ``classes`` (those drawn), ``outputs`` and ``probabilities`` (classes by layers),
-        ``mean`` (of all classes' outputs) and ``lead`` (of the true class over the best other), in units of 1/10,000;
-        ``runs`` (pairs of a layer and the answer from there on), ``label``, ``answer`` and ``told`` (pairs of a verdict
-        and a sentence).
+        ``label`` and ``prediction``; ``layers`` and ``classes``, those drawn; ``outputs`` and ``probabilities``, of
+        shape (classes, layers); ``mean`` output of all classes and ``margin``, per layer. These four are in units of
+        1/10,000. ``runs`` has pairs of a layer and the prediction from there on; ``changes`` has pairs of a verdict
+        and a sentence.
     """
-    answers = staged.argmax(1)
-    changes = [0, *(np.flatnonzero(np.diff(answers)) + 1).tolist()]
-    runs = [[layer + 1, int(answers[layer])] for layer in changes]
-    count = len(staged)
-    drawn = np.unique(np.linspace(0, count - 1, min(count, MOST_POINTS)).round().astype(int))
-    classes = classes_to_draw(staged, label)
-    likely = probabilities(torch.from_numpy(staged[drawn]), ceiling).numpy()
-    lead = margins(staged[:, None], np.array([label]))[:, 0]
+    predictions = outputs.argmax(1)
+    starts = [0, *(np.flatnonzero(np.diff(predictions)) + 1).tolist()]
+    runs = [[layer + 1, int(predictions[layer])] for layer in starts]
+    layers = len(outputs)
+    drawn = np.unique(np.linspace(0, layers - 1, min(layers, MAX_POINTS)).round().astype(int))
+    classes = classes_to_draw(outputs, label)
+    likely = probabilities(torch.from_numpy(outputs[drawn]), ceiling).numpy()
+    margin = margins(outputs[:, None], np.array([label]))[:, 0]
     return {
         "label": label,
-        "answer": int(answers[-1]),
+        "prediction": int(predictions[-1]),
         "layers": (drawn + 1).tolist(),
         "classes": classes,
-        "outputs": [_whole(staged[drawn, c]) for c in classes],
-        "probabilities": [_whole(likely[:, c]) for c in classes],
-        "mean": _whole(staged[drawn].mean(1)),
-        "lead": _whole(lead[drawn]),
+        "outputs": [_ten_thousandths(outputs[drawn, c]) for c in classes],
+        "probabilities": [_ten_thousandths(likely[:, c]) for c in classes],
+        "mean": _ten_thousandths(outputs[drawn].mean(1)),
+        "margin": _ten_thousandths(margin[drawn]),
         "runs": runs,
-        "told": in_words(runs, label, count, float(lead[-1]), names),
+        "changes": describe_changes(runs, label, layers, float(margin[-1]), names),
     }
 
 
-def classes_to_draw(staged: NDArray[np.float32], label: int) -> list[int]:
-    """Return the classes worth a line: the true one, those answered longest, those greatest at the end; ten at most."""
-    classes = staged.shape[1]
-    if classes <= MOST_CLASSES:
+def classes_to_draw(outputs: NDArray[np.float32], label: int) -> list[int]:
+    """Return at most ten classes: the true one, the most frequent predictions, the greatest final outputs."""
+    classes = outputs.shape[1]
+    if classes <= MAX_CLASSES:
         return list(range(classes))
-    times = np.bincount(staged.argmax(1), minlength=classes)
+    times = np.bincount(outputs.argmax(1), minlength=classes)
     by_time = [int(c) for c in np.argsort(-times, kind="stable") if times[c]]
-    by_output = np.argsort(-staged[-1], kind="stable").tolist()
-    return sorted(list(dict.fromkeys([label, *by_time, *by_output]))[:MOST_CLASSES])
+    by_output = np.argsort(-outputs[-1], kind="stable").tolist()
+    return sorted(list(dict.fromkeys([label, *by_time, *by_output]))[:MAX_CLASSES])
 
 
-def in_words(
-    runs: list[list[int]], label: int, layers: int, lead: float, names: Sequence[str]
+def describe_changes(
+    runs: list[list[int]], label: int, layers: int, margin: float, names: Sequence[str]
 ) -> list[tuple[str, str]]:
-    """Tell the changes of the answer, the first and the last ones if there are many, and how it ended.
+    """Describe the changes of the prediction and the result. Of many changes, only the first and last.
 
     Examples
     --------
-    >>> for verdict, words in in_words([[1, 0], [7, 1]], 1, 12, 0.25, ["cat", "dog"]):
-    ...     print(f"{verdict}: {words}")
-    wrong: Layer 1 answered cat, which is wrong.
-    right: Layer 7 turned cat into dog, which is right.
-    right: After layer 12 the answer is dog, right by a lead of 0.25.
+    >>> for verdict, sentence in describe_changes([[1, 0], [7, 1]], 1, 12, 0.25, ["cat", "dog"]):
+    ...     print(f"{verdict}: {sentence}")
+    wrong: Layer 1 predicts cat, which is wrong.
+    correct: Layer 7 changes cat to dog, which is correct.
+    correct: After layer 12 the prediction is dog: correct, with a margin of 0.25.
     """
-    verdict = ("wrong", "right")
+    verdict = ("wrong", "correct")
     first = verdict[runs[0][1] == label]
-    told = [(first, f"Layer 1 answered {names[runs[0][1]]}, which is {first}.")]
+    changes = [(first, f"Layer 1 predicts {names[runs[0][1]]}, which is {first}.")]
     for (_, before), (layer, now) in pairwise(runs):
         ending = f"which is {verdict[now == label]}" if label in (before, now) else "still wrong"
-        told.append((verdict[now == label], f"Layer {layer} turned {names[before]} into {names[now]}, {ending}."))
-    if len(told) > MOST_TOLD + 1:
-        half = MOST_TOLD // 2
-        told = [*told[:half], ("", f"… {len(told) - 2 * half} more changes …"), *told[-half:]]
-    answer = runs[-1][1]
-    distance = f"{abs(lead):.2f}" if abs(lead) >= 0.02 else f"{abs(lead):.4f}"
-    how = f"right by a lead of {distance}" if answer == label else f"wrong: {names[label]} is {distance} behind"
-    return [*told, (verdict[answer == label], f"After layer {layers} the answer is {names[answer]}, {how}.")]
+        changes.append((verdict[now == label], f"Layer {layer} changes {names[before]} to {names[now]}, {ending}."))
+    if len(changes) > MAX_CHANGES + 1:
+        half = MAX_CHANGES // 2
+        changes = [*changes[:half], ("", f"… {len(changes) - 2 * half} more changes …"), *changes[-half:]]
+    prediction = runs[-1][1]
+    distance = f"{abs(margin):.2f}" if abs(margin) >= 0.02 else f"{abs(margin):.4f}"
+    result = (
+        f"correct, with a margin of {distance}"
+        if prediction == label
+        else f"wrong, {names[label]} is {distance} behind"
+    )
+    return [
+        *changes,
+        (verdict[prediction == label], f"After layer {layers} the prediction is {names[prediction]}: {result}."),
+    ]
 
 
 @torch.inference_mode()
-def _staged(
+def _staged_outputs(
     network: Network, images: NDArray[Any], chosen: Sequence[int]
 ) -> Iterator[tuple[Sequence[int], NDArray[np.float32]]]:
-    """Yield some of the chosen images and their outputs, shape (layers, n, classes), until all are through."""
+    """Yield chunks of the chosen indices with their outputs, shape (layers, n, classes)."""
     first = network.layers[0].weights
     for start in range(0, len(chosen), network.stack.chunk):
-        part = list(chosen[start : start + network.stack.chunk])
-        outputs = network.stack.staged_outputs(torch.from_numpy(images[part]).to(first.device))
-        yield part, torch.stack([output.float().cpu() for output in outputs]).numpy()
+        indices = list(chosen[start : start + network.stack.chunk])
+        outputs = network.stack.staged_outputs(torch.from_numpy(images[indices]).to(first.device))
+        yield indices, torch.stack([output.float().cpu() for output in outputs]).numpy()
 
 
-def _whole(values: NDArray[Any]) -> list[int]:
-    """Return values in whole ten-thousandths: short in JSON, and finer than a page can show."""
+def _ten_thousandths(values: NDArray[Any]) -> list[int]:
+    """Return values in whole ten-thousandths: short in JSON, and finer than the page can show."""
     return [int(value) for value in np.rint(10_000 * values.astype(np.float64))]

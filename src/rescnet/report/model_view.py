@@ -1,4 +1,4 @@
-"""What a report is about: a trained model, and the images to show it on, checked before any work starts."""
+"""The inputs of a report, checked before any work: a trained model, and the images to evaluate it on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..network.network import Network
 
 
 class TrainedModel(Protocol):
-    """A network and what is known of it; ``rescnet.Model`` is one."""
+    """A network with its history and class names, e.g. ``rescnet.Model``."""
 
     @property
     def network(self) -> Network:
@@ -20,20 +20,20 @@ class TrainedModel(Protocol):
 
     @property
     def history(self) -> History:
-        """One record a layer."""
+        """One record per layer."""
 
     @property
     def class_names(self) -> Sequence[str]:
-        """What the classes are called, in the order of the outputs."""
+        """Names of the classes, in the order of the outputs."""
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """Where and how it was trained; the report knows ``dataset``, ``preset``, ``command``, shows all the rest."""
+        """Facts about the training. The report uses ``dataset``, ``preset`` and ``command``, and lists the others."""
 
 
 @dataclass(frozen=True)
-class UsedLayers:
-    """A model cut to the layers its predictions go through; its history may be longer."""
+class TruncatedModel:
+    """A model with only the layers it predicts with. Its history may be longer."""
 
     network: Network
     history: History
@@ -41,18 +41,18 @@ class UsedLayers:
     about: Mapping[str, Any]
 
 
-def as_used(model: TrainedModel) -> TrainedModel:
-    """Return the model as it predicts: without the layers after its depth."""
+def without_unused_layers(model: TrainedModel) -> TrainedModel:
+    """Return the model without the layers after its prediction depth."""
     network = model.network
     if network.used_layers == len(network.layers):
         return model
     used = network.first_layers(network.used_layers)
-    return UsedLayers(used, model.history, model.class_names, model.about)
+    return TruncatedModel(used, model.history, model.class_names, model.about)
 
 
 @dataclass(frozen=True)
-class Shown:
-    """The images a network is shown on.
+class EvaluationImages:
+    """The images a network is evaluated on.
 
     Attributes
     ----------
@@ -64,45 +64,43 @@ class Shown:
     images: ImageSet
 
 
-def images_to_show(model: TrainedModel, dataset: Dataset | None) -> Shown | None:
-    """Return the test images, else the validation images; refuse, in one sentence, images of another kind."""
+def evaluation_images(model: TrainedModel, dataset: Dataset | None) -> EvaluationImages | None:
+    """Return the test images, or else the validation images; refuse images that do not match the model."""
     if dataset is None:
         return None
     found = dataset.test or dataset.validation
     if found is None:
         raise ValueError(
-            f"{dataset.name} has neither test nor validation images: give a set that has some, or ask for a report "
-            "without images (--without-images; in Python no dataset)."
+            f"{dataset.name} must have test or validation images, got neither. Use another data set, or leave out "
+            "images (--without-images; in Python, dataset=None)."
         )
     if found.shape != model.network.image_shape:
         raise ValueError(
-            f"{dataset.name} has images of shape {found.shape} but the network takes {model.network.image_shape} "
-            "(channels, height, width): give the dataset it was trained on."
+            f"{dataset.name} must have images of the network's shape {model.network.image_shape} "
+            f"(channels, height, width), got {found.shape}. Use the data set of the training."
         )
     if tuple(dataset.class_names) != tuple(model.class_names):
-        theirs, ours = _first_names(dataset.class_names), _first_names(model.class_names)
         raise ValueError(
-            f"{dataset.name} has the classes {theirs} but the model knows {ours}: give the dataset it was trained on."
+            f"{dataset.name} must have the model's classes {_first_names(model.class_names)}, "
+            f"got {_first_names(dataset.class_names)}. Use the data set of the training."
         )
-    return Shown("test" if dataset.test else "validation", found)
+    return EvaluationImages("test" if dataset.test else "validation", found)
 
 
 def check_model(model: TrainedModel) -> None:
-    """Refuse, in one sentence, a model without layers or with a name missing."""
+    """Refuse a model without layers, or with a wrong number of class names."""
     network = model.network
     if not len(network.layers):
-        raise ValueError("the network has no layers: train it before reporting on it.")
+        raise ValueError("network must have at least one layer, got none. Train it first.")
     if len(model.class_names) != network.classes:
-        raise ValueError(
-            f"the model names {len(model.class_names)} classes but its network has {network.classes}: name each once."
-        )
+        raise ValueError(f"class_names must have {network.classes} names, one per class, got {len(model.class_names)}.")
 
 
-def records_of(model: TrainedModel) -> list[LayerRecord]:
-    """Return one record a layer of the network, or none where the history does not reach that far."""
+def layer_records(model: TrainedModel) -> list[LayerRecord]:
+    """Return one record per layer of the network, or none if the history is shorter."""
     layers = len(model.network.layers)
     return model.history.records[:layers] if len(model.history) >= layers else []
 
 
-def _first_names(names: Sequence[str], most: int = 4) -> str:
-    return ", ".join(names[:most]) + (f", … ({len(names)})" if len(names) > most else "")
+def _first_names(names: Sequence[str], limit: int = 4) -> str:
+    return ", ".join(names[:limit]) + (f", … ({len(names)})" if len(names) > limit else "")

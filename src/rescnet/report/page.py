@@ -1,28 +1,39 @@
-"""The page: a template, one style, one script and the data, joined into one file that asks nothing of a network."""
+"""The HTML report: collect the data, join it with the template, style and script, and write one file."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 from base64 import b64encode
+from collections.abc import Sequence
 from hashlib import sha256
 from html import escape
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
-# In this order they become one script: drawing first, then the sections, then what starts them.
+from ..data import Dataset
+from .evaluation import Evaluation, evaluate
+from .first_layer import layer_sizes, trace_first_layer
+from .image_traces import pick_images, trace_images
+from .model_view import TrainedModel, check_model, evaluation_images, without_unused_layers
+from .pictures import draw_filters, layers_to_draw
+from .settings import settings
+from .summary import accuracy_curves, best_depth, summarise, training_record
+
+# Joined in this order: helpers first, then the sections, then the start.
 SCRIPTS = (
     "draw.js",
     "chart.js",
-    "headline.js",
+    "summary.js",
     "chain.js",
     "step_art.js",
     "layer.js",
     "accuracy.js",
-    "picker.js",
-    "story.js",
+    "images.js",
+    "trace.js",
     "confusion.js",
-    "gallery.js",
     "filters.js",
     "cost.js",
     "settings.js",
@@ -30,11 +41,104 @@ SCRIPTS = (
 )
 
 
-def build_page(data: dict[str, Any], title: str) -> str:
-    """Return the page.
+def write_report(
+    model: TrainedModel,
+    path: str | Path,
+    dataset: Dataset | None = None,
+    *,
+    images_shown: int = 12,
+    filter_layers: Sequence[int] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write an HTML report of a trained network.
 
-    Nothing of the data is ever read as HTML: it stands in a JSON block in which no tag can begin, the script writes it
-    as text only, and the content security policy lets no other script run and nothing be fetched.
+    Parameters
+    ----------
+    model : TrainedModel
+        A ``rescnet.Model``, or any object with its ``network``, ``history``, ``class_names`` and ``about``.
+    path : str or Path
+        The HTML file to write. It needs no other file and no network.
+    dataset : Dataset, optional
+        Its test images, or else its validation images, are evaluated. Without it the report has no images and no
+        confusion matrix, and says so.
+    images_shown : int
+        Number of images per group, e.g. corrected, newly wrong, easy.
+    filter_layers : sequence of int, optional
+        Layers, from 1, whose filters are drawn. Default: the first, second, middle and last.
+    overwrite : bool
+        Whether to replace an existing file.
+
+    Returns
+    -------
+    Path
+        The file written.
+
+    Raises
+    ------
+    ValueError
+        If the file exists and ``overwrite`` is false, or if model, data set and options do not match. Nothing is
+        written then.
+
+    Examples
+    --------
+    >>> from rescnet import data, report
+    >>> report.write_report(model, "digits.html", data.load("digits"))  # doctest: +SKIP
+    """
+    target = _check_path(Path(path), overwrite)
+    check_model(model)
+    model = without_unused_layers(model)
+    images = evaluation_images(model, dataset)
+    if images_shown < 1:
+        raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
+    layers = layers_to_draw(len(model.network.layers), filter_layers)
+    evaluation = evaluate(model.network, images) if images else None
+    data = collect(model, dataset, evaluation, images_shown, layers)
+    page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
+    return _write(target, page, overwrite)
+
+
+def collect(
+    model: TrainedModel,
+    dataset: Dataset | None,
+    evaluation: Evaluation | None,
+    images_shown: int,
+    filter_layers: Sequence[int],
+) -> dict[str, Any]:
+    """Return all data of the report, ready for JSON."""
+    network = model.network
+    summary = summarise(model, dataset, evaluation)
+    curves = accuracy_curves(model, evaluation)
+    data: dict[str, Any] = {
+        "summary": summary,
+        "curves": {split: [round(value, 5) for value in line] for split, line in curves.items()},
+        "layer": layer_sizes(network),
+        "training": training_record(model),
+        "filters": draw_filters(network, filter_layers),
+        "settings": settings(model, summary["name"]),
+        "evaluation": None,
+        "groups": [],
+        "images": [],
+        "first_layer": None,
+    }
+    if evaluation:
+        groups = pick_images(evaluation, images_shown)
+        chosen = list(dict.fromkeys(index for group in groups for index in group.images))
+        place = {index: number for number, index in enumerate(chosen)}
+        depth = best_depth(model) or len(network.layers)
+        data |= {
+            "evaluation": evaluation.summary(depth),
+            "groups": [vars(group) | {"images": [place[index] for index in group.images]} for group in groups],
+            "images": trace_images(network, evaluation, chosen, model.class_names),
+            "first_layer": trace_first_layer(network, evaluation, chosen[0]),
+        }
+    return data
+
+
+def build_page(data: dict[str, Any], title: str) -> str:
+    """Return the page as HTML.
+
+    The data is never read as HTML. It is a JSON block without angle brackets, and the script inserts it as text only.
+    The content security policy allows no other script and no request.
     """
     script = "'use strict';\n(() => {\n" + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"
     digest = b64encode(sha256(script.encode()).digest()).decode()
@@ -45,12 +149,12 @@ def build_page(data: dict[str, Any], title: str) -> str:
         "DATA": as_json(data),
         "SCRIPT": script,
     }
-    # One pass: a marker's name inside the data stays what it is.
+    # One pass, so that a marker inside the data is not replaced.
     return re.sub(r"<!--(POLICY|TITLE|STYLE|DATA|SCRIPT)-->", lambda found: parts[found[1]], _asset("page.html"))
 
 
 def as_json(data: dict[str, Any]) -> str:
-    r"""Return JSON that can stand inside a script element: ``<``, ``>`` and ``&`` are written as escapes.
+    r"""Return JSON for a script element, with ``<``, ``>`` and ``&`` escaped.
 
     Examples
     --------
@@ -63,3 +167,25 @@ def as_json(data: dict[str, Any]) -> str:
 
 def _asset(name: str) -> str:
     return resources.files(__package__).joinpath("assets", name).read_text("utf-8")
+
+
+def _check_path(path: Path, overwrite: bool) -> Path:
+    if path.is_dir():
+        raise ValueError(f"path must be a file, got the folder {path}. Use {path / 'report.html'}, for example.")
+    if not path.parent.is_dir():
+        raise ValueError(f"path must be in an existing folder, got {path}. Create the folder {path.parent}.")
+    if path.exists() and not overwrite:
+        raise ValueError(f"path must be a new file, got {path}. Use another name, or overwrite=True.")
+    return path
+
+
+def _write(path: Path, page: str, overwrite: bool) -> Path:
+    """Write a temporary file in the same folder and rename it, so that the page is complete or absent."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        partial.write_text(page, "utf-8")
+        _check_path(path, overwrite)  # the file may have appeared during the evaluation
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return path

@@ -1,4 +1,4 @@
-"""The configuration against what it started from, and the command that trains such a network."""
+"""The configuration compared with its preset, and the command that trains such a network."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .model_view import TrainedModel
 
 
 def settings(model: TrainedModel, name: str) -> dict[str, Any]:
-    """Return every option with its meaning, the base's value, and whether they differ; and the command."""
+    """Return every option with its meaning and its value in the preset, and the training command."""
     config = model.network.config
     preset = preset_of(model, name)
     base = make_config(preset)
     rows = []
     for entry in dataclasses.fields(NetworkConfig):
-        value, usual = getattr(config, entry.name), getattr(base, entry.name)
+        value, default = getattr(config, entry.name), getattr(base, entry.name)
         rows.append(
             {
                 "name": entry.name,
                 "value": show_value(value),
-                "base": show_value(usual),
-                "differs": value != usual,
+                "base": show_value(default),
+                "differs": value != default,
                 "meaning": entry.metadata["help"],
             }
         )
@@ -40,16 +40,15 @@ def settings(model: TrainedModel, name: str) -> dict[str, Any]:
 
 
 def preset_of(model: TrainedModel, name: str) -> str | None:
-    """Return the preset the training started from: the one it noted, else the dataset's own, else none."""
-    noted = model.about.get("preset")
-    for candidate in (noted, name):
+    """Return the recorded preset, or else the preset of the data set, or else None."""
+    for candidate in (model.about.get("preset"), name):
         if candidate in preset_names():
             return str(candidate)
     return None
 
 
 def rebuilt_command(config: NetworkConfig, base: NetworkConfig, preset: str | None, name: str) -> str:
-    """Return a command that trains with this configuration: the preset, then each option that differs from it."""
+    """Return a command that trains with this configuration: the preset and each option that differs."""
     words = ["rescnet", "train", name]
     if preset and preset != name:
         words += ["--preset", preset]
@@ -66,7 +65,7 @@ def rebuilt_command(config: NetworkConfig, base: NetworkConfig, preset: str | No
 
 
 def show_value(value: Any) -> str:
-    """Write an option's value as it stands in a file."""
+    """Return an option's value as it is written in a configuration file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""What a reader wants first: how good, how deep, how large, and where it was trained."""
+"""Facts about a model for its report: the figures of the first screen, accuracy curves, time and memory."""
 
 from __future__ import annotations
 
@@ -10,46 +10,35 @@ from ..formatting import show_bytes, show_seconds
 from ..network.history import History
 from ..network.network import Network
 from .evaluation import Evaluation
-from .model_view import TrainedModel, records_of
+from .model_view import TrainedModel, layer_records
 
-DIFFERS = 0.0005  # an accuracy measured now and one recorded in training, further apart than this, get a note
+ACCURACY_TOLERANCE = 0.0005  # a larger difference between measured and recorded accuracy gets a note
 
-
-def chosen_depth(model: TrainedModel) -> int | None:
-    """Return the depth with the best validation accuracy among the network's layers; None without such images."""
-    records = records_of(model)
-    if not records or records[0].validation_accuracy is None:
-        return None
-    return History(records).best_layer()
-
-
-def curves(model: TrainedModel, evaluation: Evaluation | None) -> dict[str, list[float]]:
-    """Return accuracy by layer for each split that was followed; what the report measured replaces the record."""
-    records = records_of(model)
-    found: dict[str, list[float]] = {}
-    for split in ("train", "validation", "test"):
-        values = [getattr(record, f"{split}_accuracy") for record in records]
-        if values and None not in values:
-            found[split] = [float(value) for value in values]
-    if evaluation:
-        found[evaluation.shown.split] = evaluation.accuracy
-    return found
+STAGES = {
+    "scaling": "finding the range of the layer's input",
+    "filters": "learning the filters from patches",
+    "residual": "computing labels and signs from the residuals",
+    "convolution": "convolving the maps with the filters",
+    "pooling": "second-order pooling and the pyramid",
+    "moments": "summing the features and their products",
+    "heads": "factorising once and solving all heads",
+    "update": "adding the correction to the outputs",
+}
 
 
-def headline(model: TrainedModel, dataset: Dataset | None, evaluation: Evaluation | None) -> dict[str, Any]:
-    """Return the title, the figures of the first screen, and what is known of the training."""
+def summarise(model: TrainedModel, dataset: Dataset | None, evaluation: Evaluation | None) -> dict[str, Any]:
+    """Return the title, the figures of the first screen, and the facts about the training."""
     network, about = model.network, model.about
-    layers = len(network.layers)
     name = str(about.get("dataset") or (dataset.name if dataset else "") or "unnamed images")
-    parameters, size = parameters_of(network)
-    seconds = sum(record.total_seconds for record in records_of(model))
+    parameters, size = count_parameters(network)
+    seconds = sum(record.total_seconds for record in layer_records(model))
     seconds += model.history.readout.seconds if model.history.readout and network.readout else 0
     return {
         "name": name,
         "classes": list(model.class_names),
-        "layers": layers,
+        "layers": len(network.layers),
         "image": list(network.image_shape),
-        "chosen": chosen_depth(model),
+        "best_depth": best_depth(model),
         "stopped": model.history.stopped or str(about.get("stopped") or ""),
         "notes": notes(model, evaluation),
         "parameters": parameters,
@@ -59,36 +48,57 @@ def headline(model: TrainedModel, dataset: Dataset | None, evaluation: Evaluatio
     }
 
 
+def best_depth(model: TrainedModel) -> int | None:
+    """Return the depth with the best validation accuracy, or None without validation images."""
+    records = layer_records(model)
+    if not records or records[0].validation_accuracy is None:
+        return None
+    return History(records).best_layer()
+
+
+def accuracy_curves(model: TrainedModel, evaluation: Evaluation | None) -> dict[str, list[float]]:
+    """Return accuracy per layer for each recorded split. The evaluation replaces the record of its split."""
+    records = layer_records(model)
+    curves: dict[str, list[float]] = {}
+    for split in ("train", "validation", "test"):
+        values = [getattr(record, f"{split}_accuracy") for record in records]
+        if values and None not in values:
+            curves[split] = [float(value) for value in values]
+    if evaluation:
+        curves[evaluation.source.split] = evaluation.accuracy
+    return curves
+
+
 def notes(model: TrainedModel, evaluation: Evaluation | None) -> list[str]:
-    """Say where the figures need a word: other images than in training, layers left unread, or a readout after them."""
+    """Return notes on the figures: unused layers, other images than in training, or a kernel readout."""
     found = []
     layers, records = len(model.network.layers), model.history.records
     if len(records) > layers:
-        found.append(f"The network was trained to {len(records)} layers; this page is about its first {layers}.")
+        found.append(f"The network was trained to {len(records)} layers. This report covers the first {layers}.")
     if evaluation and len(records) >= layers:
-        split = evaluation.shown.split
+        split = evaluation.source.split
         recorded = getattr(records[layers - 1], f"{split}_accuracy")
-        if recorded is not None and abs(recorded - evaluation.accuracy[-1]) > DIFFERS:
+        if recorded is not None and abs(recorded - evaluation.accuracy[-1]) > ACCURACY_TOLERANCE:
             found.append(
-                f"Training recorded {100 * recorded:.2f} % on its {split} images; on the {len(evaluation.labels):,} "
-                f"given to this page it is {100 * evaluation.accuracy[-1]:.2f} %."
+                f"Training recorded an accuracy of {100 * recorded:.2f} % on its {split} images. It is "
+                f"{100 * evaluation.accuracy[-1]:.2f} % on the {len(evaluation.labels):,} images of this report."
             )
     if model.network.readout is not None:
         record = model.history.readout
         known = () if record is None else (("validation", record.validation_accuracy), ("test", record.test_accuracy))
-        shares = [f"{100 * share:.2f} % of the {name} images" for name, share in known if share is not None]
-        right = f", with which {' and '.join(shares)} were right in training" if shares else ""
-        found.append(f"This page is about what the layers say; a kernel readout comes after them{right}.")
+        shares = [f"{100 * share:.2f} % ({name})" for name, share in known if share is not None]
+        accuracy = f" With the readout, training recorded an accuracy of {' and '.join(shares)}." if shares else ""
+        found.append(f"This report covers the layers, without the kernel readout that follows them.{accuracy}")
     return found
 
 
-def parameters_of(network: Network) -> tuple[int, int]:
-    """Return how many numbers the network has learnt, and the bytes it takes."""
+def count_parameters(network: Network) -> tuple[int, int]:
+    """Return the number of learned parameters and their bytes."""
     return sum(tensor.numel() for tensor in network.learned()), network.nbytes
 
 
 def about_rows(about: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
-    """Return what is known of the training as pairs of words, nested entries one by one."""
+    """Return the facts about the training as pairs of name and value; nested entries are flattened."""
     rows: list[list[str]] = []
     for key, value in about.items():
         name = prefix + str(key).replace("_", " ")
@@ -97,3 +107,28 @@ def about_rows(about: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
         elif value is not None and value != "":
             rows.append([name, ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)])
     return rows
+
+
+def training_record(model: TrainedModel) -> dict[str, Any]:
+    """Return signs, steps, seconds per stage, memory and increased ridges, per layer of the network."""
+    records = layer_records(model)
+    names = dict.fromkeys(stage for record in records for stage in record.seconds)
+    totals = {name: sum(record.seconds.get(name, 0.0) for record in records) for name in names}
+    ridge = model.network.config.ridge
+    return {
+        "positive": [round(layer.positive_share, 4) for layer in model.network.layers],
+        "rate": [round(layer.rate, 5) for layer in model.network.layers],
+        "stages": [
+            {
+                "name": name,
+                "meaning": STAGES.get(name, ""),
+                "total": round(totals[name], 4),
+                "seconds": [round(record.seconds.get(name, 0.0), 4) for record in records],
+                "memory": max(record.memory.get(name, 0) for record in records),
+            }
+            for name in sorted(names, key=lambda name: -totals[name])
+        ],
+        "memory": [record.peak_memory for record in records],
+        "ridge": ridge,
+        "retries": [[record.layer, record.ridge] for record in records if record.ridge > ridge * (1 + 1e-9)],
+    }

@@ -1,34 +1,35 @@
-// Accuracy by layer, what each layer changed, and the share of positive signs, one under the other.
+// Accuracy per layer, images changed by each layer, and the share of positive signs, as stacked charts.
 const SPLITS = [
   ['train', 'training', 'var(--train)', '6 4'],
   ['validation', 'validation', 'var(--validation)', '2 3'],
   ['test', 'test', 'var(--test)', undefined],
 ];
 
-const besides = (holder) => (narrow(holder) ? 78 : 128); // room for words at the lines' ends
+const labelWidth = (holder) => (narrow(holder) ? 78 : 128); // room for labels at the ends of lines
 
 function accuracy() {
-  const { curves, evaluation, headline: first } = DATA;
-  const followed = SPLITS.filter(([key]) => curves[key]);
+  const { curves, evaluation } = DATA;
+  const bestDepth = DATA.summary.best_depth;
+  const recorded = SPLITS.filter(([key]) => curves[key]);
   const main = curves.test ? 'test' : curves.validation ? 'validation' : 'train';
   const name = Object.fromEntries(SPLITS)[main];
   const curve = curves[main];
   if (curve) {
     const best = curve.indexOf(Math.max(...curve)) + 1;
-    const looked = main === 'test' && best !== first.chosen;
-    say(
+    const differs = main === 'test' && best !== bestDepth;
+    addText(
       'accuracy-words',
-      LAYERS === 1 && `One layer: ${percent(curve[0])} of ${name} images are right.`,
-      LAYERS > 1 && `Layer 1 alone gets ${percent(curve[0])} of the ${name} images right;`,
-      LAYERS > 1 && `after layer ${LAYERS} it is ${percent(curve[LAYERS - 1])}.`,
-      first.chosen && `Layer ${first.chosen} did best on validation images, so that depth is the one to choose.`,
-      first.chosen && looked && `(On test images layer ${best} did best, but a choice must not be made on them.)`,
-      !first.chosen && 'No validation images were followed, so the last layer stands.',
+      LAYERS === 1 && `One layer classifies ${percent(curve[0])} of the ${name} images correctly.`,
+      LAYERS > 1 && `Layer 1 alone classifies ${percent(curve[0])} of the ${name} images correctly,`,
+      LAYERS > 1 && `all ${LAYERS} layers ${percent(curve[LAYERS - 1])}.`,
+      bestDepth && `The best validation depth is ${plural(bestDepth, 'layer')}: use this depth.`,
+      bestDepth && differs && `(The best test depth is ${best}, but depth must not be chosen on test images.)`,
+      !bestDepth && 'Without validation images, all layers are used.',
     );
   }
-  if (!followed.length) {
+  if (!recorded.length) {
     byId('accuracy-words').append(
-      'The model has no record of its training: write the page with a dataset to see accuracy by layer.',
+      'The model has no training record. Give a data set to see the accuracy per layer.',
     );
     byId('accuracy-plot').hidden = true;
     byId('accuracy-table').hidden = true;
@@ -37,29 +38,30 @@ function accuracy() {
   byId('changes-block').hidden = !evaluation;
   if (evaluation)
     byId('changes-words').append(
-      `${evaluation.split === 'test' ? 'Test' : 'Validation'} images each layer turned right (up, blue) `,
-      'and turned wrong (down, orange)',
+      `${evaluation.split === 'test' ? 'Test' : 'Validation'} images that become correct (up, blue) `,
+      'or wrong (down, orange) in each layer',
     );
   byId('signs-words').append(
-    'Signs: before each layer, the share of training images whose largest error is an output too low ',
-    '(blue, positive) or too high (orange, negative)',
+    'Signs: share of training images whose largest residual is positive (blue, output too low) ',
+    'or negative (orange, output too high), before each layer',
   );
+  const changed = (kind, layer) => (layer === 1 ? '–' : count(evaluation.changes[kind][layer - 1]));
   drawing(() => {
-    const charts = followed.length ? [accuracyChart(byId('accuracy-plot'), followed, all)] : [];
+    const charts = recorded.length ? [accuracyChart(byId('accuracy-plot'), recorded, all)] : [];
     if (evaluation) charts.push(changesChart(byId('changes-plot'), evaluation.changes));
     charts.push(signsChart(byId('signs-plot')));
     hover(byId('accuracy-figure'), charts, (layer) => [
       `layer ${layer}`,
       [
-        ...followed.map(([key, words, colour]) => [colour, words, percent(curves[key][layer - 1])]),
+        ...recorded.map(([key, words, colour]) => [colour, words, percent(curves[key][layer - 1])]),
         ...(evaluation
           ? [
-              ['var(--right)', 'turned right', layer === 1 ? '–' : count(evaluation.changes.right[layer - 1])],
-              ['var(--wrong)', 'turned wrong', layer === 1 ? '–' : count(evaluation.changes.wrong[layer - 1])],
+              ['var(--correct)', 'become correct', changed('corrected', layer)],
+              ['var(--wrong)', 'become wrong', changed('newly_wrong', layer)],
             ]
           : []),
-        [null, 'positive signs', percent(DATA.run.positive[layer - 1], 0)],
-        [null, 'step α', String(DATA.run.rate[layer - 1])],
+        [null, 'positive signs', percent(DATA.training.positive[layer - 1], 0)],
+        [null, 'step α', String(DATA.training.rate[layer - 1])],
       ],
     ]);
   });
@@ -69,12 +71,12 @@ function accuracy() {
     if (!holder.childNodes.length)
       holder.append(
         table(
-          ['layer', ...followed.map(([, words]) => `${words} %`), 'positive signs %', 'α'],
+          ['layer', ...recorded.map(([, words]) => `${words} %`), 'positive signs %', 'α'],
           all.map((layer) => [
             String(layer),
-            ...followed.map(([key]) => (100 * curves[key][layer - 1]).toFixed(2)),
-            (100 * DATA.run.positive[layer - 1]).toFixed(1),
-            String(DATA.run.rate[layer - 1]),
+            ...recorded.map(([key]) => (100 * curves[key][layer - 1]).toFixed(2)),
+            (100 * DATA.training.positive[layer - 1]).toFixed(1),
+            String(DATA.training.rate[layer - 1]),
           ]),
           [0, 1, 2, 3, 4, 5],
         ),
@@ -82,30 +84,30 @@ function accuracy() {
   });
 }
 
-function accuracyChart(holder, followed, all) {
-  const values = followed.flatMap(([key]) => DATA.curves[key]);
+function accuracyChart(holder, recorded, all) {
+  const values = recorded.flatMap(([key]) => DATA.curves[key]);
   const most = Math.max(...values, 0.01);
   const least = Math.min(...values, most - 0.01);
   const pad = 0.06 * (most - least);
-  const atEnd = followed.map(([key, words]) => `${words} ${percent(DATA.curves[key][LAYERS - 1])}`);
+  const atEnd = recorded.map(([key, words]) => `${words} ${percent(DATA.curves[key][LAYERS - 1])}`);
   const digits = most - least < 0.03 ? 1 : 0;
   const chart = layerChart(holder, {
     height: 300,
     low: Math.max(0, least - pad),
     high: Math.min(1, most + pad),
     text: (value) => percent(value, digits),
-    label: `Accuracy by layer; at the end: ${atEnd.join(', ')}`,
-    right: besides(holder),
+    label: `Accuracy per layer; after the last: ${atEnd.join(', ')}`,
+    right: labelWidth(holder),
     rows: 5,
     top: 24,
   });
-  if (DATA.headline.chosen)
-    layerMark(chart, DATA.headline.chosen, `layer ${DATA.headline.chosen}: best on validation images`);
-  for (const [key, , colour, dash] of followed)
+  if (DATA.summary.best_depth)
+    layerMark(chart, DATA.summary.best_depth, `layer ${DATA.summary.best_depth}: best validation depth`);
+  for (const [key, , colour, dash] of recorded)
     line(chart, all, DATA.curves[key], colour, { width: key === 'train' ? 1.6 : 2.4, dash, dots: LAYERS <= 30 });
   endLabels(
     chart,
-    followed.map(([key, words, colour]) => ({
+    recorded.map(([key, words, colour]) => ({
       at: DATA.curves[key][LAYERS - 1],
       words: narrow(holder) ? words : `${words} ${percent(DATA.curves[key][LAYERS - 1], 1)}`,
       colour,
@@ -116,34 +118,34 @@ function accuracyChart(holder, followed, all) {
 }
 
 function changesChart(holder, changes) {
-  const up = changes.right.map((value, i) => (i ? value : 0)); // layer 1 turns everything: it would dwarf the rest
-  const down = changes.wrong.map((value) => -value);
+  const up = changes.corrected.map((value, i) => (i ? value : 0)); // without layer 1, which would dwarf the rest
+  const down = changes.newly_wrong.map((value) => -value);
   const [high, low] = [Math.max(1, ...up), Math.min(-1, ...down)];
   const chart = layerChart(holder, {
     height: 120,
     low,
     high,
     text: (value) => (Number.isInteger(value) ? count(Math.abs(value)) : ''),
-    label: 'Images turned right and turned wrong by each layer',
-    right: besides(holder),
+    label: 'Images that become correct and wrong in each layer',
+    right: labelWidth(holder),
     axis: false,
     rows: 4,
   });
-  bars(chart, [up, down], ['var(--right)', 'var(--wrong)']);
+  bars(chart, [up, down], ['var(--correct)', 'var(--wrong)']);
   return chart;
 }
 
 function signsChart(holder) {
-  const { positive } = DATA.run;
+  const { positive } = DATA.training;
   const chart = layerChart(holder, {
     height: 82,
     low: 0,
     high: 1,
     text: (value) => percent(value, 0),
-    label: 'Share of positive signs by layer',
-    right: besides(holder),
+    label: 'Share of positive signs per layer',
+    right: labelWidth(holder),
     rows: 2,
   });
-  bars(chart, [positive, positive.map((share) => 1 - share)], ['var(--right)', 'var(--wrong)']);
+  bars(chart, [positive, positive.map((share) => 1 - share)], ['var(--correct)', 'var(--wrong)']);
   return chart;
 }

@@ -1,4 +1,4 @@
-// The network as a chain: every layer takes the image and the maps before it, and adds its correction to the output.
+// Diagram of the network: every layer takes the image and the previous maps, and adds a correction to the output.
 function chain(holder) {
   const width = Math.max(300, holder.clientWidth || 600);
   const small = width < 560;
@@ -10,7 +10,7 @@ function chain(holder) {
   const svg = shape('svg', {
     viewBox: `0 0 ${width} 186`,
     role: 'img',
-    'aria-label': `Each of ${LAYERS} layers takes the image and the maps before it, and adds to the output`,
+    'aria-label': `Each of ${LAYERS} layers takes the image and the previous maps, and adds a correction to the output`,
   });
   const defs = shape(
     'defs',
@@ -50,7 +50,7 @@ function chain(holder) {
           width: box,
           height: 46,
           rx: 8,
-          style: { fill: 'var(--faint)', stroke: 'var(--right)', 'stroke-width': 1.6 },
+          style: { fill: 'var(--faint)', stroke: 'var(--correct)', 'stroke-width': 1.6 },
         }),
         words(middle, 78, small ? name : `layer ${name}`, 'middle', true),
         arrow(middle, 97, middle, 142),
@@ -84,11 +84,11 @@ function chain(holder) {
       164,
       small
         ? `output: ${plural(DATA.layer.classes, 'number')}`
-        : `output: ${DATA.layer.classes} numbers; the greatest is the answer`,
+        : `output: ${DATA.layer.classes} numbers; the greatest is the prediction`,
       'middle',
       true,
     ),
-    words(left - 8, 163, small ? 'sum' : 'added up', 'end'),
+    words(left - 8, 163, 'sum', 'end'),
   );
   holder.replaceChildren(svg);
 }

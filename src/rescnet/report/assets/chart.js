@@ -1,4 +1,4 @@
-// Charts over layers: a frame with axes, lines, bars, labels that keep apart, and a hover shared by stacked charts.
+// Charts over layers: axes, lines, bars, labels without overlap, and one tooltip for stacked charts.
 const LEFT = 52;
 const narrow = (holder) => holder.clientWidth < 480;
 
@@ -16,7 +16,7 @@ function layerTicks(layers, width) {
   return [...new Set([1, ...wanted.map(Math.round)])].filter((layer) => layer >= 1 && layer <= layers);
 }
 
-// A frame whose x axis runs over layers, so that charts under each other line up.
+// A frame with layers on the x axis; stacked charts are aligned.
 function layerChart(holder, { height, low, high, text, label, right = 16, axis = true, rows = 4, top = 8 }) {
   const width = Math.max(260, holder.clientWidth || 600);
   const bottom = axis ? 34 : 6;
@@ -70,7 +70,7 @@ function line(chart, layers, values, colour, { width = 2, dash, dots = false } =
   }
 }
 
-// Words at the right end of lines, moved apart where they would overlap: entries of {at, words, colour, strong}.
+// Labels at the right end of lines, moved apart if they overlap. Entries: {at, words, colour, strong}.
 function endLabels(chart, entries, gap = 14) {
   const placed = entries.map((entry) => ({ ...entry, y: chart.y(entry.at) })).sort((a, b) => a.y - b.y);
   placed.forEach((entry, i) => {
@@ -92,12 +92,12 @@ function endLabels(chart, entries, gap = 14) {
   }
 }
 
-// Bars over layers; where there are more layers than pixels for them, neighbours are put together.
+// Bars over layers. If there are more layers than room for bars, neighbours are merged.
 function bars(chart, series, colours, merge = 'mean') {
-  const together = Math.max(1, Math.ceil((LAYERS * 3) / chart.inner));
+  const merged = Math.max(1, Math.ceil((LAYERS * 3) / chart.inner));
   const wide = chart.inner / LAYERS;
-  for (let start = 0; start < LAYERS; start += together) {
-    const end = Math.min(LAYERS, start + together);
+  for (let start = 0; start < LAYERS; start += merged) {
+    const end = Math.min(LAYERS, start + merged);
     let up = 0;
     let down = 0;
     series.forEach((values, i) => {
@@ -107,7 +107,7 @@ function bars(chart, series, colours, merge = 'mean') {
       if (value >= 0) up += value;
       else down += value;
       const [high, low] = [chart.y(Math.max(from, from + value)), chart.y(Math.min(from, from + value))];
-      const space = Math.min(2, wide * together * 0.15);
+      const space = Math.min(2, wide * merged * 0.15);
       const colour = typeof colours === 'function' ? colours(value, i) : colours[i];
       chart.svg.append(
         shape('rect', {
@@ -135,7 +135,7 @@ function layerMark(chart, layer, words, colour = 'var(--mark)') {
     }),
   );
   if (!words) return;
-  const half = 3.5 * words.length; // about: keeps the words inside the chart
+  const half = 3.5 * words.length; // estimate, keeps the words inside the chart
   chart.svg.append(
     shape(
       'text',
@@ -150,7 +150,7 @@ function layerMark(chart, layer, words, colour = 'var(--mark)') {
   );
 }
 
-// One hover for charts under each other; the arrow keys move it too. rows(layer) gives the tooltip's title and rows.
+// One tooltip for stacked charts, moved by pointer or arrow keys. rows(layer) returns its title and rows.
 const hovers = new Map();
 function hover(figure, charts, rows) {
   const rules = charts.map((chart) => {

@@ -1,55 +1,55 @@
-// What it takes for what, after any of the layers kept: a table for few classes, a heat map and the worst pairs else.
-const FEW = 20;
+// Confusion matrix after a chosen layer: a table for few classes, else a heat map and the most confused pairs.
+const MAX_TABLE = 20; // classes
 
 function confusion() {
   const { evaluation } = DATA;
   if (!evaluation) {
-    say('confusion-lede', HOW_TO_GET_IMAGES);
+    addText('confusion-lede', HOW_TO_GET_IMAGES);
     byId('confusion-body').hidden = true;
     return;
   }
-  const kept = evaluation.confusions;
-  say(
+  const matrices = evaluation.confusions;
+  addText(
     'confusion-lede',
-    `Rows are what ${count(evaluation.images)} ${evaluation.split} images are, columns what the network answered.`,
-    'Blue is right, orange wrong; the deeper the colour, the more images.',
-    kept.length > 1 && 'Move the slider to see the layers clear it up.',
+    `True class (rows) and prediction (columns) of ${count(evaluation.images)} ${evaluation.split} images.`,
+    'Blue is correct, orange is wrong; a stronger colour means more images.',
+    matrices.length > 1 && 'Move the slider to see other depths.',
   );
-  if (kept.length > 1) {
-    const told = node('output', null);
+  if (matrices.length > 1) {
+    const depth = node('output', null);
     const slider = node('input', {
       type: 'range',
       min: 0,
-      max: kept.length - 1,
-      value: kept.length - 1,
+      max: matrices.length - 1,
+      value: matrices.length - 1,
       'aria-label': 'layers',
     });
     const show = () => {
-      const { layer } = kept[slider.value];
+      const { layer } = matrices[slider.value];
       const last = layer === LAYERS ? ', the last' : '';
-      const chosen = layer === DATA.headline.chosen ? ', the best on validation images' : '';
-      told.textContent = `after layer ${layer}${last}${chosen}`;
-      slider.setAttribute('aria-valuetext', told.textContent);
-      showConfusion(kept[slider.value]);
+      const best = layer === DATA.summary.best_depth ? ', the best validation depth' : '';
+      depth.textContent = `after layer ${layer}${last}${best}`;
+      slider.setAttribute('aria-valuetext', depth.textContent);
+      showConfusion(matrices[slider.value]);
     };
     slider.addEventListener('input', show);
-    byId('confusion-depth').append(slider, told);
+    byId('confusion-depth').append(slider, depth);
     show();
   } else {
-    showConfusion(kept[0]);
+    showConfusion(matrices[0]);
   }
 }
 
-function showConfusion(kept) {
+function showConfusion(matrix) {
   const size = NAMES.length;
-  const rows = NAMES.map((_, c) => kept.counts.slice(c * size, (c + 1) * size));
+  const rows = NAMES.map((_, c) => matrix.counts.slice(c * size, (c + 1) * size));
   const totals = rows.map((row) => row.reduce((sum, value) => sum + value, 0));
-  byId('confusion-plot').replaceChildren(size <= FEW ? matrixTable(rows, totals) : heatMap(rows, totals));
+  byId('confusion-plot').replaceChildren(size <= MAX_TABLE ? matrixTable(rows, totals) : heatMap(rows, totals));
   byId('class-accuracy').replaceChildren(...classAccuracy(rows, totals));
 }
 
-function tellCell(event, rows, totals, t, p) {
-  showTip(event.clientX, event.clientY, t === p ? `${NAMES[t]}, right` : `${NAMES[t]} taken for ${NAMES[p]}`, [
+function showCellTip(event, rows, totals, t, p) {
+  showTip(event.clientX, event.clientY, t === p ? `${NAMES[t]}, correct` : `${NAMES[t]} predicted as ${NAMES[p]}`, [
     [null, 'images', count(rows[t][p])],
     [null, `of all ${NAMES[t]}`, totals[t] ? percent(rows[t][p] / totals[t], 1) : '–'],
   ]);
@@ -59,7 +59,7 @@ function matrixTable(rows, totals) {
   const most = Math.max(1, ...rows.flatMap((row, t) => row.filter((_, p) => p !== t)));
   const cell = (value, t, p) => {
     const share = totals[t] ? value / totals[t] : 0;
-    const colour = t === p ? 'var(--right)' : 'var(--wrong)';
+    const colour = t === p ? 'var(--correct)' : 'var(--wrong)';
     const strength = t === p ? share : Math.sqrt(value / most) * 0.85;
     const td = node(
       'td',
@@ -72,7 +72,7 @@ function matrixTable(rows, totals) {
       },
       value ? count(value) : '·',
     );
-    td.addEventListener('pointermove', (event) => tellCell(event, rows, totals, t, p));
+    td.addEventListener('pointermove', (event) => showCellTip(event, rows, totals, t, p));
     td.addEventListener('pointerleave', hideTip);
     return td;
   };
@@ -85,7 +85,7 @@ function matrixTable(rows, totals) {
       node(
         'tr',
         null,
-        node('th', { scope: 'col' }, 'true ↓  answer →'),
+        node('th', { scope: 'col' }, 'true ↓  predicted →'),
         NAMES.map((name) => node('th', { scope: 'col', title: name }, node('span', null, name))),
       ),
     ),
@@ -111,17 +111,17 @@ function heatMap(rows, totals) {
     width: size,
     height: size,
     role: 'img',
-    'aria-label': `Confusion of ${size} classes; the pairs confused most are in the table beside it`,
+    'aria-label': `Confusion matrix of ${size} classes; the most confused pairs are in the next table`,
   });
   const paint = canvas.getContext('2d');
   const most = Math.max(1, ...rows.flatMap((row, t) => row.filter((_, p) => p !== t)));
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
-  const [right, wrong] = [colour('--right'), colour('--wrong')];
+  const [correct, wrong] = [colour('--correct'), colour('--wrong')];
   rows.forEach((row, t) =>
     row.forEach((value, p) => {
       if (!value) return;
       paint.globalAlpha = t === p ? value / totals[t] : 0.15 + 0.85 * Math.sqrt(value / most);
-      paint.fillStyle = t === p ? right : wrong;
+      paint.fillStyle = t === p ? correct : wrong;
       paint.fillRect(p, t, 1, 1);
     }),
   );
@@ -130,7 +130,7 @@ function heatMap(rows, totals) {
     const [p, t] = [(event.clientX - box.left) / box.width, (event.clientY - box.top) / box.height].map((at) =>
       Math.max(0, Math.min(size - 1, Math.floor(at * size))),
     );
-    tellCell(event, rows, totals, t, p);
+    showCellTip(event, rows, totals, t, p);
   });
   canvas.addEventListener('pointerleave', hideTip);
   const pairs = rows
@@ -145,9 +145,9 @@ function heatMap(rows, totals) {
     node(
       'div',
       null,
-      node('h3', { style: { 'margin-top': '0' } }, 'Confused most'),
+      node('h3', { style: { 'margin-top': '0' } }, 'Most confused pairs'),
       table(
-        ['is', 'taken for', 'images', 'share'],
+        ['true', 'predicted', 'images', 'share'],
         pairs.map(([value, t, p]) => [NAMES[t], NAMES[p], count(value), percent(value / totals[t], 0)]),
         [2, 3],
       ),
@@ -169,11 +169,11 @@ function classAccuracy(rows, totals) {
         node('span', null, `${percent(shares.get(c), 1)} of ${count(totals[c])}`),
       ]),
     );
-  if (order.length <= FEW) return [node('h3', null, 'Accuracy by class, the hardest first'), list(order)];
+  if (order.length <= MAX_TABLE) return [node('h3', null, 'Accuracy per class, lowest first'), list(order)];
   return [
-    node('h3', null, 'The ten hardest classes'),
+    node('h3', null, 'Ten lowest accuracies'),
     list(order.slice(0, 10)),
-    node('h3', null, 'The ten easiest'),
+    node('h3', null, 'Ten highest accuracies'),
     list(order.slice(-10).reverse()),
     node('details', null, node('summary', null, `All ${order.length} classes`), list(order)),
   ];

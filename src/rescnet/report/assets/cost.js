@@ -1,28 +1,28 @@
-// Seconds by stage over layers, peak memory, and a table of totals.
+// Seconds per stage and layer, peak memory, and a table of totals.
 const STAGE_COLOURS = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#c9b800', '#8c8c8c'];
 
 function cost() {
-  const { stages, memory, retries, ridge } = DATA.run;
+  const { stages, memory, retries, ridge } = DATA.training;
   if (!stages.length) {
-    byId('cost-words').append('The model has no record of its training.');
+    byId('cost-words').append('The model has no training record.');
     byId('cost-figure').hidden = true;
     return;
   }
   const total = stages.reduce((sum, stage) => sum + stage.total, 0);
-  const tried =
+  const layers =
     retries
       .slice(0, 12)
       .map(([layer]) => layer)
       .join(', ') + (retries.length > 12 ? ', …' : '');
-  const used = Math.max(...retries.map(([, more]) => more));
-  say(
+  const largest = Math.max(...retries.map(([, increased]) => increased));
+  addText(
     'cost-words',
-    `${plural(LAYERS, 'layer')} took ${seconds(total)}, ${seconds(total / LAYERS)} each on average;`,
-    `most went into ${stages[0].name} (${percent(stages[0].total / total, 0)}).`,
-    `The most memory held was ${megabytes(Math.max(...memory))}.`,
-    !retries.length && `The ridge of ${ridge} was enough at every layer.`,
-    retries.length && `More ridge than the ${ridge} asked for, up to ${used}, was needed before the scatter could be`,
-    retries.length && `factorised at ${retries.length === 1 ? 'layer' : 'layers'} ${tried}.`,
+    `${plural(LAYERS, 'layer')} took ${seconds(total)}, on average ${seconds(total / LAYERS)} per layer.`,
+    `The slowest stage is ${stages[0].name} (${percent(stages[0].total / total, 0)}).`,
+    `Peak memory is ${megabytes(Math.max(...memory))}.`,
+    !retries.length && `The ridge of ${ridge} was sufficient for every layer.`,
+    retries.length && `The ridge of ${ridge} was increased, up to ${largest}, to factorise the scatter matrix`,
+    retries.length && `of ${retries.length === 1 ? 'layer' : 'layers'} ${layers}.`,
   );
   const colour = (i) => STAGE_COLOURS[Math.min(i, STAGE_COLOURS.length - 1)];
   byId('cost-legend').append(
@@ -35,7 +35,7 @@ function cost() {
       low: 0,
       high: Math.max(...perLayer) * 1.05 || 1,
       text: tickSeconds,
-      label: 'Seconds by stage and layer',
+      label: 'Seconds per stage and layer',
       axis: false,
     });
     bars(
@@ -48,7 +48,7 @@ function cost() {
       low: 0,
       high: Math.max(...memory) * 1.1 || 1,
       text: (value) => (value ? megabytes(value) : '0'),
-      label: 'Peak memory by layer',
+      label: 'Peak memory per layer',
       rows: 4,
     });
     line(
@@ -65,7 +65,7 @@ function cost() {
   });
   byId('cost-table').append(
     table(
-      ['stage', 'in all', 'share', 'most memory', 'what is done'],
+      ['stage', 'total', 'share', 'peak memory', 'task'],
       stages.map((stage) => [
         stage.name,
         seconds(stage.total),

@@ -1,29 +1,29 @@
-// What every section uses: the data, nodes, words for numbers, the tooltip. Text reaches the page as text only.
+// Helpers of all sections: data, elements, number formats, tooltip. Data is inserted as text only, never as HTML.
 const root = document.documentElement;
 root.dataset.errors = '0';
 window.addEventListener('error', (event) => {
   root.dataset.errors = String(Number(root.dataset.errors) + 1);
   root.dataset.error = event.message;
-  const trouble = document.getElementById('trouble');
-  trouble.hidden = false;
-  trouble.textContent = `A part of this page could not be drawn: ${event.message}`;
+  const box = document.getElementById('error');
+  box.hidden = false;
+  box.textContent = `Part of this report could not be drawn: ${event.message}`;
 });
 
 const DATA = JSON.parse(document.getElementById('data').textContent);
-const NAMES = DATA.headline.classes;
-const LAYERS = DATA.headline.layers;
-const HOW_TO_GET_IMAGES = 'Write the page with a dataset: write_report(model, path, dataset), or rescnet report.';
+const NAMES = DATA.summary.classes;
+const LAYERS = DATA.summary.layers;
+const HOW_TO_GET_IMAGES = 'To include images, give a data set: write_report(model, path, dataset), or rescnet report.';
 const byId = (id) => document.getElementById(id);
 
-function fill(made, attributes, children) {
+function fill(element, attributes, children) {
   for (const [key, value] of Object.entries(attributes || {})) {
     if (value === undefined || value === null) continue;
-    if (key === 'style') for (const [name, set] of Object.entries(value)) made.style.setProperty(name, set);
-    else if (key.startsWith('on')) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value);
+    if (key === 'style') for (const [name, set] of Object.entries(value)) element.style.setProperty(name, set);
+    else if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
+    else element.setAttribute(key, value);
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined));
-  return made;
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
 }
 const node = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
 const shape = (tag, attributes, ...children) =>
@@ -72,12 +72,12 @@ function table(heads, rows, numbers = []) {
   );
 }
 
-// Sentences into an element; those that do not apply are left out.
-function say(id, ...sentences) {
+// Append sentences to an element; false ones are skipped.
+function addText(id, ...sentences) {
   byId(id).append(sentences.filter(Boolean).join(' '));
 }
 
-// The tooltip: a title and rows of [colour, name, value].
+// Tooltip with a title and rows of [colour, name, value].
 const tip = byId('tip');
 function showTip(x, y, title, rows) {
   tip.replaceChildren(
@@ -101,7 +101,7 @@ function hideTip() {
   tip.hidden = true;
 }
 
-// Charts are drawn to the width there is, and again when it changes.
+// Charts fit the window width and are drawn again when it changes.
 const drawings = [];
 function drawing(draw) {
   drawings.push(draw);

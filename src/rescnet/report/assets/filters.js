@@ -1,30 +1,30 @@
-// Filters as pictures, layer by layer and bank by bank.
+// Pictures of the filters, by layer and bank.
 function filterPictures() {
-  say(
+  addText(
     'filters-lede',
-    'In layer 1 a filter is a small picture: mid-grey counts for nothing, light for, dark against.',
-    'Deeper filters read many maps at once: drawn are their slices on the four inputs they read most, orange for,',
-    'blue against. The numbers under them are maps of the layer before;',
-    DATA.layer.channels === 3 ? 'R, G, B are the colours of the image.' : 'I is the image.',
+    'A filter of layer 1 is a small image: mid-grey is zero, light is positive, dark is negative.',
+    'Deeper filters have many input channels. The four with the largest weights are drawn:',
+    'orange is positive, blue is negative. The numbers below are maps of the previous layer;',
+    DATA.layer.channels === 3 ? 'R, G, B are the channels of the image.' : 'I is the image.',
   );
   byId('filter-layers').append(
     ...DATA.filters.map((layer) => {
       const [filters, channels, size] = layer.shape;
-      const made = [];
+      const parts = [];
       const own = DATA.layer.channels;
       for (const group of layer.groups) {
-        made.push(
-          node('p', { class: 'bank' }, `${group.tiles.length} by ${group.meaning}`),
+        parts.push(
+          node('p', { class: 'bank' }, `${plural(group.tiles.length, 'filter')}, ${group.meaning}`),
           node(
             'div',
             { class: 'tiles' },
             group.tiles.map((tile) =>
               layer.as_image
-                ? node('img', { class: 'pixels own', src: tile.picture, alt: tile.words, title: tile.words })
+                ? node('img', { class: 'pixels own', src: tile.picture, alt: tile.caption, title: tile.caption })
                 : node(
                     'figure',
                     null,
-                    node('img', { class: 'pixels slices', src: tile.picture, alt: tile.words, title: tile.words }),
+                    node('img', { class: 'pixels slices', src: tile.picture, alt: tile.caption, title: tile.caption }),
                     node(
                       'figcaption',
                       { 'aria-hidden': 'true' },
@@ -35,27 +35,27 @@ function filterPictures() {
           ),
         );
       }
-      if (layer.reading) {
-        made.push(
+      if (layer.input_weights) {
+        parts.push(
           node(
             'div',
-            { class: 'reading' },
+            { class: 'input-weights' },
             node('img', {
               class: 'pixels',
-              src: layer.reading.picture,
-              alt: `how strongly each of ${filters} filters reads each of ${channels} inputs`,
+              src: layer.input_weights.picture,
+              alt: `weight of each of ${channels} inputs in each of ${filters} filters`,
             }),
             node(
               'p',
               null,
-              'Which filter (row) reads which input (column), the deeper the more; ',
-              own === 1 ? 'the last column is the image itself. ' : `the last ${own} columns are the image itself. `,
-              `The filters give it ${percent(layer.reading.image_share, 0)} of their weight.`,
+              'Weight of each input (column) in each filter (row), darker is larger; ',
+              own === 1 ? 'the last column is the image. ' : `the last ${own} columns are the image. `,
+              `It has ${percent(layer.input_weights.image_share, 0)} of the squared weight.`,
             ),
           ),
         );
       }
-      const open = layer.as_image || filters <= 24 ? '' : null; // many filters fill screens: shown when asked for
+      const open = layer.as_image || filters <= 24 ? '' : null; // many filters are collapsed
       return node(
         'details',
         { open, class: 'filters' },
@@ -64,7 +64,7 @@ function filterPictures() {
           null,
           node('h3', null, `Layer ${layer.layer}: ${filters} filters of ${size}×${size}×${channels}`),
         ),
-        made,
+        parts,
       );
     }),
   );

@@ -1,15 +1,15 @@
-// The configuration against what it started from, the command, and where the model comes from.
+// The configuration compared with its preset, the training command, and facts about the training.
 function settings() {
   const { base, rows, command, rebuilt } = DATA.settings;
   const differing = rows.filter((row) => row.differs);
   const many = `${plural(differing.length, 'option')} ${differing.length === 1 ? 'differs' : 'differ'} from ${base}.`;
-  say(
+  addText(
     'settings-words',
-    differing.length ? many : `All options are those of ${base}.`,
-    rebuilt ? 'A command that trains with these options:' : 'It was trained by:',
+    differing.length ? many : `All options have the values of ${base}.`,
+    rebuilt ? 'Command that trains with these options:' : 'Training command:',
   );
   byId('command').append(command);
-  const made = (chosen) => {
+  const optionTable = (chosen) => {
     const all = table(
       ['option', 'value', base, 'meaning'],
       chosen.map((row) => [row.name, row.value, row.base, row.meaning]),
@@ -20,10 +20,10 @@ function settings() {
     });
     return all;
   };
-  if (differing.length) byId('settings-table').append(made(differing));
+  if (differing.length) byId('settings-table').append(optionTable(differing));
   const rest = byId('settings-rest');
   rest.querySelector('summary').append(`All ${rows.length} options`);
-  rest.querySelector('div').append(made(rows));
-  const { about } = DATA.headline;
-  byId('about-table').append(about.length ? table(null, about) : node('p', null, 'The model does not say.'));
+  rest.querySelector('div').append(optionTable(rows));
+  const { about } = DATA.summary;
+  byId('about-table').append(about.length ? table(null, about) : node('p', null, 'No facts recorded.'));
 }

@@ -1,10 +1,10 @@
-// Every section on its own: one that fails says so and leaves the others standing.
+// Draw each section separately: an error in one is reported and does not stop the others.
 for (const section of [
-  headline,
+  summary,
   contents,
   howItWorks,
   accuracy,
-  story,
+  trace,
   confusion,
   gallery,
   filterPictures,

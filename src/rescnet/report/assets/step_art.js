@@ -1,4 +1,4 @@
-// Small drawings for the steps of a layer.
+// Small drawings of the stages of a layer.
 function scaleArt(n) {
   const end = (value) =>
     Math.abs(value) >= 100 || Number.isInteger(value) ? String(Math.round(value)) : value.toPrecision(2);
@@ -24,15 +24,15 @@ function filterArt(picture) {
   return each
     .flat()
     .slice(0, 3)
-    .map((tile) => picture(tile.picture, `${tile.words} of layer 1`));
+    .map((tile) => picture(tile.picture, `${tile.caption} of layer 1`));
 }
 
-// Two clouds and the line between them: what a discriminant is.
-function judgeArt() {
+// A linear discriminant: two clouds of points and the line between them.
+function discriminantArt() {
   const svg = shape('svg', {
     viewBox: '0 0 190 62',
     role: 'img',
-    'aria-label': 'a line between images of a class and all others',
+    'aria-label': 'a line between the images of one class and all others',
   });
   for (let i = 0; i < 26; i += 1) {
     const [angle, away] = [i * 2.4, 5.2 * Math.sqrt((i % 13) + 0.5)];
@@ -42,7 +42,7 @@ function judgeArt() {
         cx: (own ? 56 : 132) + 1.9 * away * Math.cos(angle),
         cy: 31 + 1.3 * away * Math.sin(angle),
         r: 3,
-        style: { fill: own ? 'var(--right)' : 'none', stroke: own ? 'none' : 'var(--wrong)', 'stroke-width': 1.6 },
+        style: { fill: own ? 'var(--correct)' : 'none', stroke: own ? 'none' : 'var(--wrong)', 'stroke-width': 1.6 },
       }),
     );
   }
@@ -55,7 +55,7 @@ function pyramidArt(levels) {
   const svg = shape('svg', {
     viewBox: `0 0 ${levels.length * (side + 10)} ${side + 2}`,
     role: 'img',
-    'aria-label': `pyramid of ${levels.join(', ')} cells a side`,
+    'aria-label': `pyramid with ${levels.join(', ')} cells per side`,
     style: { 'max-width': `${levels.length * (side + 10)}px` },
   });
   levels.forEach((cells, i) => {
@@ -67,7 +67,7 @@ function pyramidArt(levels) {
           width: side / cells - 1.5,
           height: side / cells - 1.5,
           rx: 2,
-          style: { fill: 'var(--faint)', stroke: 'var(--right)' },
+          style: { fill: 'var(--faint)', stroke: 'var(--correct)' },
         }),
       );
     }
@@ -75,15 +75,15 @@ function pyramidArt(levels) {
   return svg;
 }
 
-// Outputs after layer 1 (bars) and where they should be (ticks), for the classes furthest off.
-function correctionArt(walk) {
-  const order = walk.residual
+// Outputs after layer 1 (bars) and targets (ticks) of the classes with the largest residuals.
+function correctionArt(example) {
+  const order = example.residual
     .map((value, c) => [Math.abs(value), c])
     .sort((a, b) => b[0] - a[0])
     .slice(0, 5)
     .map(([, c]) => c);
   const [width, row] = [220, 16];
-  const most = Math.max(DATA.layer.ceiling, ...walk.outputs.map(Math.abs));
+  const most = Math.max(DATA.layer.ceiling, ...example.outputs.map(Math.abs));
   const x = (value) => 82 + (Math.max(0, value) / most) * (width - 88);
   const svg = shape('svg', {
     viewBox: `0 0 ${width} ${order.length * row + 14}`,
@@ -91,16 +91,17 @@ function correctionArt(walk) {
     'aria-label': 'outputs after layer 1 and their targets',
   });
   order.forEach((c, i) => {
-    const target = c === walk.label ? DATA.layer.ceiling : 0;
+    const target = c === example.label ? DATA.layer.ceiling : 0;
     const name = shortened(NAMES[c], 11);
+    const strong = c === example.label ? 'strong' : null;
     svg.append(
-      shape('text', { x: 76, y: i * row + 12, 'text-anchor': 'end', class: c === walk.label ? 'strong' : null }, name),
+      shape('text', { x: 76, y: i * row + 12, 'text-anchor': 'end', class: strong }, name),
       shape('rect', {
         x: x(0),
         y: i * row + 3,
-        width: Math.max(1, x(walk.outputs[c]) - x(0)),
+        width: Math.max(1, x(example.outputs[c]) - x(0)),
         height: 10,
-        style: { fill: c === walk.label ? 'var(--right)' : 'var(--quiet)' },
+        style: { fill: c === example.label ? 'var(--correct)' : 'var(--quiet)' },
       }),
       shape('line', {
         x1: x(target),

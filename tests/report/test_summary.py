@@ -1,17 +1,19 @@
+"""Configuration, figures of the first screen, and the training record."""
+
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import pytest
 
 from rescnet import NetworkConfig, make_config
 from rescnet.network.history import History
 from rescnet.report.settings import rebuilt_command, settings
-from rescnet.report.summary import about_rows, chosen_depth, parameters_of
-from rescnet.report.training_curves import run_record
+from rescnet.report.summary import about_rows, best_depth, count_parameters, notes, training_record
 
 
-def test_options_that_differ_are_told(model):
+def test_differing_options(model):
     found = settings(model, "blobs")
     assert found["base"] == "the defaults" and found["rebuilt"]
     differing = {row["name"]: (row["value"], row["base"]) for row in found["rows"] if row["differs"]}
@@ -26,7 +28,7 @@ def test_options_that_differ_are_told(model):
     }
 
 
-def test_the_rebuilt_command_gives_the_configuration_back():
+def test_rebuilt_command():
     config = make_config("digits", layers=12, stop_at_zero_error=False, bank="3 pca + 1 stacked-lda", pyramid=(3, 1))
     words = shlex.split(rebuilt_command(config, make_config("digits"), "digits", "digits"))
     assert words[:3] == ["rescnet", "train", "digits"]
@@ -41,37 +43,31 @@ def test_the_rebuilt_command_gives_the_configuration_back():
     assert make_config("digits", **options) == config
 
 
-def test_a_noted_command_and_preset_come_first(model):
-    found = settings(model.having(about={"command": ["rescnet", "train", "my set"], "preset": "cifar10"}), "digits")
+def test_recorded_command_and_preset(model):
+    found = settings(model.changed(about={"command": ["rescnet", "train", "my set"], "preset": "cifar10"}), "digits")
     assert found["command"] == "rescnet train 'my set'" and not found["rebuilt"]
     assert found["base"] == "the preset cifar10"
 
 
-def test_more_ridge_than_asked_for_is_noted(model):
-    from dataclasses import replace
-
+def test_increased_ridge(model):
     records = [replace(record, ridge=5.0 if record.layer == 3 else 0.5) for record in model.history]
-    assert run_record(model.having(history=History(records)))["retries"] == [[3, 5.0]]
-    assert run_record(model)["retries"] == []
+    assert training_record(model.changed(history=History(records)))["retries"] == [[3, 5.0]]
+    assert training_record(model)["retries"] == []
 
 
-def test_headline_figures(model):
-    count, size = parameters_of(model.network)
+def test_figures(model):
+    count, size = count_parameters(model.network)
     features = NetworkConfig.features(model.network.config, (12, 12))
-    wanted = 6 * 27 + 4 * 6 * 9 * 9 + 5 * (6 + 12 * (features + 1))
-    assert (count, size) == (wanted, 4 * wanted)
-    assert chosen_depth(model) == model.history.best_layer()
-    assert chosen_depth(model.having(history=History())) is None
+    expected = 6 * 27 + 4 * 6 * 9 * 9 + 5 * (6 + 12 * (features + 1))
+    assert (count, size) == (expected, 4 * expected)
+    assert best_depth(model) == model.history.best_layer()
+    assert best_depth(model.changed(history=History())) is None
     rows = about_rows({"a_b": {"c": 1, "none": None}, "list": [1, 2], "empty": ""})
     assert rows == [["a b: c", "1"], ["list", "1, 2"]]
 
 
 @pytest.mark.parametrize("layers", [2, 4])
-def test_a_shortened_network_is_reported_as_such(model, layers, tmp_path):
-    from dataclasses import replace
-
-    from rescnet.report.summary import notes
-
-    short = model.having(network=replace(model.network, layers=model.network.layers[:layers]))
-    assert chosen_depth(short) <= layers
-    assert notes(short, None) == [f"The network was trained to 5 layers; this page is about its first {layers}."]
+def test_truncated_network(model, layers):
+    short = model.changed(network=replace(model.network, layers=model.network.layers[:layers]))
+    assert best_depth(short) <= layers
+    assert notes(short, None) == [f"The network was trained to 5 layers. This report covers the first {layers}."]

@@ -1,4 +1,4 @@
-"""From nothing, or from an archive put there by hand, to a set that loads; without the network."""
+"""Public data sets from a download or from an archive on disk, without a network."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from data.official_files import cifar_record, write_idx, write_mnist
 
-import rescnet.data.fetching as fetching
-from rescnet.data import DataError, default_root, describe, load
+from rescnet.data import DataError, default_root, describe, fetch, load
 from rescnet.data.archives import PUBLIC_SETS
 
 IMAGE = np.arange(3072).reshape(32, 32, 3) % 256
@@ -21,17 +20,17 @@ IMAGE = np.arange(3072).reshape(32, 32, 3) % 256
 
 @pytest.fixture
 def offline(monkeypatch):
-    """Have any download fail the test."""
+    """Let every download fail the test."""
 
     def refuse(*_: object) -> None:
         pytest.fail("opened a connection")
 
-    monkeypatch.setattr(fetching, "download", refuse)
+    monkeypatch.setattr(fetch, "download", refuse)
 
 
 @pytest.fixture
 def cifar_archive(shrink) -> bytes:
-    """Make a cifar-10-binary.tar.gz with one image a file, which the table then names by its checksum."""
+    """Return a cifar-10-binary.tar.gz with one image per file; the table of archives gets its checksum."""
     files = {f"data_batch_{number}.bin": cifar_record((number,), IMAGE) for number in range(1, 6)}
     files |= {"test_batch.bin": cifar_record((0,), IMAGE), "batches.meta.txt": b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n"}
     buffer = io.BytesIO()
@@ -48,22 +47,22 @@ def cifar_archive(shrink) -> bytes:
     return content
 
 
-def test_downloads_and_unpacks(cifar_archive, tmp_path, monkeypatch):
+def test_download_and_unpack(cifar_archive, tmp_path, monkeypatch):
     def deliver(remote, root, progress):
         (root / remote.target).write_bytes(cifar_archive)
         progress(remote.size, remote.size)
         return root / remote.target
 
-    monkeypatch.setattr(fetching, "download", deliver)
+    monkeypatch.setattr(fetch, "download", deliver)
     calls = []
     dataset = load("cifar10", tmp_path, progress=lambda *numbers: calls.append(numbers))
     np.testing.assert_array_equal(dataset.train.labels, [1, 2, 3, 4, 5])
     np.testing.assert_array_equal(dataset.train.images[0], IMAGE.transpose(2, 0, 1))
     assert calls == [(len(cifar_archive),) * 2]
-    assert [path.name for path in tmp_path.iterdir()] == ["cifar-10-batches-bin"]  # the archive has served
+    assert [path.name for path in tmp_path.iterdir()] == ["cifar-10-batches-bin"]  # the archive is removed
 
 
-def test_archive_put_there_by_hand(cifar_archive, tmp_path, offline):
+def test_archive_of_the_user(cifar_archive, tmp_path, offline):
     archive = tmp_path / "cifar-10-binary.tar.gz"
     archive.write_bytes(cifar_archive)
     assert len(load("cifar10", tmp_path, download=False).train) == 5
@@ -72,22 +71,22 @@ def test_archive_put_there_by_hand(cifar_archive, tmp_path, offline):
     assert len(load("cifar10", tmp_path, download=False).train) == 5
 
 
-def test_wrong_archive_put_there_by_hand(cifar_archive, tmp_path, offline):
+def test_wrong_archive_of_the_user(cifar_archive, tmp_path, offline):
     (tmp_path / "cifar-10-binary.tar.gz").write_bytes(cifar_archive + b"x")
-    with pytest.raises(DataError, match=r"cifar-10-binary\.tar\.gz has MD5 \w+, not the published"):
+    with pytest.raises(DataError, match=r"cifar-10-binary\.tar\.gz must have the published MD5 \w+, got"):
         load("cifar10", tmp_path)
     assert not (tmp_path / "cifar-10-batches-bin").exists()
     assert (tmp_path / "cifar-10-binary.tar.gz").exists()
 
 
-def test_incomplete_folder_is_left_alone(tmp_path, offline):
+def test_incomplete_folder(tmp_path, offline):
     (tmp_path / "cifar-10-batches-bin").mkdir()
     (tmp_path / "cifar-10-batches-bin" / "test_batch.bin").write_bytes(b"")
-    with pytest.raises(DataError, match=r"cifar-10-batches-bin lacks data_batch_1\.bin, .*: complete the folder"):
+    with pytest.raises(DataError, match=r"cifar-10-batches-bin lacks data_batch_1\.bin, .*\. Complete the folder"):
         load("cifar10", tmp_path)
 
 
-def test_only_missing_files_are_downloaded(shrink, tmp_path, monkeypatch):
+def test_only_missing_files(shrink, tmp_path, monkeypatch):
     mnist = shrink("mnist", n_train=2, n_test=1)
     raw = tmp_path / "MNIST" / "raw"
     write_mnist(raw, (np.zeros((2, 28, 28)), [0, 1]), (np.zeros((1, 28, 28)), [2]))
@@ -102,7 +101,7 @@ def test_only_missing_files_are_downloaded(shrink, tmp_path, monkeypatch):
         write_idx(root / remote.target, np.array([5, 6] if "train" in remote.target else [7]))
         progress(remote.size, remote.size)
 
-    monkeypatch.setattr(fetching, "download", deliver)
+    monkeypatch.setattr(fetch, "download", deliver)
     calls = []
     dataset = load("mnist", tmp_path, progress=lambda *numbers: calls.append(numbers))
     assert wanted == ["train-labels-idx1-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
@@ -111,12 +110,12 @@ def test_only_missing_files_are_downloaded(shrink, tmp_path, monkeypatch):
     assert calls == [(first, first + second), (first + second, first + second)]
 
 
-def test_download_can_be_refused(tmp_path, offline):
-    with pytest.raises(DataError, match=r"mnist is not in .* put train-images-idx3-ubyte\.gz, .* in .*MNIST.raw, or"):
+def test_download_not_allowed(tmp_path, offline):
+    with pytest.raises(DataError, match=r"mnist is not in .* Put train-images-idx3-ubyte\.gz, .* in .*MNIST.raw, or"):
         load("mnist", tmp_path, download=False)
 
 
-def test_root_from_the_environment(monkeypatch, tmp_path):
+def test_default_root(monkeypatch, tmp_path):
     monkeypatch.setenv("RESCNET_DATA", str(tmp_path / "here"))
     assert default_root() == tmp_path / "here"
     assert describe()[1].folder == tmp_path / "here" / "MNIST" / "raw"

@@ -1,4 +1,4 @@
-"""What the page shows of one layer is what the network computes, whatever its options."""
+"""The sizes and pictures of one layer agree with the network, for other options too."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import io
 
 import numpy as np
 import pytest
-from report.test_writing import data_of
 
 from rescnet import NetworkConfig, train
-from rescnet.report import write_report
-from rescnet.report.first_layer import layer_numbers
+from rescnet.report.first_layer import layer_sizes
 
 Image = pytest.importorskip("PIL.Image")
 
 
-def test_both_signs_of_a_map_are_shown_as_they_are_pooled(model, dataset, tmp_path):
+def test_maps_of_both_signs(model, dataset, report_data):
     config = NetworkConfig(
         layers=1,
         filters=3,
@@ -29,20 +27,20 @@ def test_both_signs_of_a_map_are_shown_as_they_are_pooled(model, dataset, tmp_pa
         matrix_root=True,
     )
     network, history = train(dataset.train.images, dataset.train.labels, config)
-    data = data_of(write_report(model.having(network=network, history=history), tmp_path / "both.html", dataset))
+    data = report_data(model.changed(network=network, history=history), dataset)
     assert (data["layer"]["rectifier"], data["layer"]["pooled_maps"], data["layer"]["matrix_root"]) == ("both", 6, True)
-    content = base64.b64decode(data["walk"]["correlations"].split(",")[1])
+    content = base64.b64decode(data["first_layer"]["correlations"].split(",")[1])
     picture = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), dtype=int)
     assert picture.shape[0] == picture.shape[1]
-    assert picture.shape[0] % 6 == 0  # six maps, each with its row
+    assert picture.shape[0] % 6 == 0  # one row per map
 
 
-def test_the_filters_of_grey_stacks_are_told(blobs):
+def test_grey_filter_size(blobs):
     images, labels = blobs[0][:60], blobs[1][:60]
     config = NetworkConfig(
         layers=2, filters=4, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stack_depth=1, grey_stack_every=2,
         grey_filter_size=5, stop_at_zero_error=False,
     )  # fmt: skip
     network, _ = train(images, labels, config)
-    assert layer_numbers(network)["grey_size"] == 5
-    assert layer_numbers(network.first_layers(1))["grey_size"] == 0  # the grey layer is not there
+    assert layer_sizes(network)["grey_size"] == 5
+    assert layer_sizes(network.first_layers(1))["grey_size"] == 0  # without the grey layer

@@ -1,70 +1,71 @@
-// One image: each class's output as layers add up, what each layer did for the true class, the answer after each.
-function story() {
+// One image: the output of each class, the change of the margin, and the prediction, after each layer.
+function trace() {
   const { evaluation } = DATA;
   if (!evaluation) {
-    say('story-lede', 'Here a page with images shows which layers corrected an image.', HOW_TO_GET_IMAGES);
-    byId('story-body').hidden = true;
+    addText('trace-lede', 'With images, this section shows which layers correct an image.', HOW_TO_GET_IMAGES);
+    byId('trace-body').hidden = true;
     return;
   }
   const last = LAYERS === 1 ? 'the only layer' : `all ${LAYERS} layers`;
-  say(
-    'story-lede',
-    `Layer 1 gets ${count(evaluation.right_first)} of ${count(evaluation.images)} ${evaluation.split} images right.`,
-    `Later layers put ${count(evaluation.corrected)} of the others right and spoil ${count(evaluation.spoiled)}:`,
-    `after ${last} ${count(evaluation.right_last)} are right. Choose an image to see the layers at work on it.`,
+  addText(
+    'trace-lede',
+    `Layer 1 classifies ${count(evaluation.correct_first)} of ${count(evaluation.images)}`,
+    `${evaluation.split} images correctly.`,
+    `Later layers correct ${count(evaluation.corrected)} others; ${count(evaluation.newly_wrong)} become wrong.`,
+    `After ${last}, ${count(evaluation.correct_last)} are correct. Choose an image to see it layer by layer.`,
   );
   picker();
-  onChoice.push(tellStory);
-  drawings.push(tellStory);
-  for (const input of document.querySelectorAll('input[name=view]')) input.addEventListener('change', tellStory);
-  const wanted = fromAddress();
-  choose(wanted !== null && wanted < DATA.images.length ? wanted : 0, false);
+  onChoice.push(drawTrace);
+  drawings.push(drawTrace);
+  for (const input of document.querySelectorAll('input[name=view]')) input.addEventListener('change', drawTrace);
+  const number = imageFromAddress();
+  choose(number !== null && number < DATA.images.length ? number : 0, false);
 }
 
-// What the lines can show of an image.
+// Views of the outputs of an image.
 const VIEWS = {
-  likely: {
-    words: 'Each class’s probability after each layer, as predict_proba gives it.',
+  probabilities: {
+    words: 'Probability of each class after each layer, as in predict_proba.',
     lines: (image) => image.probabilities,
     tick: (value) => percent(value, 0),
   },
-  apart: {
-    words: 'Each class’s output after each layer, less their mean: what a layer gives to all alike is left out.',
+  centred: {
+    words: 'Output of each class after each layer, minus the mean over classes.',
     lines: (image) => image.outputs.map((line) => line.map((value, i) => value - image.mean[i])),
     tick: (value, fine) => minus(value, fine ? 2 : 1),
   },
   raw: {
-    words: `Each class’s output after each layer, to be ${DATA.layer.ceiling} for the true class, 0 for the others.`,
+    words: `Output of each class after each layer. Target: ${DATA.layer.ceiling} for the true class, 0 for the others.`,
     lines: (image) => image.outputs,
     tick: (value, fine) => minus(value, fine ? 2 : 1),
   },
 };
 
-function tellStory() {
+function drawTrace() {
   const image = DATA.images[chosenImage];
   if (!image) return;
-  const picture = byId('story-image');
+  const picture = byId('trace-image');
   picture.src = image.picture;
   picture.alt = `the chosen image: ${caption(image)}`;
-  byId('story-title').textContent = caption(image);
-  byId('story-told').replaceChildren(
-    ...image.told.map(([verdict, words], i) =>
-      node('li', { class: `${verdict}${i === image.told.length - 1 ? ' last' : ''}` }, words),
+  byId('trace-title').textContent = caption(image);
+  byId('trace-changes').replaceChildren(
+    ...image.changes.map(([verdict, words], i) =>
+      node('li', { class: `${verdict}${i === image.changes.length - 1 ? ' last' : ''}` }, words),
     ),
   );
   const view = VIEWS[document.querySelector('input[name=view]:checked').value];
-  byId('story-outputs-words').textContent = `${view.words} The highest line is the answer.`;
+  byId('trace-outputs-words').textContent = `${view.words} The highest line is the prediction.`;
   const colours = classColours(image);
-  const charts = [outputsChart(image, view, colours), pushChart(image), runsChart(image, colours)];
-  hover(byId('story-figure'), charts, (layer) => storyTip(image, layer, colours));
-  const figure = byId('story-figure');
+  const charts = [outputsChart(image, view, colours), marginChart(image), runsChart(image, colours)];
+  hover(byId('trace-figure'), charts, (layer) => traceTip(image, layer, colours));
+  const figure = byId('trace-figure');
   figure.dataset.image = String(chosenImage);
 }
 
-// Blue is the true class; classes that were answered instead get a colour each, the others are quiet.
+// Blue is the true class; predicted classes get a colour each, the others are grey.
 function classColours(image) {
   const palette = ['var(--wrong)', 'var(--validation)', 'var(--third)', 'var(--fourth)'];
-  const colours = new Map([[image.label, 'var(--right)']]);
+  const colours = new Map([[image.label, 'var(--correct)']]);
   const rivals = [...image.runs].reverse().map(([, c]) => c);
   const final = image.classes
     .map((c, i) => [image.outputs[i].at(-1), c])
@@ -81,19 +82,19 @@ function outputsChart(image, view, colours) {
   const values = view.lines(image).map((line) => line.map((value) => value / UNIT));
   const flat = values.flat();
   const pad = 0.05 * (Math.max(...flat) - Math.min(...flat) || 1);
-  const chart = layerChart(byId('story-outputs'), {
+  const chart = layerChart(byId('trace-outputs'), {
     height: 290,
-    low: Math.min(...flat, 0) - (view === VIEWS.likely ? 0 : pad),
+    low: Math.min(...flat, 0) - (view === VIEWS.probabilities ? 0 : pad),
     high: Math.max(...flat) + pad,
     text: (value) => view.tick(value, pad < 0.02),
-    label: `${view.words} ${image.told.map(([, words]) => words).join(' ')}`,
-    right: aside(),
+    label: `${view.words} ${image.changes.map(([, words]) => words).join(' ')}`,
+    right: traceLabelWidth(),
     axis: false,
     rows: 5,
   });
   for (const [i, [layer, now]] of image.runs.entries()) {
     if (i && image.runs.length <= 12 && [image.runs[i - 1][1], now].includes(image.label))
-      layerMark(chart, layer, null, now === image.label ? 'var(--right)' : 'var(--wrong)');
+      layerMark(chart, layer, null, now === image.label ? 'var(--correct)' : 'var(--wrong)');
   }
   const order = image.classes
     .map((c, i) => [c, i])
@@ -112,7 +113,7 @@ function outputsChart(image, view, colours) {
       .filter(([c]) => colours.has(c))
       .map(([c, i]) => ({
         at: values[i].at(-1),
-        words: shortened(NAMES[c], narrow(byId('story-outputs')) ? 11 : 15),
+        words: shortened(NAMES[c], narrow(byId('trace-outputs')) ? 11 : 15),
         colour: colours.get(c),
         strong: c === image.label,
       })),
@@ -120,38 +121,38 @@ function outputsChart(image, view, colours) {
   return chart;
 }
 
-function pushChart(image) {
-  const pushes = new Array(LAYERS).fill(0);
+function marginChart(image) {
+  const changes = new Array(LAYERS).fill(0);
   image.layers.forEach((layer, i) => {
     const from = i ? image.layers[i - 1] : 0;
-    const push = (image.lead[i] - (i ? image.lead[i - 1] : 0)) / UNIT;
-    // Of deep networks not every layer is kept: those between two share what happened.
-    for (let at = from; at < layer; at += 1) pushes[at] = push / (layer - from);
+    const change = (image.margin[i] - (i ? image.margin[i - 1] : 0)) / UNIT;
+    // Deep networks are sampled: the layers between two samples share the change.
+    for (let at = from; at < layer; at += 1) changes[at] = change / (layer - from);
   });
-  const most = Math.max(0.001, ...pushes.map(Math.abs));
-  const [high, low] = [Math.max(0.15 * most, ...pushes), Math.min(-0.15 * most, ...pushes)];
-  const chart = layerChart(byId('story-push'), {
+  const most = Math.max(0.001, ...changes.map(Math.abs));
+  const [high, low] = [Math.max(0.15 * most, ...changes), Math.min(-0.15 * most, ...changes)];
+  const chart = layerChart(byId('trace-margin'), {
     height: 110,
     low,
     high,
     text: (value) => (Math.abs(value) < 1e-12 ? '0' : signed(value, most < 0.01 ? 3 : most < 0.1 ? 2 : 1)),
-    label: 'Change of the true class’s lead by layer',
-    right: aside(),
+    label: 'Change of the margin of the true class per layer',
+    right: traceLabelWidth(),
     axis: false,
     rows: 3,
   });
-  bars(chart, [pushes], (value) => (value >= 0 ? 'var(--right)' : 'var(--wrong)'), 'sum');
+  bars(chart, [changes], (value) => (value >= 0 ? 'var(--correct)' : 'var(--wrong)'), 'sum');
   return chart;
 }
 
 function runsChart(image, colours) {
-  const chart = layerChart(byId('story-runs'), {
+  const chart = layerChart(byId('trace-runs'), {
     height: 62,
     low: 0,
     high: 1,
     text: null,
-    label: 'The answer after each layer',
-    right: aside(),
+    label: 'Prediction after each layer',
+    right: traceLabelWidth(),
   });
   const half = chart.inner / LAYERS / 2;
   image.runs.forEach(([layer, c], i) => {
@@ -164,7 +165,7 @@ function runsChart(image, colours) {
         y: chart.top,
         width: Math.max(0.5, width - 1),
         height: chart.bottom - chart.top,
-        style: { fill: right ? 'var(--right)' : colours.get(c) || 'var(--quiet)', opacity: right ? 0.9 : 0.75 },
+        style: { fill: right ? 'var(--correct)' : colours.get(c) || 'var(--quiet)', opacity: right ? 0.9 : 0.75 },
       }),
     );
     if (width > 8 * NAMES[c].length + 8)
@@ -184,19 +185,19 @@ function runsChart(image, colours) {
   return chart;
 }
 
-function storyTip(image, layer, colours) {
+function traceTip(image, layer, colours) {
   let at = 0;
   while (at + 1 < image.layers.length && image.layers[at + 1] <= layer) at += 1;
   const rows = image.classes
     .map((c, i) => {
-      const likely = percent(image.probabilities[i][at] / UNIT, 1);
+      const probability = percent(image.probabilities[i][at] / UNIT, 1);
       const [now, before] = [image.outputs[i][at], at ? image.outputs[i][at - 1] : 0];
       return [
         now,
         [
           colours.get(c) || 'var(--quiet)',
           c === image.label ? `${NAMES[c]} (true)` : NAMES[c],
-          `${likely} · ${minus(now / UNIT, 3)} (${signed((now - before) / UNIT, 3)})`,
+          `${probability} · ${minus(now / UNIT, 3)} (${signed((now - before) / UNIT, 3)})`,
         ],
       ];
     })
@@ -207,7 +208,7 @@ function storyTip(image, layer, colours) {
   return [`after layer ${image.layers[at]}: probability · output (${since})`, rows];
 }
 
-const aside = () => (narrow(byId('story-outputs')) ? 84 : 116);
+const traceLabelWidth = () => (narrow(byId('trace-outputs')) ? 84 : 116);
 
 function shortened(name, most) {
   return name.length > most ? `${name.slice(0, most - 1)}…` : name;
