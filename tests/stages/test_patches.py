@@ -14,15 +14,6 @@ def test_patches_match_the_loop(k, generator, dtype):
     assert np.array_equal(extract_patches(x, k).numpy(), np.array(naive.patches(x.numpy(), k)))
 
 
-@pytest.mark.parametrize(("k", "dilation"), [(3, 2), (2, 3)])
-def test_dilated_patches_are_every_so_manieth_number_of_large_ones(k, dilation, generator):
-    x = torch.randn(3, 2, 7, 6, generator=generator)
-    size = k + (k - 1) * (dilation - 1)
-    large = np.array(naive.patches(x.numpy(), size)).reshape(3, -1, 2, size, size)
-    expected = large[..., ::dilation, ::dilation].reshape(3, -1, 2 * k * k)
-    assert np.array_equal(extract_patches(x, k, dilation).numpy(), expected)
-
-
 def test_gathered_patches_are_the_named_ones(generator):
     x = torch.randn(4, 3, 6, 7, generator=generator)
     image, row, column = torch.tensor([0, 3, 3, 1]), torch.tensor([0, 4, 2, 1]), torch.tensor([5, 0, 3, 1])
