@@ -9,7 +9,7 @@ import torch
 from patch_sources import source_of
 
 from rescnet.stages.filters import BankOptions, find_bank
-from rescnet.stages.filters.sampling import sample_patches
+from rescnet.stages.filters.bank import sample_patches
 
 
 def learn(source, count, seed=0, **options):

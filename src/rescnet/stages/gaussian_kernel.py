@@ -22,7 +22,7 @@ from torch import Tensor
 from .mixed_precision import PANEL, add_product_
 
 SLICE = 2**24  # entries of a matrix, or features, at a time
-FARTHEST = 1000.0  # standard deviations: features farther from their mean are clipped, so that float16 does not overflow
+FARTHEST = 1000.0  # standard deviations at which features are clipped, so that float16 does not overflow
 
 
 @dataclass(frozen=True)

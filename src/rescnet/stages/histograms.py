@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from ..config.choices import Reduction
 from ..config.geometry import BlockGrid, Cell
-from .pyramid import pyramid_pool
+from .pooling import pyramid_pool
 
 Normalisation = Literal["none", "block", "l2", "sqrt", "tied-rank"]
 ZERO = 1e-5  # a smaller response of a unit-norm filter to inputs in [0, 1] is rounding error, e.g. on a flat patch

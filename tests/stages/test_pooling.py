@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rescnet.config.geometry import BlockGrid, pyramid_cells
-from rescnet.stages.pyramid import pyramid_pool
+from rescnet.stages.pooling import pyramid_pool
 
 GRIDS = [  # map, block, stride
     ((32, 32), (16, 16), (4, 4)),  # CIFAR-100
