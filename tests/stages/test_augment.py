@@ -1,4 +1,4 @@
-"""Copies against what loops over pixels make of an image."""
+"""Copies of images against loops over pixels."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_quarter_turn_is_a_quarter_turn(generator):
     assert min(float((found[1] - way).abs().max()) for way in turned) < 1e-6
 
 
-def test_colours_change_by_the_share_asked_for(generator):
+def test_colours_change_by_the_given_fraction(generator):
     images = torch.rand(2, 3, 4, 4, generator=generator, dtype=torch.float64)
     changes = torch.zeros(2, COLOUR + 3)
     changes[1, CONTRAST], changes[1, COLOUR:] = 0.5, torch.tensor([0.1, -0.2, 0.0])
@@ -79,7 +79,7 @@ def test_whole_numbers_stay_whole_and_in_range(images):
     assert not torch.equal(found[1], images[1])
 
 
-def test_a_copy_does_not_depend_on_who_else_is_asked_for(images, generator):
+def test_a_copy_does_not_depend_on_its_batch(images, generator):
     changes = draw_changes(Augmentation.parse("flip + shift 1 + rotate 10 + jitter 0.1"), 6, 1, 3, seed=3).flatten(0, 1)
     for kind in (images, torch.rand(images.shape, generator=generator)):
         whole = change_images(kind, changes)

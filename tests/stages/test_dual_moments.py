@@ -1,4 +1,4 @@
-"""Heads of few images, solved from their rows, are those of the Gram matrix."""
+"""Heads solved in the dual form equal those of the Gram matrix."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_scatter_and_variances_are_the_same_without_a_gram_matrix():
 @pytest.mark.parametrize("gamma", [0.0, 1e-5, 1e-3, 0.1])
 @pytest.mark.parametrize("head", HEADS)
 def test_single_precision_is_near_the_truth_however_small_the_ridge(head, gamma):
-    """Without a ridge more is tried, since fewer images than features have no scatter that could be solved with."""
+    """Without a ridge it is raised: the scatter of fewer images than features is singular."""
     exact, _ = both_kinds(n=120, size=600)
     _, single = both_kinds(n=120, size=600, dtype=torch.float32)
     features = torch.cat(single.rows) + single.shift
@@ -61,7 +61,7 @@ def test_single_precision_is_near_the_truth_however_small_the_ridge(head, gamma)
     assert used == gamma if gamma > 1e-5 else 0 < used <= 1e-3
     truth, _ = fit_head(exact, HEADS[head], used)
     ours, theirs = found.scores(features).double(), truth.scores(features.double())
-    # Of images told apart without any within scatter but the ridge, LDA knows the direction better than the length.
+    # If the ridge is the only within scatter, LDA finds the direction more accurately than the length.
     assert float(torch.nn.functional.cosine_similarity(ours, theirs, dim=0).min()) > 0.9999
     assert torch.equal(ours.argmax(1), theirs.argmax(1))
     if head == "ridge":

@@ -78,7 +78,7 @@ def test_a_draw_is_scikit_learns_lda(dimension, generator):
         w, b = naive.binary_lda(x, labels == 1, gamma)
         np.testing.assert_allclose(weights[draw].numpy(), w, rtol=1e-6, atol=1e-8)
         assert float(bias[draw]) == pytest.approx(b, rel=1e-6)
-        others, constant = naive.binary_lda(x, labels == 0, gamma)  # the other class's own, against this one
+        others, constant = naive.binary_lda(x, labels == 0, gamma)  # the discriminant of the other class
         np.testing.assert_allclose((*others, constant), (*-w, -b), rtol=1e-6, atol=1e-8)
         wrong = np.mean((x @ w + b > 0) != labels)
         assert float(error[draw]) == pytest.approx(wrong)
@@ -107,7 +107,7 @@ def test_draws_take_positives_of_one_class_and_negatives_of_the_others(generator
 
 
 def test_stacked_lda_accepts_only_draws_within_tolerance(blobs):
-    source = source_of(*blobs, size=2)  # 12 dimensions: some draws cannot be told apart
+    source = source_of(*blobs, size=2)  # 12 dimensions: some draws cannot be separated
 
     def learn(**options):
         generator = torch.Generator().manual_seed(3)

@@ -1,4 +1,4 @@
-"""The eight stages of a layer: pure functions of tensors, on any device and in any floating type.
+"""Eight stages of a layer: pure functions of tensors, on any device and in any floating type.
 
 =====  ====================  ========================================================
 stage  module                content

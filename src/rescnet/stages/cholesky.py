@@ -12,7 +12,7 @@ Solver = Callable[[Tensor], Tensor]
 
 
 class NotPositiveDefiniteError(ArithmeticError):
-    """The regularised scatter is not positive definite, or too close to singular for an accurate solution."""
+    """Regularised scatter that is not positive definite, or too close to singular for an accurate solution."""
 
 
 def cholesky_factor(matrix: Tensor) -> Tensor:

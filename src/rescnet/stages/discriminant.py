@@ -140,7 +140,9 @@ def fit_head(
             if bool(head.weights.isfinite().all() and head.bias.isfinite().all()):
                 return head, ridge
         ridge = max(10 * ridge, least_retry)
-    raise FloatingPointError(f"no head could be solved with ridge {ridge:.3g}. Check the images for extreme values.")
+    raise FloatingPointError(
+        f"no head could be solved with a ridge below {ridge:.3g}. Check the images for extreme values."
+    )
 
 
 def one_vs_rest_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:

@@ -97,8 +97,8 @@ class PatchSource(Protocol):
     def class_moments(self, sets: int = 1) -> ClassMoments:
         """Return the sums over each class's patches, with its images divided into n sets.
 
-        If each map is treated as an image, all maps of an image are summed together, and a position is a place on one
-        of its maps.
+        If each map is treated as an image, all maps of an image are summed together. A position is then a place on one
+        of the maps.
         """
         ...
 
