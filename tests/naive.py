@@ -1,4 +1,4 @@
-"""The slow, obvious references: loops that read like the paper's sentences, in float64."""
+"""Slow, obvious references: loops that read like the paper's sentences, in float64."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def pyramid_adaptive(blocks, levels, reduction):
     return np.stack(cells, 1).reshape(n, -1)
 
 
-def binary_lda(features, is_member, ridge, prior=True):
+def binary_lda(features, is_member, ridge):
     """Log-odds of membership: pooled within covariance + ridge·I, inverted outright. Returns (weights, bias)."""
     one, zero = features[is_member], features[~is_member]
     m1, m0 = one.mean(0), zero.mean(0)
@@ -119,10 +119,7 @@ def binary_lda(features, is_member, ridge, prior=True):
             within += np.outer(f - mean, f - mean)
     within = within / len(features) + ridge * np.eye(features.shape[1])
     weights = np.linalg.inv(within) @ (m1 - m0)
-    bias = -0.5 * weights @ (m1 + m0)
-    if prior:
-        bias += log(len(one) / len(zero))
-    return weights, bias
+    return weights, log(len(one) / len(zero)) - 0.5 * weights @ (m1 + m0)
 
 
 def residual_step(labels, output, ceiling):

@@ -1,4 +1,4 @@
-"""Where kernels are tested: on a GPU, or in Triton's interpreter, which must be asked for before Triton is imported."""
+"""Device of the kernel tests: a GPU, or Triton's interpreter, which must be chosen before Triton is imported."""
 
 from __future__ import annotations
 

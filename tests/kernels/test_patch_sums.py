@@ -7,7 +7,7 @@ import torch
 from kernels.on_device import DEVICE
 
 from rescnet.kernels import patch_sums_for, sums_in_place
-from rescnet.kernels.half_precision import CopiedPatchSums, add_dilated, raw_input
+from rescnet.kernels.half_precision import CopiedPatchSums, raw_input
 from rescnet.kernels.patch_sums import PatchSums
 from rescnet.stages.patches import PatchMoments, extract_patches
 
@@ -24,6 +24,7 @@ def random_inputs(channels, size):
     return (x * torch.rand(1, channels, 1, 1, generator=generator)).half().to(DEVICE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("channels", "size"),
     # On a CPU, through Triton's interpreter, all would have the one size it can do in seconds.
@@ -42,20 +43,6 @@ def test_shifted_products_equal_the_sums_over_patches(channels, size):
         assert float((a - b).norm() / b.norm()) < BOUND, name
         worst = (a - b).abs().max() / b.abs().max()
         assert float(worst) < BOUND, f"{name}: one entry is off, the others hide it"
-
-
-@pytest.mark.skipif(
-    DEVICE == "cpu", reason="four times the interpreter's time; on a CPU test_half.py has the same sums"
-)
-def test_dilated_patches_are_summed_image_by_image_of_every_second_pixel():
-    x = random_inputs(20, (11, 10))
-    exact = PatchMoments.of(extract_patches(x.double(), 3, 2))
-    sums = PatchSums(20)
-    add_dilated(sums, raw_input(x[:, :-3], x[:, -3:]), 3, 2)
-    found = sums.moments()
-    assert found.count == exact.count
-    assert float((found.total - exact.total).norm() / exact.total.norm()) < BOUND
-    assert float((found.outer - exact.outer).norm() / exact.outer.norm()) < BOUND
 
 
 def test_what_the_kernel_cannot_take_is_copied():

@@ -52,21 +52,15 @@ def test_kernel_equals_stage_at_any_geometry(size, block, stride, levels, cells,
     check(maps, grid, chosen, 2e-4, z_score=z_score, reduction=reduction, diagonal=z_score == "block")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32] if DEVICE == "cuda" else [torch.float16])
 @pytest.mark.parametrize(("preset", "size"), [("mnist", 28), ("cifar10", 32), ("cifar100", 32), ("tiny-imagenet", 64)])
 def test_kernel_equals_stage_at_the_presets(preset, size, dtype):
     config = make_config(preset)
-    grid = config.grid((size, size))
     maps = random_maps(BATCH, config.filters, (size, size), dtype)
     bound = 2e-4 if dtype == torch.float32 else 2e-3
-    check(maps, grid, config.pyramid_of((size, size)), bound, diagonal=config.keeps_diagonal)
-
-
-@pytest.mark.parametrize("z_score", ["channel", "block"])
-def test_maps_may_be_taken_as_they_are(z_score):
-    grid = BlockGrid((12, 12), (6, 6), (2, 2))
-    maps = random_maps(BATCH, 5, (12, 12), torch.float32)
-    check(maps, grid, pyramid_cells(grid, (2, 1), "official"), 2e-4, z_score=z_score, relu=False)
+    for grid, cells in config.grids((size, size)):
+        check(maps, grid, cells, bound, diagonal=config.keeps_diagonal)
 
 
 def test_no_variance_gives_zero_not_nan():

@@ -1,3 +1,5 @@
+"""Patch source, PCA and stacked-LDA filters, and mixtures."""
+
 from __future__ import annotations
 
 import naive
@@ -8,7 +10,7 @@ from patch_sources import source_of
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from rescnet.config.banks import NotEnoughFiltersError, parse_mixture, share_out
+from rescnet.config.banks import NotEnoughFiltersError
 from rescnet.stages.filters import BankOptions, Filters, find_bank, learn_filters, register_bank
 from rescnet.stages.filters.stacked_lda import discriminate, draw_patches
 
@@ -29,14 +31,6 @@ def test_covariance_of_the_source_is_that_of_all_patches_whatever_the_chunk(blob
     expected = np.cov(patches.T, bias=True)
     for chunk in (1, 7, 1000):
         np.testing.assert_allclose(source_of(*blobs, chunk=chunk).covariance(), expected, atol=1e-12)
-
-
-def test_sampled_covariance_comes_close_and_depends_on_the_seed(blobs, source):
-    exact = source.covariance()
-    found = source_of(*blobs, patch_samples=20_000).covariance()
-    assert float((found - exact).norm() / exact.norm()) < 0.05
-    assert not torch.equal(found, source_of(*blobs, patch_samples=20_000, seed=1).covariance())
-    assert torch.equal(found, source_of(*blobs, patch_samples=20_000).covariance())
 
 
 def test_gathered_patches_are_scaled_like_the_input(blobs, source):
@@ -65,19 +59,8 @@ def test_drawn_signs_turn_some_pca_filters_and_come_from_the_seed(source, genera
     assert torch.equal(once.weights, again.weights) and not torch.equal(once.weights, other.weights)
 
 
-def test_each_patch_centring_is_that_of_patches_less_their_own_means(blobs):
-    patches = all_patches(blobs).reshape(-1, 3, 9)
-    expected = np.cov((patches - patches.mean(2, keepdims=True)).reshape(-1, 27).T, bias=True)
-    np.testing.assert_allclose(source_of(*blobs, centring="each-patch").covariance(), expected, atol=1e-12)
-
-
-def test_each_patch_centring_leaves_rank_24_of_27(blobs):
-    covariance = source_of(*blobs, centring="each-patch").covariance()
-    assert int((torch.linalg.eigvalsh(covariance) > 1e-10).sum()) == 24
-
-
 def test_more_pca_filters_than_numbers_in_a_patch_are_refused(source, generator):
-    with pytest.raises(NotEnoughFiltersError, match="28 PCA filters were asked of patches with 27 numbers"):
+    with pytest.raises(NotEnoughFiltersError, match=r"filters must be at most 27 PCA filters .*, got 28"):
         find_bank("pca")(source, 28, generator, BankOptions())
 
 
@@ -95,7 +78,7 @@ def test_a_draw_is_scikit_learns_lda(dimension, generator):
         w, b = naive.binary_lda(x, labels == 1, gamma)
         np.testing.assert_allclose(weights[draw].numpy(), w, rtol=1e-6, atol=1e-8)
         assert float(bias[draw]) == pytest.approx(b, rel=1e-6)
-        others, constant = naive.binary_lda(x, labels == 0, gamma)  # the other class's own, against this one
+        others, constant = naive.binary_lda(x, labels == 0, gamma)  # the discriminant of the other class
         np.testing.assert_allclose((*others, constant), (*-w, -b), rtol=1e-6, atol=1e-8)
         wrong = np.mean((x @ w + b > 0) != labels)
         assert float(error[draw]) == pytest.approx(wrong)
@@ -109,22 +92,22 @@ def test_a_draw_without_ridge_is_plain_lda(generator):
 
 
 def test_draws_take_positives_of_one_class_and_negatives_of_the_others(generator):
-    """Each image's pixels are its label, so a patch tells where it came from."""
+    """Each image's pixels are its label, so a patch shows which class it comes from."""
     labels = torch.tensor([0, 1, 1, 2, 2, 2, 2])
     images = labels.double().view(-1, 1, 1, 1).expand(-1, 1, 6, 6)
     source = source_of(images, labels)
     patches = draw_patches(source, 500, generator, BankOptions())
-    told = (patches[..., 0] * 2).round()
-    assert bool((told[:, :2] == told[:, :1]).all())
-    assert bool((told[:, 2:] != told[:, :1]).all())
-    chosen = told[:, 0].long().bincount() / 500
+    label = (patches[..., 0] * 2).round()
+    assert bool((label[:, :2] == label[:, :1]).all())
+    assert bool((label[:, 2:] != label[:, :1]).all())
+    chosen = label[:, 0].long().bincount() / 500
     assert bool((chosen > 0.25).all())  # classes are drawn evenly, not by their size
-    others = told[told[:, 0] == 0][:, 2:].flatten()
+    others = label[label[:, 0] == 0][:, 2:].flatten()
     assert float((others == 2).double().mean()) == pytest.approx(4 / 6, abs=0.05)  # negatives by image
 
 
 def test_stacked_lda_accepts_only_draws_within_tolerance(blobs):
-    source = source_of(*blobs, size=2)  # 12 dimensions: some draws cannot be told apart
+    source = source_of(*blobs, size=2)  # 12 dimensions: some draws cannot be separated
 
     def learn(**options):
         generator = torch.Generator().manual_seed(3)
@@ -152,37 +135,14 @@ def test_the_bias_is_the_discriminants_constant_in_the_filters_scale(source, gen
     assert float(filters.bias[0]) == pytest.approx(float(bias[first] / weights[first].norm()))
 
 
-def test_the_bias_can_leave_the_prior_or_itself_out(source):
-    def learn(bias):
-        generator = torch.Generator().manual_seed(3)
-        return find_bank("stacked-lda")(source, 5, generator, BankOptions(bias=bias))
-
-    whole, midpoint, none = learn("lda"), learn("midpoint"), learn("none")
-    assert torch.equal(whole.weights, none.weights)
-    assert bool((none.bias == 0).all())
-    assert bool((midpoint.bias > whole.bias).all())  # log(2/32) is negative
-
-
-def test_a_filter_may_be_as_long_as_its_discriminant(source):
-    def learn(length):
-        generator = torch.Generator().manual_seed(3)
-        return find_bank("stacked-lda")(source, 5, generator, BankOptions(length=length))
-
-    unit, own = learn("unit"), learn("own")
-    lengths = own.weights.norm(dim=1)
-    assert float(lengths.max() / lengths.min()) > 1.01
-    torch.testing.assert_close(own.weights / lengths[:, None], unit.weights)
-    torch.testing.assert_close(own.bias / lengths, unit.bias)
-
-
 @pytest.mark.parametrize("bias", ["lda", "mean"])
 @pytest.mark.parametrize("count", [5, 6])
 def test_a_draw_may_give_both_classes_discriminants(source, bias, count):
     """One against the rest has two for two classes, each the other's negative."""
 
-    def learn(sides, count):
+    def learn(signs, count):
         generator = torch.Generator().manual_seed(3)
-        return find_bank("stacked-lda")(source, count, generator, BankOptions(sides=sides, bias=bias))
+        return find_bank("stacked-lda")(source, count, generator, BankOptions(signs=signs, bias=bias))
 
     one, both = learn("one", 3), learn("both", count)
     assert both.weights.shape == (count, 27) and both.bias.shape == (count,)
@@ -191,40 +151,18 @@ def test_a_draw_may_give_both_classes_discriminants(source, bias, count):
         assert torch.equal(found[1::2], -drawn[: count // 2])
 
 
-def test_no_discriminant_without_bound_becomes_a_filter(generator):
-    images = torch.zeros(40, 1, 6, 6, dtype=torch.float64)
-    images[::2] = 1.0  # two patches of a class are equal, and so are all of the other
-    noise = torch.rand(40, 1, 6, 6, generator=generator, dtype=torch.float64)
-    images[:20] += 0.5 * noise[:20]
-    source = source_of(images, torch.arange(40) % 2, size=3)
-    options = BankOptions(length="own", negatives=2, draw_ridge=0.1)
-    filters = find_bank("stacked-lda")(source, 20, generator, options)
-    assert float(filters.weights.norm(dim=1).min()) > 0
-    assert float(filters.weights.norm(dim=1).max()) < 1e4
-    strict = BankOptions(length="own", negatives=2, most_draws=50, draw_ridge=0.0)
-    with pytest.raises(NotEnoughFiltersError, match="set filter_length to unit, or ask for fewer"):
-        find_bank("stacked-lda")(source, 400, generator, strict)
-
-
-def test_more_filters_than_can_be_found_are_refused(generator):
+def test_more_filters_than_can_be_found_are_refused(generator, monkeypatch):
+    monkeypatch.setattr("rescnet.stages.filters.stacked_lda.MOST_DRAWS", 500)
     noise = torch.rand(40, 1, 6, 6, generator=generator, dtype=torch.float64)
     source = source_of(noise, torch.arange(40) % 2, size=1)  # one dimension: no two patches stand out from 32
-    options = BankOptions(most_draws=500, negatives=200)
-    with pytest.raises(NotEnoughFiltersError, match=r"only \d+ of 50 stacked-LDA filters were found in 500 draws"):
-        find_bank("stacked-lda")(source, 50, generator, options)
+    with pytest.raises(NotEnoughFiltersError, match=r"got \d+ of 50 in 500 draws\. Raise tolerance \(now 0\)"):
+        find_bank("stacked-lda")(source, 50, generator, BankOptions(negatives=200))
 
 
 def test_equal_patches_give_zero_filters(generator):
     source = source_of(torch.ones(8, 1, 6, 6), torch.arange(8) % 2)
-    filters = find_bank("stacked-lda")(source, 3, generator, BankOptions(most_draws=100))
+    filters = find_bank("stacked-lda")(source, 3, generator, BankOptions())
     assert bool((filters.weights == 0).all() and (filters.bias == 0).all())
-
-
-@pytest.mark.parametrize(
-    ("count", "weights", "expected"), [(50, [0.5, 0.5], [25, 25]), (7, [0.75, 0.25], [5, 2]), (5, [0.5, 0.5], [3, 2])]
-)
-def test_filters_are_shared_out_by_weight(count, weights, expected):
-    assert share_out(count, weights) == expected
 
 
 def test_a_mixture_holds_both_banks_in_order(source, generator):
@@ -233,20 +171,6 @@ def test_a_mixture_holds_both_banks_in_order(source, generator):
     assert torch.equal(filters.weights[:6], pca.weights)
     assert filters.weights.shape == (8, 27)
     assert bool((filters.bias[6:] != 0).all())
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("pcaa", "no filter bank 'pcaa': did you mean 'pca'"),
-        ("pca +", "cannot be read"),
-        ("x pca", "cannot be read"),
-        ("-1 pca", "cannot be read"),
-    ],
-)
-def test_unreadable_mixtures_are_refused(text, message):
-    with pytest.raises(ValueError, match=message):
-        parse_mixture(text)
 
 
 def test_a_bank_from_outside_joins_by_one_function(source, generator):
@@ -258,12 +182,9 @@ def test_a_bank_from_outside_joins_by_one_function(source, generator):
     assert bool((filters.weights[:2] == 1).all())
 
 
-@pytest.mark.parametrize("centring", ["mean-patch", "each-patch"])
 @pytest.mark.parametrize("bank", ["pca", "stacked-lda"])
-def test_with_the_mean_bias_a_filter_answers_zero_on_average(blobs, bank, centring, generator):
-    filters = find_bank(bank)(
-        source_of(*blobs, centring=centring), 5, generator, BankOptions(bias="mean", pca_bias="mean")
-    )
-    answers = torch.from_numpy(all_patches(blobs)) @ filters.weights.T + filters.bias
-    np.testing.assert_allclose(answers.mean(0), 0, atol=1e-12)
+def test_with_the_mean_bias_responses_are_zero_on_average(blobs, source, bank, generator):
+    filters = find_bank(bank)(source, 5, generator, BankOptions(bias="mean", pca_bias="mean"))
+    responses = torch.from_numpy(all_patches(blobs)) @ filters.weights.T + filters.bias
+    np.testing.assert_allclose(responses.mean(0), 0, atol=1e-12)
     assert float(filters.bias.abs().max()) > 1e-6

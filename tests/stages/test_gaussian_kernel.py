@@ -1,4 +1,4 @@
-"""Distances summed over layers and the kernel of them, against loops over pairs of images."""
+"""Distances summed over layers and their kernel, against loops over pairs of images."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_median_is_that_of_all_pairs_as_they_are(views, generator, small_par
 
 
 def test_the_median_of_many_images_is_that_of_some(generator):
-    """At most so many are looked at, evenly spread."""
+    """It uses at most n images, evenly spread."""
     layers = layers_of(8, 1, generator)
     x = np.concatenate([features[0].numpy() for features in layers], axis=1)
     pairs = [squared(x[i], x[j]) for i, j in ((3, 0), (6, 0), (6, 3))]

@@ -5,22 +5,19 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet.stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
+from rescnet.stages.patches import (
+    PatchMoments,
+    extract_patches,
+    gather_patches,
+    remove_means_of_products,
+    remove_patch_means,
+)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 def test_patches_match_the_loop(k, generator, dtype):
     x = torch.randn(3, 2, 6, 5, generator=generator, dtype=dtype)
     assert np.array_equal(extract_patches(x, k).numpy(), np.array(naive.patches(x.numpy(), k)))
-
-
-@pytest.mark.parametrize(("k", "dilation"), [(3, 2), (2, 3)])
-def test_dilated_patches_are_every_so_manieth_number_of_large_ones(k, dilation, generator):
-    x = torch.randn(3, 2, 7, 6, generator=generator)
-    size = k + (k - 1) * (dilation - 1)
-    large = np.array(naive.patches(x.numpy(), size)).reshape(3, -1, 2, size, size)
-    expected = large[..., ::dilation, ::dilation].reshape(3, -1, 2 * k * k)
-    assert np.array_equal(extract_patches(x, k, dilation).numpy(), expected)
 
 
 def test_gathered_patches_are_the_named_ones(generator):
@@ -50,3 +47,11 @@ def test_each_patch_loses_its_mean_per_channel(generator):
         for c in range(3):
             part = patches[p, 9 * c : 9 * c + 9]
             torch.testing.assert_close(centred[p, 9 * c : 9 * c + 9], part - part.mean())
+
+
+def test_covariance_of_patches_less_their_own_means(generator):
+    """Computed from the covariance of the patches themselves; each channel loses one dimension of nine."""
+    patches = torch.randn(200, 3 * 9, generator=generator, dtype=torch.float64)
+    found = remove_means_of_products(torch.cov(patches.T, correction=0), channels=3)
+    torch.testing.assert_close(found, torch.cov(remove_patch_means(patches, 3).T, correction=0))
+    assert int((torch.linalg.eigvalsh(found) > 1e-10).sum()) == 24

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet.stages.residual import compensate, labels_and_signs, learning_rate, residual, signed_one_hot
+from rescnet.stages.residual import compensate, labels_and_signs, residual, signed_one_hot
 
 
 def test_the_papers_worked_example():
@@ -46,14 +46,3 @@ def test_update_weighs_both_signs(generator):
         for c in range(3):
             wanted = output[i, c] + 0.4 * (0.25 * positive[i, c] - 0.75 * negative[i, c])
             assert found[i, c] == pytest.approx(float(wanted), abs=1e-15)
-
-
-def test_learning_rate_drops_ten_percent_every_ten_layers_down_to_the_papers_floors():
-    def rate(layer, floor):
-        return learning_rate(layer, 1.0, 0.1, 10, floor)
-
-    assert [rate(layer, 0.387) for layer in (1, 10, 11, 20, 21)] == pytest.approx([1, 1, 0.9, 0.9, 0.81])
-    assert rate(91, 0.387) == rate(436, 0.387) == pytest.approx(0.9**9)  # CIFAR-100: 0.387
-    assert rate(71, 0.478) == rate(512, 0.478) == pytest.approx(0.9**7)  # TinyImageNet: 0.478
-    assert rate(90, 0.387) == pytest.approx(0.9**8)
-    assert learning_rate(500, 0.4, 0.0) == 0.4

@@ -8,7 +8,7 @@ from conftest import tolerance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rescnet.config.geometry import BlockGrid, count_pairs
+from rescnet.config.geometry import BlockGrid
 from rescnet.stages.second_order import channel_pairs, second_order_pool
 
 GEOMETRIES = [  # block, stride on maps of 9×8
@@ -45,19 +45,6 @@ def test_blocks_may_be_made_of_tiles_along_either_axis(block, stride, whole, mon
     monkeypatch.setattr(BlockGrid, "windows", property(lambda _: windows))
     expected = naive.second_order(maps.numpy(), block, stride, "channel", True)
     np.testing.assert_allclose(second_order_pool(maps, grid).numpy(), expected, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("size", "block", "stride", "expected"),
-    [
-        (32, 16, 1, (1, 16)),  # the paper's CIFAR-10: strips, an eighth of the products of blocks
-        (64, 32, 8, (8, 8)),  # TinyImageNet: tiles
-        (28, 7, 4, (7, 7)),  # MNIST: tiles would be single pixels, and blocks hardly overlap
-    ],
-)
-def test_what_is_multiplied_out_is_what_is_cheapest(size, block, stride, expected):
-    found = BlockGrid((size, size), (block, block), (stride, stride)).windows.block
-    assert tuple(sorted(found)) == expected
 
 
 @settings(max_examples=40, deadline=None)
@@ -103,10 +90,3 @@ def test_large_means_do_not_cancel_in_float32(generator):
 def test_pairs_are_the_upper_triangle_row_by_row():
     rows, columns = channel_pairs(3, diagonal=True)
     assert list(zip(rows.tolist(), columns.tolist(), strict=True)) == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)]
-    assert count_pairs(50, True) == 1275
-    assert count_pairs(50, False) == 1225
-
-
-def test_a_block_larger_than_the_map_is_refused():
-    with pytest.raises(ValueError, match=r"block of 9×9 does not fit images of 8×8"):
-        BlockGrid((8, 8), (9, 9), (1, 1))

@@ -59,7 +59,7 @@ class Augmentation:
 
     @property
     def is_random(self) -> bool:
-        """Whether two copies of an image can differ by more than a flip."""
+        """True if two copies of an image can differ by more than a flip."""
         return bool(self.shift or self.rotate or self.jitter)
 
     def views(self) -> list[View]:

@@ -18,7 +18,7 @@ DIRECTIONS = {"pca": "PCA", "canonical": "canonical", "dct": "DCT", "ica": "ICA"
 
 
 class NotEnoughFiltersError(ValueError):
-    """A bank was asked for more filters than its patches have directions."""
+    """Request for more filters than a bank can find in its patches."""
 
 
 def check_bank(name: str) -> None:

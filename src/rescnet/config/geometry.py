@@ -36,7 +36,7 @@ class BlockGrid:
 
     @property
     def tile(self) -> tuple[int, int]:
-        """The largest tile of which every block, at every position, is made."""
+        """Largest tile that divides every block at every position."""
         return gcd(self.block[0], self.stride[0]), gcd(self.block[1], self.stride[1])
 
     @property
@@ -55,7 +55,7 @@ def count_pairs(channels: int, diagonal: bool) -> int:
 
 @dataclass(frozen=True)
 class Cell:
-    """The blocks of one cell: block rows ``top`` to ``bottom``, block columns ``left`` to ``right``, ends excluded."""
+    """Blocks of one cell: block rows ``top`` to ``bottom``, block columns ``left`` to ``right``, ends excluded."""
 
     top: int
     bottom: int

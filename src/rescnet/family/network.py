@@ -19,8 +19,7 @@ from ..stages.discriminant import LinearHead, sigmoid_posterior
 from ..stages.histograms import histogram_features
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.patches import extract_patches
-from ..stages.pooling import pool_features
-from ..stages.pyramid import pyramid_pool
+from ..stages.pooling import pool_features, pyramid_pool
 from ..stages.second_order import second_order_pool
 from .config import FamilyConfig, Patches
 from .stacked_lda import StackedLDA

@@ -1,4 +1,4 @@
-"""The GPU's version of a stage, where one pays: same signature, same tests as the stage it stands in for."""
+"""GPU versions of stages, with the signature and the tests of the stage they replace."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..stages.matrix_sqrt import matrix_roots
 from ..stages.pooling import pool_features
 from .half_precision import CopiedPatchSums, RawPatchSums
 
-MOST_CHANNELS = 128  # d×d sums of products must fit the registers of one program
-MOST_ROOT_CHANNELS = 64  # three d×d matrices must fit them
-ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # as in patch_sums.py: of channels, programs, image, δ
+MOST_CHANNELS = 128  # d×d sums of products must fit into the registers of one program
+MOST_ROOT_CHANNELS = 64  # three d×d matrices must fit into them
+ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # of patch_sums.py: tile, programs, zones, shifts
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
 
 
 def patch_sums_for(device: torch.device, channels: int, image_size: tuple[int, int], size: int) -> RawPatchSums:
-    """Return what sums k×k patches of so many channels: shifted products on a GPU, else the patches' own."""
+    """Return the object that sums k×k patches: by shifted products on a GPU, else from copied patches."""
     if device.type == "cuda" and sums_in_place(channels, image_size, size):
         from .patch_sums import PatchSums
 
@@ -29,14 +29,14 @@ def patch_sums_for(device: torch.device, channels: int, image_size: tuple[int, i
 
 
 def sums_in_place(channels: int, image_size: tuple[int, int], size: int) -> bool:
-    """Return whether a GPU sums such patches without writing them out: the 3×3 patches of residual layers."""
+    """Return whether a GPU sums such patches without copying them: 3×3 patches of layers that see maps."""
     return size == 3 and channels >= LEAST_CHANNELS and min(image_size) >= 5 and _has_triton()
 
 
 def zone_sums_bytes(channels: int) -> int:
-    """Return the bytes of the products of shifted channels on their way into one sum (``patch_sums.py``).
+    """Return the bytes of the partial sums of ``patch_sums.py``.
 
-    They are padded to tiles of 64 channels, so that 65 take four times what 64 do.
+    Channels are padded to tiles of 64, so 65 take four times as much as 64.
     """
     padded = -(-(channels + 1) // ZONE_TILE) * ZONE_TILE
     single, double = 4, 8
@@ -44,7 +44,7 @@ def zone_sums_bytes(channels: int) -> int:
 
 
 def pooling_for(maps: Tensor) -> Callable[..., Tensor]:
-    """Return the function that turns such maps into features: the fused kernel on a GPU, else the plain stages."""
+    """Return the function from maps to features: the fused kernel on a GPU, else the plain stages."""
     if maps.is_cuda and maps.dtype != torch.float64 and pools_in_place(maps.shape[1]):
         from .pooling import fused_pool
 
@@ -53,12 +53,12 @@ def pooling_for(maps: Tensor) -> Callable[..., Tensor]:
 
 
 def pools_in_place(channels: int) -> bool:
-    """Return whether a GPU pools maps of so many channels without writing the block grid."""
+    """Return whether a GPU pools maps with that many channels without writing the block grid."""
     return channels <= MOST_CHANNELS and _has_triton()
 
 
 def roots_for(features: Tensor, channels: int) -> Callable[[Tensor, int, bool], Tensor]:
-    """Return the function that takes the matrix roots of such features: the fused kernel on a GPU, else the stage."""
+    """Return the function that computes matrix roots: the fused kernel on a GPU, else the plain stage."""
     if features.is_cuda and features.dtype != torch.float64 and roots_in_place(channels):
         from .matrix_sqrt import fused_roots
 
@@ -67,7 +67,7 @@ def roots_for(features: Tensor, channels: int) -> Callable[[Tensor, int, bool], 
 
 
 def roots_in_place(channels: int) -> bool:
-    """Return whether a GPU takes roots of matrices of so many channels without writing their steps."""
+    """Return whether a GPU computes roots of matrices of that size without writing the iterations."""
     return channels <= MOST_ROOT_CHANNELS and _has_triton()
 
 

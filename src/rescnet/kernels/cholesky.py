@@ -1,10 +1,10 @@
-"""A blocked Cholesky factorisation whose products run on tensor cores, and conjugate gradients that make it accurate.
+"""Blocked Cholesky factorisation on tensor cores, refined by conjugate gradients.
 
-Diagonal blocks are factorised and inverted in float32. The columns below them are multiplied by the inverse, and what
-is left is updated, by half-precision products with float32 sums: D³/3 operations at the matrix units' rate instead of
-the float32 units'. The factor is then good to about three digits: as good as the half-precision Gram matrix it comes
-from, and an excellent preconditioner for the few digits more that :func:`refine` adds. With the inverses kept, a solve
-reads the factor once per direction, in products, where substitution would go row by row.
+Diagonal blocks are factorised and inverted in float32. The panel below is multiplied by the inverse, and the remaining
+matrix is updated, by half-precision products with float32 sums. So D³/3 operations run on tensor cores. The factor is
+accurate to about three digits, like the half-precision Gram matrix it is computed from. That makes it a good
+preconditioner, with which :func:`refine` adds digits. Thanks to the stored inverses a solve consists of matrix products
+instead of substitution row by row.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from ..stages.cholesky import Solver, cholesky_solver
 from ..stages.mixed_precision import accurate_product, add_product_
 
 BLOCK = 2048
-TOLERANCE = 1e-3  # of a solution's residual, relative to the right side: half-precision features are no better
+TOLERANCE = 1e-3  # residual of a solution relative to the right side: half-precision features are no more accurate
 MOST_STEPS = 8
 
 
 @dataclass(frozen=True)
 class BlockedFactor:
-    """A lower Cholesky factor and the inverses of its diagonal blocks.
+    """Lower Cholesky factor and the inverses of its diagonal blocks.
 
     Attributes
     ----------
     lower : Tensor, shape (D, D), float32
-        Its upper triangle is meaningless.
+        The upper triangle is not used.
     inverses : list of Tensor
-        Of each diagonal block, from the first to the last; all but the last have the same size.
+        Inverse of each diagonal block; all but the last have the same size.
     """
 
     lower: Tensor
     inverses: list[Tensor]
 
     def solve(self, right: Tensor) -> Tensor:
-        """Return x of ``L Lᵀ x = right``, shape (D, K)."""
+        """Return the solution x of ``L Lᵀ x = right``, shape (D, K)."""
         x = right.clone()
         block = len(self.inverses[0])
         for index, inverse in enumerate(self.inverses):
@@ -52,16 +52,16 @@ class BlockedFactor:
 
 
 def blocked_cholesky(matrix: Tensor, block: int = BLOCK) -> BlockedFactor | None:
-    """Factorise a symmetric positive definite matrix in place, of which only the lower triangle is read.
+    """Factorise a symmetric positive definite matrix in place; only the lower triangle is read.
 
     Parameters
     ----------
     matrix : Tensor, shape (D, D), float32
-        Holds the lower factor afterwards.
+        Overwritten by the lower factor.
 
     Returns
     -------
-    BlockedFactor, or None if the matrix, as rounded on the way, is not positive definite
+    BlockedFactor, or None if the rounded matrix is not positive definite
     """
     size = len(matrix)
     infos, inverses = [], []
@@ -87,10 +87,9 @@ def blocked_cholesky(matrix: Tensor, block: int = BLOCK) -> BlockedFactor | None
 
 
 def blocked_solver(matrix: Tensor, block: int = BLOCK, tolerance: float = TOLERANCE) -> Solver:
-    """Factorise a symmetric matrix by blocks, and return what solves with it, refined; for ``cholesky_solver``.
+    """Factorise a symmetric matrix by blocks and return its refined solver; a replacement of ``cholesky_solver``.
 
-    What rounding spoilt may still be positive definite: where the blocked factor breaks down, or is too poor for
-    refinement to converge, the plain one is tried.
+    If the blocked factorisation fails, or its refinement does not converge, the plain factorisation is used.
     """
     blocked = blocked_cholesky(matrix.clone(), block)
     if blocked is None:
@@ -102,7 +101,7 @@ def blocked_solver(matrix: Tensor, block: int = BLOCK, tolerance: float = TOLERA
             x, converged = refine(matrix, factors[0], right, tolerance)
             if converged:
                 return x
-            factors.clear()  # makes room for the plain factor
+            factors.clear()  # frees memory for the plain factor
         return cholesky_solver(matrix)(right)
 
     return solve
@@ -116,14 +115,14 @@ def refine(
     Parameters
     ----------
     matrix : Tensor, shape (D, D)
-        Symmetric; only the lower triangle is read, and the upper one set to zero.
+        Symmetric; only the lower triangle is read, and the upper one is set to zero.
     factor : BlockedFactor
-        Approximate.
+        Approximate factor of the matrix.
     right : Tensor, shape (D, K)
     tolerance : float
-        Greatest residual of a column, relative to the column.
+        Largest residual of a column, relative to the column.
     most_steps : int
-        Each costs two passes over the lower triangle, and two over the factor, for all columns together.
+        Largest number of steps. Each costs two passes over the lower triangle and two over the factor.
 
     Returns
     -------

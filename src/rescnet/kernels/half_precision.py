@@ -1,12 +1,12 @@
-"""Stages 1, 2 and 4 in half precision: the scaling is folded into the filters, so raw maps are never rewritten.
+"""Stages 1, 2 and 4 in half precision, with the scaling folded into the filters.
 
-Maps are kept as they come out of the convolution, in float16, channels last. A layer's input is an affine function of
-them, channel by channel: ``x = (raw - low)·scale``. So
+Maps are stored as the convolution returns them, in float16, channels last. A layer's input is an affine function of
+these raw maps, channel by channel: ``x = (raw - low)·scale``. So
 
 * a filter W on x is the filter W·scale on raw maps, with another bias, if the border is padded with ``low``;
 * the covariance of patches of x is that of raw patches, times scale·scale.
 
-Nothing is subtracted from the maps in half precision, and no scaled copy is written.
+Nothing is subtracted in half precision, and no scaled copy is written.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ..stages.images import ValueRange
 from ..stages.mixed_precision import split
 from ..stages.patches import PatchMoments
 
-CHANNELS_IN, CHANNELS_OUT = 32, 8  # multiples the convolution likes
-GROUPS = 32  # independent sums of patch products, so that a small matrix keeps all multiprocessors busy
+CHANNELS_IN, CHANNELS_OUT = 32, 8  # channels are padded to multiples of these, at which the convolution is fast
+GROUPS = 32  # independent sums of patch products, so that even a small matrix uses all multiprocessors
 
 
 @dataclass(frozen=True)
 class FoldedScale:
-    """``x = (raw - low)·scale``, channel by channel.
+    """Affine scaling ``x = (raw - low)·scale`` per channel.
 
     Attributes
     ----------
     low, scale : Tensor of float32, shape (channels,)
-        ``low`` is representable in half precision, since the border is padded with it.
+        ``low`` is representable in half precision, because the border is padded with it.
     """
 
     low: Tensor
@@ -41,12 +41,12 @@ class FoldedScale:
 
     @staticmethod
     def none(channels: int, device: torch.device) -> FoldedScale:
-        """Return the scale that changes nothing."""
+        """Return the identity."""
         return FoldedScale(torch.zeros(channels, device=device), torch.ones(channels, device=device))
 
     @staticmethod
     def of(value_range: ValueRange) -> FoldedScale:
-        """Fold a range; a constant channel has scale zero."""
+        """Return the scaling of a range; a constant channel has scale zero."""
         low = value_range.low.half().float()
         span = value_range.high.float() - value_range.low.float()
         return FoldedScale(low, torch.where(span > 0, 1 / span, 0))
@@ -61,20 +61,20 @@ def raw_input(
     after: int = 0,
     align: int = 8,
 ) -> Tensor:
-    """Return ``[maps ; image ; ones]`` in half precision, channels last; with a border, if asked.
+    """Return ``[maps ; image ; ones]`` in half precision, channels last, with a border if requested.
 
     Parameters
     ----------
     maps : Tensor, shape (n, d_i, h, w), or None
     images : Tensor, shape (n, d, h, w)
     ones : int
-        Channels of ones: a bias can be put on them, and products with them are sums.
+        Channels of ones: their weights act as a bias, and products with them are sums.
     low : Tensor, shape (d_i + d,), optional
-        The border's value; zero, if not said.
+        Value of the border, by default zero.
     before, after : int
-        Pixels of border above and to the left, below and to the right.
+        Width of the border above and to the left, and below and to the right.
     align : int
-        Channels are rounded up to a multiple of it, with zeros.
+        The number of channels is padded with zeros to a multiple of this.
 
     Returns
     -------
@@ -98,9 +98,8 @@ def raw_input(
 def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, weights: Tensor, bias: Tensor) -> Tensor:
     """Return ``scale([maps ; image]) ∗ W + B`` in half precision, channels last, shape (n, d, h, w).
 
-    Same as ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias)``. The bias rides on two channels
-    of ones, its high and its low half, so that it is added before the sum is rounded. Channels in and out are padded to
-    the sizes at which the convolution is fastest.
+    Equals ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias)``. The bias is the weight of two
+    channels of ones, for its high and low half, so that it is added before the sum is rounded.
     """
     k = weights.shape[-1]
     before, after = (k - 1) // 2, k // 2
@@ -117,10 +116,10 @@ def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, we
 
 
 class RawPatchSums(Protocol):
-    """Adds up all patches of half-precision images, chunk by chunk."""
+    """Sums over all patches of half-precision images that are added chunk by chunk."""
 
     def add(self, x: Tensor) -> None:
-        """Add images (n, h, w, c), channel ``channels`` of ones."""
+        """Add images (n, h, w, c), whose channel number ``channels`` holds ones."""
 
     def moments(self) -> PatchMoments:
         """Return the sums over their patches."""
@@ -128,12 +127,12 @@ class RawPatchSums(Protocol):
 
 
 class CopiedPatchSums:
-    """The sums over all k×k patches of images that come chunk by chunk; each chunk's patches are written out.
+    """Sums over all k×k patches, computed from copies of the patches of each chunk.
 
     Parameters
     ----------
     channels : int
-        Of the patches; the images added may have more.
+        Channels of a patch; the added images may have more.
     size : int
         k.
     """
@@ -148,7 +147,7 @@ class CopiedPatchSums:
         rows, columns = h - self.size + 1, w - self.size + 1
         windows = x.as_strided(
             (n, rows, columns, self.size, self.size * c), (h * w * c, w * c, c, w * c, 1)
-        )  # the columns and channels of a patch's row lie side by side
+        )  # the columns and channels of a patch's row are contiguous
         patches = windows.reshape(n * rows * columns, self.size**2 * c)
         count = len(patches)
         groups = max(g for g in range(1, GROUPS + 1) if count % g == 0)

@@ -1,13 +1,13 @@
-"""Sums over all 3×3 patches without writing a patch: the patch covariance from shifted products (stage 2).
+"""Sums over all 3×3 patches from shifted products, without copying patches (stage 2).
 
 The product of offsets a and b of a patch, summed over all patches, is a sum over pixels of x(q) x(q + δ)ᵀ with
-δ = b - a. Offsets with the same δ share it but for the border: patches lie inside the image, so offset a sees all rows
-but the first a and the last 2 - a. So the image is divided into 5×5 zones (two rows, the middle, two rows; columns
-likewise), the products are summed zone by zone for the 15 shifts δ of which the others are transposes, and the sum for
-a pair of offsets is that over the 3×3 zones its pixels lie in. A channel of ones gives the sums of x besides.
+δ = b - a. Offset pairs with the same δ differ only near the border: patches lie inside the image, so offset a covers
+all rows except the first a and the last 2 - a. Therefore the image is divided into 5×5 zones: two rows, the middle and
+two rows, and the same for columns. Products are summed per zone for 15 shifts δ; the other shifts are transposes. The
+sum for a pair of offsets is the sum over the 3×3 zones that it covers. A channel of ones yields the sums of x.
 
-Counted for CIFAR-10's residual layers (56 channels, padded to 64 in registers, 50,000 images): 6.3 TFLOP on tensor
-cores, where the patches' own product has 23 and writes 45 GB of patches first.
+For CIFAR-10 layers that see maps (56 channels, padded to 64, 50,000 images) this takes 6.3 TFLOP on tensor cores. The
+product of copied patches takes 23 TFLOP and first writes 45 GB of patches.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from torch import Tensor
 from ..stages.patches import PatchMoments
 from .patch_sums_triton import zone_products
 
-SIZE = 3  # of a patch, in pixels
+SIZE = 3  # side of a patch in pixels
 REACH = SIZE - 1
 ZONES = 2 * REACH + 1  # along an axis
-TILE = 64  # channels a program multiplies
+TILE = 64  # channels per program
 LAUNCH = {"STEP": 32, "num_warps": 4, "num_stages": 3}
-ITEMS = 256  # programs the pixels are shared out to, about
+ITEMS = 256  # approximate number of programs that the pixels are divided among
 
 
 class PatchSums:
-    """The sums over all 3×3 patches of images that come chunk by chunk.
+    """Sums over all 3×3 patches of images that are added chunk by chunk.
 
     Parameters
     ----------
     channels : int
-        Of the patches; channel ``channels`` of the images added must hold ones.
+        Channels of a patch; channel number ``channels`` of the added images must hold ones.
     """
 
     def __init__(self, channels: int) -> None:
@@ -52,7 +52,7 @@ class PatchSums:
         zone_products[grid](x, work, partial, h, w, CHANNELS=c, TILE=TILE, PADDED=padded, **LAUNCH)
         if self._zones is None:
             self._zones = partial.new_zeros(ZONES**2, *partial.shape[1:], dtype=torch.float64)
-        # A product, not scattered additions: their order, and with it the last bit, would differ from run to run.
+        # A product, not scattered additions: their order, and so the last bit, would differ from run to run.
         self._zones += (members @ partial.double().flatten(1)).view_as(self._zones)
         self.count += n * (h - REACH) * (w - REACH)
 
@@ -61,12 +61,12 @@ class PatchSums:
         assert self._zones is not None
         ones, used = self.channels, self.channels + 1
         zones = self._zones.view(ZONES, ZONES, *self._zones.shape[1:])[..., :used, :used]
-        # Offset a sees the zones a to a + 2 of each axis: (3, 3, 3, 5, c, c), offset and shift.
+        # Offset a covers the zones a to a + 2 of each axis: (3, 3, 3, 5, c, c), offset and shift.
         seen = zones.unfold(0, SIZE, 1).unfold(1, SIZE, 1).sum((-2, -1))
         offset = torch.arange(SIZE**2, device=zones.device)
         row, column = offset // SIZE, offset % SIZE
         down, right = row - row[:, None], column - column[:, None]  # (9, 9), δ from the first offset to the second
-        back = (down < 0) | ((down == 0) & (right < 0))  # the transpose of the pair the other way round
+        back = (down < 0) | ((down == 0) & (right < 0))  # the transpose of the reversed pair
         first = torch.where(back, offset, offset[:, None])
         products = seen[first // SIZE, first % SIZE, down.abs(), torch.where(back, -right, right) + REACH]
         products = torch.where(back[..., None, None], products.mT, products)  # (9, 9, c, c)
@@ -79,7 +79,7 @@ class PatchSums:
 
 @cache
 def _share_out(n: int, h: int, w: int) -> tuple[Tensor, Tensor]:
-    """Divide the pixels of each zone among programs: the kernel's ``work`` (items, 6), and zones by items, 0 or 1."""
+    """Divide the pixels of each zone among programs; return ``work`` (items, 6) and 0/1 members (zones, items)."""
     work, zones = [], []
     share = max(LAUNCH["STEP"], -(-n * h * w // ITEMS))
     for index, (top, rows) in enumerate(_zones(h)):
@@ -93,6 +93,6 @@ def _share_out(n: int, h: int, w: int) -> tuple[Tensor, Tensor]:
 
 
 def _zones(length: int) -> list[tuple[int, int]]:
-    """Return start and length of the zones along an axis: single border lines, and the middle."""
+    """Return start and length of the zones along an axis: single border lines and the middle."""
     ends = [(line, 1) for line in range(REACH)]
     return [*ends, (REACH, length - 2 * REACH), *((length - REACH + line, 1) for line in range(REACH))]

@@ -1,4 +1,4 @@
-"""The Triton program behind ``kernels.patch_sums``, which tells what it computes and why."""
+"""Triton program of :mod:`rescnet.kernels.patch_sums`, which explains it."""
 
 # mypy: ignore-errors
 
@@ -10,7 +10,7 @@ import triton.language as tl
 
 @triton.jit
 def shifted(x, place, channel, row, column, down, right, alive, h, w, CHANNELS: tl.constexpr):
-    """Load the pixels ``down`` rows and ``right`` columns further on, zero where they leave the image."""
+    """Load the pixels ``down`` rows and ``right`` columns further; zero outside the image."""
     inside = alive & (row + down < h) & (column + right >= 0) & (column + right < w)
     further = (place + down * w + right)[:, None] * CHANNELS + channel[None, :]
     return tl.load(x + further, mask=inside[:, None] & (channel < CHANNELS)[None, :], other=0.0)
@@ -19,7 +19,7 @@ def shifted(x, place, channel, row, column, down, right, alive, h, w, CHANNELS: 
 @triton.jit
 def zone_products(
     x,  # (n, h, w, CHANNELS)
-    work,  # (items, 6): a zone's first row, rows, first column, columns; first and last of its pixels to be taken
+    work,  # (items, 6): a zone's first row, rows, first column, columns; first and last (excluded) pixel
     sums,  # (items, 3, 5, PADDED, PADDED)
     h,
     w,

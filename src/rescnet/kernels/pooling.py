@@ -1,14 +1,15 @@
-"""Stages 5 and 6 in one Triton kernel: second-order pooling fused with the pyramid, the block grid never in memory.
+"""Stages 5 and 6 in one Triton kernel: second-order pooling fused with the pyramid, without the block grid in memory.
 
-First the maps are rectified and centred, and sliding sums give the mean and deviation of every channel of every block:
-d numbers a block, not d². Then one program takes one image and one *atom*: a rectangle of blocks that every pyramid
-cell holds whole or not at all. It walks over the atom's blocks, keeps the d×d sums of products of the current block in
-registers (tensor cores add the columns a sliding block gains and take away those it loses), normalises them and keeps
-the running maximum or sum. Only atoms are written; a cell is the maximum, or the weighted mean, of its atoms.
+First the maps are rectified and centred, and sliding sums give the mean and standard deviation of every channel of
+every block: d numbers per block, not d². Then each program processes one image and one *atom*: a rectangle of blocks
+that lies completely inside or outside each pyramid cell. For each block of the atom, the d×d sums of products stay in
+registers: tensor cores add the columns that a sliding block gains and subtract those it loses. The sums are normalised,
+and the running maximum or sum is kept. Only atoms are written. A cell is the maximum, or the weighted mean, of its
+atoms.
 
-Counted for CIFAR-10 (16×16 blocks at stride 1, d = 50 padded to 64): 51 blocks multiplied out and 238 slid to, 0.17
-GFLOP an image on tensor cores, and 4 operations for each of 289·64² normalised entries; the block grid that is not
-written would have been 289·1,225 numbers an image.
+For CIFAR-10 (16×16 blocks at stride 1, d = 50 padded to 64), 51 blocks are multiplied in full and 238 are updated. That
+is 0.17 GFLOP per image on tensor cores, and 4 operations for each of 289·64² normalised entries. The block grid would
+have 289·1,225 numbers per image.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from ..stages.second_order import FLAT
 from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms, row_sums
 
 LAUNCH = {"num_warps": 4, "num_stages": 2}
-MOST_PIXELS = 32  # multiplied at a time
-JOINED = 1024  # pairs of which a program makes all cells
+MOST_PIXELS = 32  # per product
+JOINED = 1024  # pairs per program of join_atoms
 
 
 @dataclass(frozen=True)
 class Atoms:
-    """The coarsest division of the block grid of which all cells are unions.
+    """Coarsest division of the block grid such that every cell is a union of atoms.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class Atoms:
         return len(self.rows) - 1, len(self.columns) - 1
 
     def inside(self, cell: Cell) -> tuple[slice, slice]:
-        """Return which atoms a cell is made of."""
+        """Return the atom rows and columns of a cell."""
         rows = slice(self.rows.index(cell.top), self.rows.index(cell.bottom))
         return rows, slice(self.columns.index(cell.left), self.columns.index(cell.right))
 
@@ -70,15 +71,14 @@ def fused_pool(
     reduction: Reduction = "max",
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return what ``stages.pooling.pool_features`` returns, shape (n, cells·pairs).
+    """Return the result of ``stages.pooling.pool_features``, shape (n, cells·pairs).
 
     Parameters
     ----------
     maps : Tensor, shape (n, d, h, w)
-        Half precision is multiplied on tensor cores and summed in float32; float32 is multiplied
-        in float32.
+        Half precision is multiplied on tensor cores and summed in float32; float32 is multiplied in float32.
     out_dtype : torch.dtype, optional
-        Of the features; default: that of the maps.
+        Type of the features, by default that of the maps.
     """
     n, d, h, w = maps.shape
     (block_h, block_w), (stride_h, stride_w), (block_rows, block_columns) = grid.block, grid.stride, grid.shape
@@ -169,12 +169,12 @@ def fused_pool(
 
 
 def _strip_width(columns: int, height: int) -> int:
-    """Return how many columns are multiplied at a time: a divisor of ``columns`` that makes strips of 32 pixels."""
+    """Return the columns per product: the largest divisor of ``columns`` with strips of at most 32 pixels, or 1."""
     return max(c for c in range(1, columns + 1) if columns % c == 0 and (c == 1 or c * height <= MOST_PIXELS))
 
 
 def _join_atoms(pooled: Tensor, atoms: Atoms, cells: list[Cell], reduction: Reduction) -> Tensor:
-    """Make cells of atoms: (n, atom rows, atom columns, pairs) → (n, cells·pairs)."""
+    """Reduce atoms to cells: (n, atom rows, atom columns, pairs) → (n, cells·pairs)."""
     n, atom_rows, atom_columns, pairs = pooled.shape
     table = torch.tensor(
         [(rows.start, rows.stop, columns.start, columns.stop) for rows, columns in map(atoms.inside, cells)],

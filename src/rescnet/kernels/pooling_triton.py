@@ -1,4 +1,4 @@
-"""The Triton programs behind ``kernels.pooling``, which tells what they compute and why."""
+"""Triton programs of :mod:`rescnet.kernels.pooling`, which explains them."""
 
 # mypy: ignore-errors
 
@@ -25,10 +25,10 @@ def centre_maps(
     UNIT: tl.constexpr,
     FLAT: tl.constexpr,
 ):
-    """Rectify one image's maps, if asked, and take their mean off: → x (n, h·w, CHANNELS), centre, floor.
+    """Rectify one image's maps and subtract their mean: → x (n, h·w, CHANNELS), centre, floor.
 
-    With UNIT each map is also divided by its standard deviation, which a channel z-score does not notice and half
-    precision thanks; ``centre`` is the mean, and ``floor`` the variance under which a block is flat, in the same unit.
+    With UNIT each map is also divided by its standard deviation: a channel z-score does not change, and half precision
+    becomes more accurate. ``centre`` is the mean and ``floor`` the variance below which a block is flat, in this unit.
     """
     image = tl.program_id(0).to(tl.int64)
     channel = tl.arange(0, CHANNELS)
@@ -114,7 +114,7 @@ def block_scales(
     CHANNELS: tl.constexpr,
     WHOLE_BLOCK: tl.constexpr,
 ):
-    """Return what normalises each block: scales (n, block rows, block columns, 2, CHANNELS), scale and mean·scale."""
+    """Compute 1/σ and mean/σ of each block: scales (n, block rows, block columns, 2, CHANNELS)."""
     image = tl.program_id(0).to(tl.int64)
     row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
     channel = tl.arange(0, CHANNELS)
@@ -155,7 +155,7 @@ def block_scales(
 
 @triton.jit
 def normalised(products, block, CHANNELS: tl.constexpr, PIXELS: tl.constexpr):
-    """Return a block's covariance from its sums of products and its scales (2, CHANNELS): scale, mean·scale."""
+    """Return a block's covariance from its sums of products and its scales (2, CHANNELS): 1/σ, mean/σ."""
     channel = tl.arange(0, CHANNELS)
     scale = tl.load(block + channel)
     mean = tl.load(block + CHANNELS + channel)
@@ -193,9 +193,9 @@ def pool_atoms(
 ):
     """Reduce the normalised block covariances of one image over one atom.
 
-    The first block of a row is multiplied out, FILL pixels at a time. Where blocks overlap enough (SLIDES) the next one
-    is that with the strips it gains added and those it loses taken away, both in one product: rows 0 to SIDE of the
-    tile are a new strip of WIDTH columns, the rest the old one. Where they do not, every block is multiplied out.
+    The first block of a row is multiplied in full, FILL pixels per product. If blocks overlap enough (SLIDES), the next
+    block is updated: gained strips are added and lost strips subtracted, both in one product. Rows 0 to SIDE of its
+    tile are a new strip of WIDTH columns, the others the old strip. Otherwise every block is multiplied in full.
     """
     program = tl.program_id(0)
     image = (program // (atom_rows * atom_columns)).to(tl.int64)
@@ -217,7 +217,7 @@ def pool_atoms(
 
     best = tl.full((CHANNELS, CHANNELS), float("-inf") if MAXIMUM else 0.0, tl.float32)
     for row in range(top, bottom):
-        filled = right if not SLIDES else left + 1  # blocks up to here are multiplied out
+        filled = right if not SLIDES else left + 1  # blocks before this one are multiplied in full
         products = tl.zeros((CHANNELS, CHANNELS), tl.float32)
         for column in range(left, filled):
             corner = row * STRIDE_H * w + column * STRIDE_W
@@ -266,7 +266,7 @@ def join_atoms(
     WIDTH: tl.constexpr,
     MAXIMUM: tl.constexpr,
 ):
-    """Make the cells of one image of its atoms, some pairs at a time: the maximum, or the mean by blocks."""
+    """Reduce the atoms of one image to cells, WIDTH pairs per program: the maximum, or the mean over blocks."""
     image = tl.program_id(0).to(tl.int64)
     pair = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     inside = pair < pairs

@@ -1,18 +1,23 @@
-"""The eight stages of a layer, one file per arrow of the paper's figure 1.
+"""Eight stages of a layer: pure functions of tensors, on any device and in any floating type.
 
-Every function here is pure: tensors in, tensors out, on whatever device and in whatever floating type they come.
-
-=====  ====================  =====================================================
-stage  file                  what it computes
-=====  ====================  =====================================================
+=====  ====================  ========================================================
+stage  module                content
+=====  ====================  ========================================================
+–      ``augment``           changed copies of the training images
 1      ``images``            min-max scaling; ``[maps ; image]``
 2      ``patches``           k×k patches and their moments
-3      ``filters``           filter banks: PCA, stacked-LDA, mixtures
-4      ``convolution``       same-size maps, and their rectified copy for pooling
+3      ``filters``           filter banks: PCA, stacked-LDA and others, mixtures
+4      ``convolution``       same-size maps; ReLU for the pooling branch
 5      ``second_order``      z-scored blocks → channel covariance
-6      ``pyramid``           4×4, 2×2 and 1×1 cells
-7      ``moments``,          streamed sums, and the heads solved from them
-       ``discriminant``
-8      ``residual``          residual → labels and signs; the update; the schedule
-=====  ====================  =====================================================
+       ``histograms``        block histograms of binary codes, PCANet's alternative
+6      ``pooling``           pyramid cells; stages 5 and 6 together
+       ``matrix_sqrt``       matrix square root of each cell's correlations
+7      ``moments``           streamed sums over images
+       ``dual_moments``      the same for fewer images than features
+       ``discriminant``      LDA and ridge heads solved from the sums; posteriors
+       ``cholesky``          solver of symmetric positive definite systems
+       ``mixed_precision``   half-precision products with float32 sums
+8      ``residual``          residual → labels and signs; the update
+–      ``gaussian_kernel``   kernel of the readout, over the features of all layers
+=====  ====================  ========================================================
 """

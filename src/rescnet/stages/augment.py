@@ -1,7 +1,7 @@
-"""Copies of images that mean the same: flipped, shifted, turned a little, in slightly other colours.
+"""Augmentation: flipped, shifted, rotated and recoloured copies of images.
 
-A list says which, as ``"flip + shift 2 + rotate 10 + jitter 0.1"``. What a copy is like is a row of numbers (its
-*change*), drawn once from a seed; the copy itself is made whenever it is needed, image by image, and never kept.
+:class:`~rescnet.config.augmentation.Augmentation` names the changes. Each copy is described by a row of numbers, its
+*change*, drawn once from a seed. The copy itself is computed whenever it is needed and never stored.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from torch.nn import functional as F
 
 from ..config.augmentation import Augmentation
 
-FLIP, DOWN, RIGHT, TURN, CONTRAST, COLOUR = range(6)  # columns of a change; from COLOUR on one a channel
+FLIP, DOWN, RIGHT, TURN, CONTRAST, COLOUR = range(6)  # columns of a change; from COLOUR on, one per channel
 
 
 def draw_changes(augmentation: Augmentation, images: int, copies: int, channels: int, seed: int) -> Tensor:
-    """Draw the changes of all images and their copies; the unchanged image is the first of them.
+    """Draw the changes of all images and their copies; the first is the unchanged image.
 
-    They depend on the image's number and the seed alone, so every shard of the images gets its own part of them.
+    All images are drawn from one seed, so each process takes the rows of its own shard.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def changes_of_views(views: list[tuple[bool, int, int]], channels: int) -> Tenso
 
 
 def view_images(images: Tensor, view: tuple[bool, int, int]) -> Tensor:
-    """Return images (n, channels, height, width) as one view shows them: :func:`change_images` for all alike."""
+    """Return one view of images (n, channels, height, width): :func:`change_images` with one change for all."""
     flip, down, right = view
     height, width = images.shape[2:]
     if flip:
@@ -60,17 +60,21 @@ def view_images(images: Tensor, view: tuple[bool, int, int]) -> Tensor:
 
 
 def mean_of_views(output: Tensor, views: int) -> Tensor:
-    """Return the mean output (n, classes) of all views, which lie one after the other, (views·n, classes)."""
+    """Return the mean over views (n, classes) of outputs (views·n, classes), one view after the other."""
     return output.reshape(views, -1, output.shape[1]).mean(0)
 
 
 def change_images(images: Tensor, changes: Tensor) -> Tensor:
-    """Return each image changed, in its own type: whole numbers are rounded and stay within 0 to 255.
+    """Apply to each image its change; integer images are rounded and clipped to 0 to 255.
 
     Parameters
     ----------
     images : Tensor, shape (n, channels, height, width)
     changes : Tensor, shape (n, numbers)
+
+    Returns
+    -------
+    Tensor, shape (n, channels, height, width), in the type of the images
     """
     _, _, height, width = images.shape
     changes = changes.to(images.device)
@@ -79,7 +83,7 @@ def change_images(images: Tensor, changes: Tensor) -> Tensor:
     columns = torch.where(changes[:, FLIP, None] > 0, width - 1 - columns, columns)
     columns = columns - torch.where(changes[:, FLIP, None] > 0, -1, 1) * changes[:, RIGHT, None].long()
     which = torch.arange(len(images), device=images.device)[:, None, None]
-    # Indexing with channels between moves them last: (n, height, width, channels).
+    # Indexing around the channel axis moves it to the end: (n, height, width, channels).
     moved = images[which, :, rows.clamp(0, height - 1)[:, :, None], columns.clamp(0, width - 1)[:, None]]
     moved = moved.permute(0, 3, 1, 2)
     turned, coloured = bool((changes[:, TURN] != 0).any()), bool((changes[:, CONTRAST:] != 0).any())
@@ -99,7 +103,7 @@ def change_images(images: Tensor, changes: Tensor) -> Tensor:
 
 
 def _turn(images: Tensor, angles: Tensor) -> Tensor:
-    """Turn each image about its centre by its angle, in radians; the border is repeated."""
+    """Rotate each image about its centre by its angle in radians; the border is repeated."""
     _, _, height, width = images.shape
     cos, sin, zero = angles.cos(), angles.sin(), torch.zeros_like(angles)
     matrix = torch.stack(

@@ -1,7 +1,7 @@
-"""Stage 4: same-size convolution (equation 2, equation 15 of appendix A.3), and the rectified copy for pooling.
+"""Stage 4: same-size convolution (equations 2 and 15), and the rectified copy for pooling.
 
-"The ReLU function is applied to the feature maps of each layer but not between the layers": un-rectified maps are the
-next layer's input, rectified maps are pooled. The scaled input is padded with zeros, its least value.
+"The ReLU function is applied to the feature maps of each layer but not between the layers." So maps are rectified for
+pooling only; the next layer's input is not rectified. The scaled input is padded with zeros, its smallest value.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from torch.nn import functional as F
 
 
 def convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    """Return ``x ∗ W + B``, cross-correlation of the size of ``x``.
+    """Return ``x ∗ W + B``, a cross-correlation with the height and width of ``x``.
 
     Parameters
     ----------
     x : Tensor, shape (n, c, h, w)
     weights : Tensor, shape (d, c, k, k)
-        An even k pads one pixel more below and to the right than above and to the left.
+        With an even k, the padding below and to the right is one pixel wider.
     bias : Tensor, shape (d,)
 
     Returns
@@ -29,7 +29,7 @@ def convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     before, after = (k - 1) // 2, k // 2
     if before != after:
         x, before = F.pad(x, (before, after, before, after)), 0
-    if x.is_cuda:  # PyTorch would round float32 to TF32 here
+    if x.is_cuda:  # PyTorch would round float32 to TF32 here by default
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             return F.conv2d(x, weights, bias, padding=before)
     return F.conv2d(x, weights, bias, padding=before)

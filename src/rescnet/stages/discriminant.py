@@ -1,11 +1,11 @@
 """Stage 7, second half: LDA and ridge heads, all from one factorisation, and their posteriors (equations 4 and 12).
 
 One-vs-rest LDA for a group with share π and mean difference m = μ₁ - μ₀ needs the within scatter
-S_c = S - π(1-π) m mᵀ. The total scatter S does not depend on labels, so with A = S + γI factorised once,
+S_c = S - π(1-π) m mᵀ. The total scatter S does not depend on labels. With A = S + γI factorised once,
 
     (A - π(1-π) m mᵀ)⁻¹ m  =  A⁻¹m / (1 - π(1-π) mᵀA⁻¹m)
 
-gives every class, both signs, and multi-class LDA and ridge regression besides.
+solves all classes and both signs. Multi-class LDA and ridge regression use the same factor.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from torch import Tensor
 from .cholesky import NotPositiveDefiniteError, Solver, cholesky_solver
 from .moments import CrossSolver, Moments
 
-TAIL = -80.0  # a sigmoid's argument: float32 has numbers for a little less
+TAIL = -80.0  # smallest argument of the sigmoid: its exponential is still above the underflow of float32
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ScatterFactor:
-    """The regularised scatter A in factorised form.
+    """Factorised regularised scatter A.
 
     Attributes
     ----------
     solver : CrossSolver
-        Of A, for features multiplied by ``scale``.
+        Solves with A of features multiplied by ``scale``.
     scale : Tensor, shape (D,)
-        1/standard deviation of each feature; 0 for a constant one, which so gets no weight.
+        1/standard deviation of each feature; 0 for a constant one, so that its weight is 0.
     """
 
     solver: CrossSolver
     scale: Tensor
 
     def solve(self, moments: Moments, mix: Tensor | None = None) -> Tensor:
-        """Return A⁻¹ of the moments' ``centred_cross`` in the units of the features, shape (D, K).
+        """Return A⁻¹Cᵀ in the units of the features, shape (D, K), where C is ``moments.centred_cross()``.
 
-        ``moments`` are those A was made from, with all targets or some; with ``mix`` (K, K') combinations of them are
-        solved for.
+        ``moments`` are those A was computed from, with all target columns or some. With ``mix`` (K, K') the right side
+        is Cᵀ·mix.
         """
         return self.scale[:, None] * self.solver(moments, mix)
 
 
 @dataclass(frozen=True)
 class LinearHead:
-    """Scores ``f W + b`` and which of them mean anything.
+    """Linear scores ``f W + b``.
 
     Attributes
     ----------
     weights : Tensor, shape (D, K)
     bias : Tensor, shape (K,)
     present : Tensor of bool, shape (K,)
-        False for a group that had no image to learn from: its posterior is zero.
+        False for a group without training images: its posterior is zero.
     """
 
     weights: Tensor
@@ -70,11 +70,11 @@ class LinearHead:
         return torch.addmm(self.bias, features.to(self.weights.dtype), self.weights)
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> LinearHead:
-        """Return the head on a device, in a floating type if one is named."""
+        """Return the head on a device, in a floating type if one is given."""
         return LinearHead(self.weights.to(device, dtype), self.bias.to(device, dtype), self.present.to(device))
 
     def cut_to(self, features: int) -> LinearHead:
-        """Return the head without the rows of padding after the first ``features``."""
+        """Return the head without the padding rows after the first ``features``."""
         return self if len(self.weights) == features else replace(self, weights=self.weights[:features].clone())
 
     @staticmethod
@@ -101,7 +101,7 @@ def factorise(moments: Moments, ridge: float, method: Callable[[Tensor], Solver]
     Raises
     ------
     NotPositiveDefiniteError
-        More ridge is needed; :func:`fit_head` adds it.
+        A larger ridge is needed; :func:`fit_head` retries with one.
     """
     variances = moments.variances()
     scale = torch.where(variances == 0, 0, variances.rsqrt())
@@ -116,50 +116,52 @@ def fit_head(
     least_retry: float = 1e-6,
     most_retries: int = 9,
 ) -> tuple[LinearHead, float]:
-    """Solve a head from one factorisation; if it fails, try again with ten times the ridge.
+    """Solve a head from one factorisation; if that fails, retry with ten times the ridge.
 
     Parameters
     ----------
     solve : callable
         One of the heads below, e.g. ``one_vs_rest_lda``.
     least_retry, most_retries
-        Least ridge of a second attempt, and number of further attempts.
+        Smallest ridge of a retry, and largest number of retries.
 
     Returns
     -------
     head : LinearHead
     ridge : float
-        The γ of the last attempt, for the history.
+        γ of the last attempt, for the history.
     """
     for _ in range(most_retries + 1):
         try:
             head = solve(factorise(moments, ridge, method), moments)
         except NotPositiveDefiniteError as error:
-            logger.info("ridge %.3g: %s Trying more.", ridge, error)
+            logger.info("ridge %.3g is too small: %s Retrying with a larger one.", ridge, error)
         else:
             if bool(head.weights.isfinite().all() and head.bias.isfinite().all()):
                 return head, ridge
         ridge = max(10 * ridge, least_retry)
-    raise FloatingPointError(f"no head could be solved with ridge {ridge:.3g}. Check the images for extreme values.")
+    raise FloatingPointError(
+        f"no head could be solved with a ridge below {ridge:.3g}. Check the images for extreme values."
+    )
 
 
 def one_vs_rest_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
-    """Return the log-odds of each group against all other images, by LDA.
+    """Return a head of LDA log-odds of each group against all other images.
 
-    The columns of ``moments``' targets are groups, one-hot. A group without images is not ``present``.
+    The targets of ``moments`` are one-hot groups. A group without images is not ``present``.
     """
     size = moments.target_total  # (K,) images in the group
     rest = moments.count - size
     present = size > 0
     share = size / moments.count
-    # π(μ₁ - μ) is what is summed, and m = (μ₁ - μ)/(1-π).
+    # The sums hold π(μ₁ - μ), and m = (μ₁ - μ)/(1-π).
     mix = moments.count / rest.clamp_min(1) / share.clamp_min(1 / moments.count)
     difference = moments.centred_cross() * mix[:, None]  # m, (K, D)
     solved = factor.solve(moments, mix.diag())  # (D, K)
     distance = (difference.T * solved).sum(0)  # mᵀA⁻¹m
     slack = 1 - share * (1 - share) * distance
     if bool((slack <= 64 * torch.finfo(slack.dtype).eps).any()):
-        raise NotPositiveDefiniteError("a class is told apart without any within scatter.")
+        raise NotPositiveDefiniteError("the within scatter of a class vanishes.")
     weights = solved / slack
     # μ₁ + μ₀ = 2μ + (μ₁ - μ)(1 - π/(1-π)), so the midpoint is μ + (1-2π)/2 · m
     bias = -moments.mean @ weights - (0.5 - share) * (difference.T * weights).sum(0)
@@ -168,10 +170,13 @@ def one_vs_rest_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
 
 
 def multiclass_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
-    """Return the linear discriminants of groups sharing one within scatter, images of no group being one more group.
+    """Return a head of linear discriminants of groups that share one within scatter.
 
-    Scores are δ_g(f) = (f-μ)ᵀS_w⁻¹(μ_g-μ) - ½(μ_g-μ)ᵀS_w⁻¹(μ_g-μ) + log π_g; S_w = S - Σ π_g (μ_g-μ)(μ_g-μ)ᵀ is solved
-    from the factor of S by Woodbury's identity.
+    Images of no group count as one more group. Scores are
+
+        δ_g(f) = (f-μ)ᵀS_w⁻¹(μ_g-μ) - ½(μ_g-μ)ᵀS_w⁻¹(μ_g-μ) + log π_g.
+
+    S_w = S - Σ π_g (μ_g-μ)(μ_g-μ)ᵀ is solved from the factor of S by Woodbury's identity.
     """
     size = moments.target_total
     cross = moments.centred_cross()  # (K, D), π_g (μ_g - μ)
@@ -185,7 +190,7 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
     inner = roots @ solved  # UᵀA⁻¹U
     remainder = torch.eye(len(inner), dtype=inner.dtype, device=inner.device) - inner
     if not bool((torch.linalg.eigvalsh(remainder) > 64 * torch.finfo(inner.dtype).eps).all()):
-        raise NotPositiveDefiniteError("classes are told apart without any within scatter.")
+        raise NotPositiveDefiniteError("the within scatter of the classes vanishes.")
     core = torch.linalg.solve(remainder, inner)
     within = (solved + solved @ core)[:, :-1]  # S_w⁻¹U, groups only
     weights = within / share.sqrt()[:-1]
@@ -197,7 +202,7 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
 
 
 def ridge_regression(factor: ScatterFactor, moments: Moments) -> LinearHead:
-    """Return the regression of the targets on the features: least squares with γ·n·‖w‖² and a free intercept."""
+    """Return a head of ridge regression of the targets: least squares plus γ·n·‖w‖², with an unpenalised intercept."""
     weights = factor.solve(moments)
     bias = moments.target_total / moments.count - moments.mean @ weights
     return LinearHead(weights, bias, torch.ones_like(bias, dtype=torch.bool))
@@ -206,9 +211,9 @@ def ridge_regression(factor: ScatterFactor, moments: Moments) -> LinearHead:
 def sigmoid_posterior(scores: Tensor, present: Tensor, scale: float = 16.0) -> Tensor:
     """Return 1/(1 + exp(-x/σ)) of log-odds (n, K) (equation 4), zero for absent groups; σ is the ``scale``.
 
-    Below x/σ = -80 it falls as σ/x only, from 2e-35, which no sum with a larger one notices. So it is never rounded to
-    zero: of classes that are all far from an image, as they may be with few training images, the nearest has the most.
-    It is written with exponentials since runtimes of exported files have sigmoids that are zero from -18 on.
+    Below x/σ = -80 it falls like σ/x instead, starting from 2e-35, so it never underflows to zero. With few training
+    images all classes can be that far from an image; the nearest class then still has the largest posterior.
+    It is computed from exponentials because runtimes of exported files have sigmoids that are zero below -18.
     """
     scaled = scores / scale
     sigmoid = scaled.clamp(TAIL, 0.0).exp() / (1 + (-scaled.abs()).exp())

@@ -1,12 +1,12 @@
-"""The sums of :mod:`rescnet.stages.moments` where images are fewer than features: rows in place of the Gram matrix.
+"""Dual form of :mod:`rescnet.stages.moments` for fewer images than features: an n×n matrix replaces the D×D one.
 
-With Z (n, D) the features of n images, centred and scaled, A = ZᵀZ/n + γI. All a head is solved from are sums of the
-images' features with their targets, Zᵀy, and of these
+Let Z (n, D) be the centred and scaled features of n images, so that A = ZᵀZ/n + γI. The right sides of all heads have
+the form Zᵀy, and
 
-    A⁻¹Zᵀy  =  Zᵀ M⁻¹y,      M = ZZᵀ/n + γI,
+    A⁻¹Zᵀy  =  Zᵀ M⁻¹y,      M = ZZᵀ/n + γI.
 
-which factorises n×n numbers instead of D×D: n²D + n³/3 operations in place of nD² + D³/3. A thousand images of the
-CIFAR network, which has 17,150 features, need about a hundredth. Nothing is subtracted, so that it is no less accurate.
+This takes n²D + n³/3 operations instead of nD² + D³/3: for 1,000 images of the CIFAR network, which has 17,150
+features, about a hundredth. Nothing is subtracted, so it is as accurate.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .cholesky import NotPositiveDefiniteError, Solver, cholesky_solver
 from .mixed_precision import add_single_gram_
 from .moments import CrossSolver, Moments, check_finite, mixed
 
-FEW = 2 / 3  # images for each feature: with no more, rows take at most about half the operations
+FEW = 2 / 3  # images per feature: up to here the dual form takes at most about half the operations
 
 
 @dataclass
 class RowMoments(Moments):
-    """Sums over images, and the images' features themselves.
+    """Sums over images, and the features of each image instead of their Gram matrix.
 
     Attributes
     ----------
     gram : Tensor, shape (0, 0)
-        There is none.
+        Empty.
     rows : list of Tensor, each of shape (m, D)
         f - shift.
     targets : list of Tensor, each of shape (m, K)
@@ -47,7 +47,7 @@ class RowMoments(Moments):
         self.targets.append(targets)
 
     def with_targets(self, columns: slice) -> Self:
-        """Return the same sums with only some target columns; nothing is copied."""
+        """Return the same sums with only some target columns; no data is copied."""
         return replace(super().with_targets(columns), targets=[targets[:, columns] for targets in self.targets])
 
     def squares(self) -> Tensor:
@@ -58,11 +58,11 @@ class RowMoments(Moments):
         return found
 
     def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
-        """Return the solver of A = S + γI of scaled features; ``method`` is used for matrices of features only."""
+        """Return the solver of A = S + γI of scaled features; ``method``, which is for D×D matrices, is not used."""
         if not bool(scale.any()):  # all features are constant
             return lambda moments, mix: torch.zeros_like(mixed(moments.cross.T, mix))
         if ridge <= 0:
-            raise NotPositiveDefiniteError("there are fewer images than features, so that some ridge is needed.")
+            raise NotPositiveDefiniteError("ridge must be positive with fewer images than features.")
         z = torch.cat(self.rows).sub_(self.mean_offset).mul_(scale)
         inner = z.new_zeros(len(z), len(z))
         add_single_gram_(inner, z.T)
@@ -77,5 +77,5 @@ class RowMoments(Moments):
         return solve_cross
 
     def deviations(self) -> Tensor:
-        """Return y, the deviations of all targets from their mean divided by n: Zᵀy is the scaled cross, (n, K)."""
+        """Return y, shape (n, K): deviations of the targets from their mean, divided by n; Zᵀy is the scaled cross."""
         return (torch.cat(self.targets) - self.target_total / self.count).div_(self.count)

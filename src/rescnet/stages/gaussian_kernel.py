@@ -1,15 +1,14 @@
-"""Distances between images, summed over layers, and the Gaussian kernel of them; beyond the paper.
+"""Gaussian kernel of the distances between images, summed over layers; beyond the paper.
 
-Features of each layer are standardised on the training images; z(x) are those of an image, all layers together. Without
-mirror images
+z(x) are the features of an image in all layers, standardised on the training images. Without mirror images
 
     k(x, y) = exp(-s‖z(x) - z(y)‖²)
 
-With them, z(x) is that of the image followed by that of its mirror image x̄, and k is the mean over both pairings,
+With them, x̄ is the mirror image of x, and k is the mean over both pairings,
 
     k(x, y) = ½ exp(-s(‖z(x) - z(y)‖² + ‖z(x̄) - z(ȳ)‖²)) + ½ exp(-s(‖z(x) - z(ȳ)‖² + ‖z(x̄) - z(y)‖²)),
 
-so an image and its mirror image are the same to it: regressing on it is regressing on all images and their mirror
+so k is the same for an image and its mirror image. Regression on k is regression on all images and their mirror
 images, with half as many equations.
 """
 
@@ -23,19 +22,19 @@ from torch import Tensor
 from .mixed_precision import PANEL, add_product_
 
 SLICE = 2**24  # entries of a matrix, or features, at a time
-FARTHEST = 1000.0  # deviations a feature may be from its mean: halves must not overflow
+FARTHEST = 1000.0  # standard deviations at which features are clipped, so that float16 does not overflow
 
 
 @dataclass(frozen=True)
 class Standard:
-    """The mean (D,) and 1/standard deviation (D,) of features; 0 for one that hardly varies."""
+    """Mean (D,) and 1/standard deviation (D,) of features; the latter is 0 for a feature that hardly varies."""
 
     mean: Tensor
     scale: Tensor
 
     @staticmethod
     def of(features: Tensor) -> Standard:
-        """Return those of features (views, n, D), over images and views."""
+        """Return mean and scale of features (views, n, D), over images and views."""
         rows = features.flatten(0, 1)
         dtype = torch.float32 if features.dtype == torch.float16 else features.dtype
         mean, variance = (torch.zeros(rows.shape[1], dtype=dtype, device=rows.device) for _ in range(2))
@@ -43,7 +42,7 @@ class Standard:
             mean += part.sum(0, dtype=dtype) / len(rows)
         for part in _parts(rows):
             variance += ((part - mean) ** 2).sum(0) / len(rows)
-        rounding = max(torch.finfo(features.dtype).eps, 64 * torch.finfo(dtype).eps)  # of features, of their mean
+        rounding = max(torch.finfo(features.dtype).eps, 64 * torch.finfo(dtype).eps)  # of the features, of their mean
         varies = variance > rounding**2 * (mean**2 + variance)
         return Standard(mean, torch.where(varies, variance.rsqrt(), 0))
 
@@ -56,16 +55,16 @@ class Standard:
 
 
 class PairDistances:
-    """Squared distances between two sets of images, for each way of pairing their views, summed over layers.
+    """Squared distances between two sets of images, summed over layers, for each pairing of their views.
 
     Parameters
     ----------
     rows, columns : int
-        Images of the two sets.
+        Number of images in the two sets.
     views : int
-        1, or 2 with mirror images; there are as many ways of pairing.
+        1, or 2 with mirror images; there are as many pairings.
     like : Tensor
-        Of the features' device, and of the type sums have.
+        A tensor on the features' device, in the type of the sums.
     """
 
     def __init__(self, rows: int, columns: int, views: int, like: Tensor) -> None:
@@ -81,7 +80,7 @@ class PairDistances:
                 _add_products_(total, rows[view], columns[view ^ way])
 
     def add_own(self, features: Tensor) -> None:
-        """Add the features of a set that is compared with itself: the lower triangle alone, to panels."""
+        """Add the features of a set that is compared with itself: the lower triangle only, panel by panel."""
         norms = _norms(features, self._rows.dtype)
         self._rows += norms
         self._columns += norms
@@ -92,7 +91,7 @@ class PairDistances:
                     _add_products_(total[start:, start : start + PANEL], features[view, start:], panel)
 
     def median(self, most: int = 2000) -> float:
-        """Return the median squared distance of two images as they are, of a set compared with itself; of some."""
+        """Return the median squared distance within a set, unmirrored, over at most ``most`` of its images."""
         some = torch.arange(0, len(self._rows), -(-len(self._rows) // most), device=self._rows.device)
         later, earlier = torch.tril_indices(len(some), len(some), -1, device=some.device)
         pairs = some[later], some[earlier]
@@ -101,7 +100,7 @@ class PairDistances:
         return float((self._rows[pairs[0]] + self._columns[pairs[1]] - 2 * self._products[0][pairs]).median())
 
     def kernel_(self, scale: float) -> Tensor:
-        """Turn distances into k, shape (rows, columns), in the memory of the first way; all is spent afterwards."""
+        """Turn distances into k, shape (rows, columns), in place; the object cannot be used afterwards."""
         total, *others = self._products
         rows = max(1, SLICE // max(1, total.shape[1]))
         for start in range(0, len(total), rows):
@@ -116,7 +115,7 @@ class PairDistances:
 
 
 def _parts(rows: Tensor) -> tuple[Tensor, ...]:
-    """Return rows (n, D) in parts small enough to be copied."""
+    """Split rows (n, D) into parts small enough for temporary copies."""
     return torch.split(rows, max(1, SLICE // max(1, rows.shape[1])))
 
 

@@ -1,8 +1,7 @@
-"""The histogram path of PCANet (Chan et al. 2015, section II-B3): sign, binary code, block histograms, pyramid.
+"""Block histograms of binary codes, the features of PCANet (Chan et al. 2015, section II-B3).
 
-Groups of maps become one image of codes: bit by bit, ``Σ_l 2^(L-l) H(O_l)`` with H(x) = 1 above zero. Each block of a
-code image is counted into a histogram of 2^L bins; with a pyramid, the histograms of a cell's blocks are reduced bin
-by bin.
+Each group of L maps becomes one image of codes ``Σ_l 2^(L-l) H(O_l)``, where H(x) = 1 for x > 0. Each block of a code
+image gives a histogram of 2^L bins. With a pyramid, the histograms of a cell's blocks are reduced bin by bin.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from torch.nn import functional as F
 
 from ..config.choices import Reduction
 from ..config.geometry import BlockGrid, Cell
-from .pyramid import pyramid_pool
+from .pooling import pyramid_pool
 
 Normalisation = Literal["none", "block", "l2", "sqrt", "tied-rank"]
-ZERO = 1e-5  # a response of unit-norm filters to inputs in [0, 1] below this is rounding, as of a flat patch
+ZERO = 1e-5  # a smaller response of a unit-norm filter to inputs in [0, 1] is rounding error, e.g. on a flat patch
 
 
 def binary_codes(maps: Tensor, bits: int) -> Tensor:
-    """Return one code a pixel for each group of ``bits`` maps that follow one another, the first map the highest bit.
+    """Return one code per pixel for each group of ``bits`` consecutive maps; the first map is the highest bit.
 
     Parameters
     ----------
@@ -48,7 +47,7 @@ def block_histograms(codes: Tensor, grid: BlockGrid, bins: int) -> Tensor:
     ----------
     codes : Tensor of int64, shape (n, groups, h, w)
     grid : BlockGrid
-        Where the blocks lie; they may overlap, and what no block covers is not counted.
+        Blocks may overlap; pixels outside all blocks are not counted.
     bins : int
 
     Returns
@@ -72,12 +71,12 @@ def histogram_features(
     reduction: Reduction = "max",
     normalisation: Normalisation = "l2",
 ) -> Tensor:
-    """Return the features of ``maps`` (n, groups·bits, h, w): groups after groups, then cells or blocks, then bins.
+    """Return the features of ``maps`` (n, groups·bits, h, w), ordered by group, then cell or block, then bin.
 
     Parameters
     ----------
     cells : list of Cell, or None
-        The pyramid's cells; None keeps every block.
+        Cells of the pyramid; None keeps every block.
     normalisation : {"none", "block", "l2", "sqrt", "tied-rank"}
         See :func:`normalise`.
 
@@ -100,9 +99,10 @@ def normalise(features: Tensor, how: Normalisation, grid: BlockGrid, bins: int) 
     Parameters
     ----------
     how : {"none", "block", "l2", "sqrt", "tied-rank"}
-        ``"block"``: every block sums to the number of bins, PCANet's rule without a pyramid. ``"l2"``: unit length, its
-        rule with one. ``"sqrt"``: square roots, then unit length (PCANet+). ``"tied-rank"``: counts above zero become
-        their ranks among those of the image, ties sharing the mean rank, then square roots, then unit length (DCTNet).
+        ``"block"``: every block sums to the number of bins (PCANet without a pyramid).
+        ``"l2"``: unit length (PCANet with a pyramid).
+        ``"sqrt"``: square roots, then unit length (PCANet+).
+        ``"tied-rank"``: :func:`tied_ranks`, then square roots, then unit length (DCTNet).
     """
     if how == "none":
         return features
@@ -116,12 +116,12 @@ def normalise(features: Tensor, how: Normalisation, grid: BlockGrid, bins: int) 
 
 
 def tied_ranks(counts: Tensor) -> Tensor:
-    """Replace what is above zero in each row by its rank from 1 among such, equal ones sharing their mean rank.
+    """Replace the positive counts of each row by their ranks among them, from 1; equal counts share their mean rank.
 
     Parameters
     ----------
     counts : Tensor, shape (n, D)
-        Small whole numbers, so ranks come from counting how often each occurs; means of such have to be sorted.
+        Small integers are ranked by counting how often each occurs; other values are sorted first.
     """
     place = counts.long()
     if torch.equal(place.to(counts.dtype), counts):
@@ -131,10 +131,10 @@ def tied_ranks(counts: Tensor) -> Tensor:
     n, kinds = len(counts), len(values)
     first = torch.arange(0, n * kinds, kinds, device=counts.device)[:, None]
     counted = place + first
-    if counts.is_cuda:  # the zeros of a row, nearly all it has, would queue up to be added to one place
+    if counts.is_cuda:  # most of a row is zeros, and their atomic additions to one place would be slow
         counted = counted[counts > 0]
     times = torch.bincount(counted.flatten(), minlength=n * kinds).view(n, kinds)
     times[:, values <= 0] = 0
-    ranks = times.cumsum(1) - (times - 1) / 2  # the last of a value, less half of those equal to it
+    ranks = times.cumsum(1) - (times - 1) / 2  # the last rank of a value, minus half the number of others equal to it
     ranks[:, values <= 0] = 0
     return ranks.to(counts.dtype).gather(1, place)

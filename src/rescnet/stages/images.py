@@ -1,10 +1,13 @@
-"""Stage 1: min-max scaling of a layer's input, and the concatenation of maps and image (section 2.3.1, 3.2.1).
+"""Stage 1: min-max scaling of a layer's input, and the concatenation of maps and image (sections 2.3.1 and 3.2.1).
 
 "The only data preprocessing was min-max normalisation applied to the input of each convolutional layer." The paper
-does not say over what the extremes are taken. ``"global"`` takes one pair for the whole input, so channels keep their
-relative strength; ``"channel"`` takes one pair per channel; ``"source"`` takes one pair for the maps and one for the
-image, so that neither drowns the other. From the second layer on the image, scaled by itself as the first layer's
-input, is scaled a second time, with the maps or beside them.
+does not say which values share a range:
+
+* ``"global"``: one range for the whole input, so channels keep their relative strength.
+* ``"source"``: one range for the maps and one for the image, so that neither dominates.
+* ``"channel"``: one range per channel.
+
+The image is scaled once as the first layer's input. From the second layer on it is scaled again as part of the input.
 """
 
 from __future__ import annotations
@@ -19,12 +22,12 @@ from ..config.choices import Scope
 
 @dataclass(frozen=True)
 class ValueRange:
-    """The least and greatest value of each channel, over all images seen.
+    """Smallest and largest value of each channel over the training images.
 
     Attributes
     ----------
     low, high : Tensor, shape (channels,)
-        With the ``global`` scope every channel holds the same pair, with ``source`` those of one source do.
+        With the scope ``global`` all channels have the same pair; with ``source``, all maps do.
     """
 
     low: Tensor
@@ -37,15 +40,15 @@ class ValueRange:
         return ValueRange(x.amin(everywhere), x.amax(everywhere))
 
     def merge(self, other: ValueRange) -> ValueRange:
-        """Return the range of both sets of images: ranges stream, chunk by chunk."""
+        """Return the range of both sets of images, e.g. of two chunks."""
         return ValueRange(torch.minimum(self.low, other.low), torch.maximum(self.high, other.high))
 
     def beside(self, image: ValueRange) -> ValueRange:
-        """Return the ranges of the channels of ``[maps ; image]``, this being the maps'."""
+        """Return the range of ``[maps ; image]``, where ``self`` is the range of the maps."""
         return ValueRange(torch.cat([self.low, image.low]), torch.cat([self.high, image.high]))
 
     def with_scope(self, scope: Scope, maps: int = 0) -> ValueRange:
-        """Return the range each channel is scaled by: its own, its source's or everyone's; maps are the first ones."""
+        """Return the range by which each channel is scaled; the first ``maps`` channels are maps."""
         if scope == "channel":
             return self
         if scope == "source" and maps:
@@ -61,7 +64,7 @@ def min_max_scale(x: Tensor, value_range: ValueRange) -> Tensor:
     Parameters
     ----------
     x : Tensor, shape (n, channels, ...)
-        New images may leave the fitted range; they are scaled by it all the same, not clipped.
+        New images may exceed the fitted range; they are not clipped.
     """
     shape = (1, -1) + (1,) * (x.dim() - 2)
     low = value_range.low.view(shape)

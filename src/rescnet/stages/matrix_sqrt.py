@@ -1,4 +1,4 @@
-"""After stage 6, beyond the paper: the matrix square root of each cell's correlations."""
+"""Matrix square root of each cell's correlations, after stage 6; beyond the paper."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from ..config.geometry import count_pairs
 from .second_order import channel_pairs
 
 ITERATIONS = 5
-ALIGNED = 8  # sides of half-precision matrices are padded to a multiple of it, for tensor cores
+ALIGNED = 8  # sides of half-precision matrices are padded to a multiple of this, for tensor cores
 
 
 def matrix_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
-    """Replace each cell's correlation matrix by its square root, in the upper triangle as before.
+    """Replace each cell's correlation matrix by its square root; both are stored as upper triangles.
 
-    Five steps of the coupled Newton-Schulz iteration, on the matrix divided by its trace: Y₀ = A/tr A, Z₀ = I,
-    T = (3I - Z Y)/2, Y ← Y T, Z ← T Z; then √(tr A)·Y. Eigenvalues far below the mean one stay smaller than their
-    roots, which is as well: they are noise. Cell by cell, so that few matrices are held at a time.
+    Five steps of the coupled Newton-Schulz iteration on the matrix divided by its trace: Y₀ = A/tr A, Z₀ = I,
+    T = (3I - Z Y)/2, Y ← Y T, Z ← T Z; the root is √(tr A)·Y. Eigenvalues far below the mean have not converged by
+    then and stay too small, which suppresses noise. One cell at a time, to save memory.
 
     Parameters
     ----------
     features : Tensor, shape (n, cells·pairs)
-        Means of positive semi-definite matrices. Half precision is multiplied as such on a GPU, where sums are in
-        float32: no entry of Y is greater than 1, none of Z than 1.5⁵.
+        Means of positive semi-definite matrices. On a GPU half precision is multiplied as such with float32 sums: no
+        entry of Y exceeds 1, and none of Z exceeds 1.5⁵.
     diagonal : bool
-        Whether pairs have the diagonal; where they do not it is 1.
+        Whether the pairs include the diagonal; without it, the diagonal is 1.
 
     Returns
     -------
@@ -38,17 +38,17 @@ def matrix_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
     place = _places(channels, side, diagonal, features.device)
     rows, columns = channel_pairs(channels, diagonal, features.device)
     chosen = rows * side + columns
-    # An exported graph has all cells at once: written out cell by cell it would be as many times larger.
+    # An exported graph takes all cells at once: unrolled over the cells it would be as many times larger.
     cells = (triangles.flatten(0, 1),) if torch.compiler.is_compiling() else triangles.unbind(1)
     roots = [_root(cell, place, side).flatten(1).index_select(1, chosen) for cell in cells]
     return torch.cat(roots, dim=1).view(features.shape).to(features.dtype)
 
 
 def _places(channels: int, side: int, diagonal: bool, device: torch.device) -> Tensor:
-    """Return where each entry of a matrix (side²) is found in ``[triangle, 1, 0]``."""
+    """Return the index of each entry of a matrix (side²) in ``[triangle, 1, 0]``."""
     index, pairs = torch.arange(side, device=device), count_pairs(channels, diagonal)
     row, column = torch.minimum(index[:, None], index), torch.maximum(index[:, None], index)
-    above = row * (row - 1) // 2 if diagonal else row * (row + 1) // 2 + 1  # of the full rows before, what is left out
+    above = row * (row - 1) // 2 if diagonal else row * (row + 1) // 2 + 1  # entries left out of the full rows before
     place = row * channels - above + column - row
     place = place if diagonal else torch.where(row == column, pairs, place)
     return torch.where(column < channels, place, pairs + 1).flatten()
@@ -59,7 +59,7 @@ def _root(triangle: Tensor, place: Tensor, side: int) -> Tensor:
     ends = triangle.new_tensor([1.0, 0.0]).expand(triangle.shape[0], 2)
     matrix = torch.cat([triangle, ends], dim=1).index_select(1, place).view(-1, side, side)
     trace = matrix.diagonal(dim1=1, dim2=2).sum(1)
-    trace = torch.where(trace > 0, trace, 1)[:, None, None]  # no channel varies: the root of nothing is nothing
+    trace = torch.where(trace > 0, trace, 1)[:, None, None]  # if no channel varies, the root is zero
     root = matrix / trace
     three = 1.5 * torch.eye(side, dtype=matrix.dtype, device=matrix.device)
     step = three - 0.5 * root  # Z₀ is the identity

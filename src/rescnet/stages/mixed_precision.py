@@ -1,7 +1,7 @@
-"""Matrix products of half-precision operands with float32 sums, on tensor cores where there are any.
+"""Matrix products of half-precision operands with float32 sums, on tensor cores if available.
 
-Tensor cores want sizes that are multiples of 8 halves at least; 64 is safe, and a Gram matrix whose side is not runs
-four times slower. Weights and targets that must not lose digits are split into two halves, high and low.
+Tensor cores need sizes that are multiples of 8 numbers. 64 is safe: a Gram matrix of another size is four times slower.
+Weights and targets that must keep their digits are split into a high and a low half-precision part.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 ALIGNMENT = 64
-PANEL, CPU_PANEL = 4096, 512  # columns of the Gram matrix at a time: panels skip most of the upper triangle
+PANEL, CPU_PANEL = 4096, 512  # columns per panel of a Gram matrix; panels skip most of its upper triangle
 
 
 def padded_size(size: int) -> int:
@@ -38,15 +38,15 @@ def add_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
 def add_gram_(gram: Tensor, x: Tensor) -> None:
     """Add ``xᵀx`` to the lower triangle of ``gram`` (D, D); ``x`` is (n, D), half precision.
 
-    The blocks of the upper triangle that lie right of a panel's diagonal block are not computed, nor is what they hold
-    touched: n·D² operations instead of 2·n·D², and a little more for the panels' own upper halves.
+    Entries to the right of a panel's diagonal block are neither computed nor changed. This takes little more than n·D²
+    operations instead of 2·n·D².
     """
     for rows, panel in _panels(x.shape[1], PANEL):
         add_product_(gram[rows, panel], x[:, rows].T, x[:, panel])
 
 
 def add_single_gram_(gram: Tensor, x: Tensor) -> None:
-    """Add ``xᵀx`` to the lower triangle of ``gram`` (D, D), without TF32; ``x`` is (n, D), of the same type."""
+    """Add ``xᵀx`` to the lower triangle of ``gram`` (D, D) without TF32; ``x`` is (n, D), of the same type."""
     setting = torch.backends.cuda.matmul
     before, setting.allow_tf32 = setting.allow_tf32, False
     try:
@@ -57,7 +57,7 @@ def add_single_gram_(gram: Tensor, x: Tensor) -> None:
 
 
 def _panels(size: int, width: int) -> Iterator[tuple[slice, slice]]:
-    """Yield the rows and columns of the panels that make up a lower triangle."""
+    """Yield the rows and columns of the panels of a lower triangle."""
     for start in range(0, size, width):
         yield slice(start, size), slice(start, min(start + width, size))
 

@@ -1,12 +1,12 @@
-"""Stage 7, first half: the streamed sums from which every head is solved.
+"""Stage 7, first half: streamed sums from which all heads are solved.
 
 For features f (D numbers) and targets z (K numbers: a one-hot group, or a residual) of each image::
 
     n = Σ 1      Σ f      G = Σ f fᵀ      Σ z      Σ z fᵀ
 
-All are sums over images: they add over chunks and over workers, and no feature matrix is needed to have them. Features
-are shifted by a typical one before they are summed (no scatter notices), so that float32 sums do not cancel. Where
-images are fewer than features, :mod:`rescnet.stages.dual_moments` has the same without G.
+The sums add over chunks of images and over processes, so no feature matrix is stored. Features are shifted by an
+approximate mean before they are summed: the scatter stays the same, and float32 sums do not cancel. With fewer images
+than features, :mod:`rescnet.stages.dual_moments` avoids G.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .cholesky import Solver
 from .mixed_precision import accurate_product, add_gram_, add_single_gram_
 
 CrossSolver: TypeAlias = "Callable[[Moments, Tensor | None], Tensor]"
-"""Gives A⁻¹Xᵀ·mix of moments of the images A is made from, X (K, D) their scaled ``centred_cross``: (D, K')."""
+"""Function (moments, mix) → A⁻¹Xᵀ·mix, shape (D, K'), where X (K, D) is the scaled ``centred_cross`` of the moments."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Moments:
     total : Tensor, shape (D,)
         Σ (f - shift).
     gram : Tensor, shape (D, D)
-        Σ (f - shift)(f - shift)ᵀ; of a large one the lower triangle alone, which is all a factor needs.
+        Σ (f - shift)(f - shift)ᵀ. Of a large matrix only the lower triangle is computed and read.
     target_total : Tensor, shape (K,)
         Σ z.
     cross : Tensor, shape (K, D)
@@ -91,23 +91,23 @@ class Moments:
 
     @property
     def mean_offset(self) -> Tensor:
-        """The mean feature, less the shift, shape (D,)."""
+        """Mean feature minus the shift, shape (D,)."""
         return self.total / self.count
 
     @property
     def mean(self) -> Tensor:
-        """The mean feature, shape (D,)."""
+        """Mean feature, shape (D,)."""
         return self.shift + self.mean_offset
 
     def scatter(self) -> Tensor:
         """Return the total scatter S, the covariance of all features about their mean (divided by n), shape (D, D).
 
-        Where the Gram matrix has a lower triangle only, so has the scatter.
+        It has only a lower triangle if the Gram matrix does.
         """
         return (self.gram / self.count).addr_(self.mean_offset, self.mean_offset, alpha=-1)
 
     def variances(self) -> Tensor:
-        """Return the diagonal of the scatter, zero where it is no more than rounding, shape (D,)."""
+        """Return the diagonal of the scatter, shape (D,); zero where it is only rounding error."""
         mean_square = self.squares() / self.count
         variances = mean_square - self.mean_offset.square()
         eps = torch.finfo(variances.dtype).eps
@@ -119,7 +119,7 @@ class Moments:
         return self.gram.diagonal()
 
     def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
-        """Return the solver of A = S + γI of scaled features; right-hand sides are sums over the same images.
+        """Return the solver of A = S + γI of scaled features; right sides are sums over the same images.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class Moments:
         """
         scatter = self.scatter().mul_(scale).mul_(scale[:, None])
         check_finite(scatter.diagonal())
-        # A constant feature has an empty row: any positive number on its diagonal keeps it out of the way.
+        # The row of a constant feature is zero: any positive diagonal keeps the matrix regular.
         scatter.diagonal().add_(ridge).add_((scale == 0).to(scatter.dtype))
         solve = method(scatter)
         return lambda moments, mix: solve(mixed(moments.centred_cross().T, mix).mul_(scale[:, None]))
@@ -142,16 +142,16 @@ class Moments:
         return (self.cross / self.count).addr_(self.target_total / self.count, self.mean_offset, alpha=-1)
 
     def with_targets(self, columns: slice) -> Self:
-        """Return the same sums with only some target columns; nothing is copied."""
+        """Return the same sums with only some target columns; no data is copied."""
         return replace(self, target_total=self.target_total[columns], cross=self.cross[columns])
 
 
 def mixed(columns: Tensor, mix: Tensor | None) -> Tensor:
-    """Return combinations of columns (n, K), as ``mix`` (K, K') says: (n, K'); without one, as they are."""
+    """Return ``columns @ mix``, shape (n, K'), for columns (n, K); without a mix, the columns themselves."""
     return columns if mix is None else columns @ mix
 
 
 def check_finite(features: Tensor) -> None:
-    """Refuse features, or sums over them, that hold NaN or infinity."""
+    """Raise an error if features, or sums over them, are NaN or infinite."""
     if not bool(features.isfinite().all()):
-        raise FloatingPointError("the features hold NaN or infinity: a layer before this one went wrong.")
+        raise FloatingPointError("features must be finite, got NaN or infinity. An earlier layer may have diverged.")

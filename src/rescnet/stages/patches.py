@@ -1,7 +1,7 @@
 """Stage 2: k×k patches at a stride of one pixel, and their moments (section 2.3.1).
 
-Patches are vectors of ``channels·k·k`` numbers, channel by channel, each row by row: the order in which a filter
-``(channels, k, k)`` is flattened, so that an eigenvector reshapes into a filter.
+A patch is a vector of ``channels·k·k`` numbers in the order of a flattened filter ``(channels, k, k)``, so an
+eigenvector reshapes into a filter.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ def extract_patches(x: Tensor, size: int) -> Tensor:
 def gather_patches(x: Tensor, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
     """Return the patches with top-left pixel (row, column) of the given images, shape (samples, c, k, k).
 
-    The window view costs nothing: only the patches asked for are copied.
+    Only the returned patches are copied.
     """
     windows = x.unfold(2, size, 1).unfold(3, size, 1)  # (n, c, h-k+1, w-k+1, k, k), a view
     return windows[image, :, row, column]
 
 
 def remove_patch_means(patches: Tensor, channels: int) -> Tensor:
-    """Subtract from each patch its own mean per channel, as PCANet does; ``patches`` is (..., c·k·k)."""
+    """Subtract the mean of each channel of each patch, as in PCANet; ``patches`` is (..., c·k·k)."""
     by_channel = patches.reshape(*patches.shape[:-1], channels, -1)
     return (by_channel - by_channel.mean(-1, keepdim=True)).flatten(-2)
 
 
 def remove_means_of_products(products: Tensor, channels: int) -> Tensor:
-    """Return Σ p pᵀ, or a covariance, shape (..., M, M), of patches less their own means: H C H, a projection twice."""
+    """Return Σ p pᵀ, or a covariance, (..., M, M), of patches minus their means: H C H with the projection H."""
     return remove_patch_means(remove_patch_means(products, channels).mT, channels)
 
 
 @dataclass(frozen=True)
 class PatchMoments:
-    """Sums over patches. They add: over chunks of images, and over workers.
+    """Sums over patches; they add over chunks of images and over processes.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class PatchMoments:
 
     @staticmethod
     def of(patches: Tensor) -> PatchMoments:
-        """Return the sums over ``patches`` (..., M), in their own type; totals of several chunks add up in float64."""
+        """Return the sums over ``patches`` (..., M), computed in their type and returned in float64."""
         flat = patches.flatten(0, -2)
         return PatchMoments(len(flat), flat.sum(0).double(), (flat.T @ flat).double())
 

@@ -1,4 +1,4 @@
-"""Stage 8: the residual mechanism (section 2.3.3, Algorithm 1): residual → labels and signs; update."""
+"""Stage 8: residuals, the labels and signs derived from them, and the update (section 2.3.3, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def labels_and_signs(residuals: Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     labels : Tensor of int64, shape (n,)
-        The class with the largest absolute residual; the first of several equal ones.
+        Class of the largest absolute residual; the first one if several are equal.
     positive : Tensor of bool, shape (n,)
-        Whether that residual is positive (s = +1: add) or negative (s = -1: subtract). Zero counts as positive.
+        Whether that residual is positive or zero (s = +1, add), or negative (s = -1, subtract).
     """
     labels = residuals.abs().argmax(1)
     return labels, residuals.gather(1, labels[:, None])[:, 0] >= 0
 
 
 def signed_one_hot(labels: Tensor, positive: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
-    """Return which of the 2C groups each image is in: C positive classes, then C negative ones, shape (n, 2C)."""
+    """Return the one-hot groups of the images, shape (n, 2C): C positive classes, then C negative ones."""
     return one_hot(torch.where(positive, labels, labels + classes), 2 * classes, dtype)
 
 
 def one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
-    """Return Y, shape (n, classes), in the type wanted at once: PyTorch's own goes through 8-byte integers."""
+    """Return Y, shape (n, classes), without the 8-byte integers of PyTorch's own ``one_hot``."""
     return torch.zeros(len(labels), classes, dtype=dtype, device=labels.device).scatter_(1, labels[:, None], 1)
 
 

@@ -1,8 +1,8 @@
 """Stage 5: second-order pooling (section 2.3.2): z-scored r×c blocks → channel covariance → upper triangle.
 
-The covariance of z-scored data needs only sums over the block. Along each axis a block is multiplied out whole, or made
-of tiles of gcd(block, stride) pixels, whose sums slide to every block, overlapping or not: whichever is cheaper. Each
-map is first shifted by its own mean, which no covariance notices and which keeps the sums from cancelling.
+The covariance of z-scored data needs only sums over the block. Along each axis either whole blocks are summed, or tiles
+of gcd(block, stride) pixels whose sums are added up to blocks, whichever is cheaper. Each map is first shifted by its
+mean: the covariance stays the same, and the sums do not cancel.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from ..config.choices import ZScore
 from ..config.geometry import BlockGrid
 
-FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding, which a z-score would blow up
+FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding error
 
 
 def channel_pairs(channels: int, diagonal: bool, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
@@ -33,11 +33,11 @@ def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel"
     grid : BlockGrid
         Size, stride and place of the blocks.
     z_score : {"channel", "block"}
-        Over what mean and standard deviation are taken, which the paper leaves open. ``"channel"``: each channel of the
-        block by its own, the covariance becomes a correlation. ``"block"``: all channels of the block by one.
+        Values that share a mean and a standard deviation; the paper does not say. ``"channel"``: one channel of a
+        block, so the covariance becomes a correlation. ``"block"``: all channels of a block.
         A channel that is flat in a block, compared with its map, has z = 0 there.
     diagonal : bool
-        Keep the variances. With the ``"channel"`` z-score they are 1 wherever there is variance, and may be dropped.
+        Keep the variances. With the ``"channel"`` z-score they are all 1, or 0 in a flat channel.
 
     Returns
     -------
@@ -54,14 +54,14 @@ def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel"
 
 def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Return block means (n, R, C, d), variances (n, R, C, d) and covariances of pairs (n, R, C, pairs)."""
-    x = maps.permute(0, 2, 3, 1)  # channels last: a pixel's products lie side by side
+    x = maps.permute(0, 2, 3, 1)  # channels last: the products of a pixel are contiguous
     centre = x.mean((1, 2), keepdim=True)
     x = (x - centre).contiguous()
     second = _block_products(x, grid, diagonal).div_(grid.block[0] * grid.block[1])
     first = _block_means(x, grid)
     square = _block_means(x.square(), grid)
     variances = square - first.square()
-    # A block is flat if it varies a hundred times less than its map, or less than the rounding of sums and maps.
+    # A block is flat if it varies a hundred times less than its map, or less than rounding error.
     eps = torch.finfo(maps.dtype).eps
     floor = 32 * eps * square + (16 * eps * centre).square_() + x.square().mean((1, 2), keepdim=True).mul_(FLAT**2)
     variances = torch.where(variances > floor, variances, 0)
@@ -71,7 +71,7 @@ def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[T
 def _pair_products(x: Tensor, diagonal: bool) -> Tensor:
     """Multiply channels in pairs: (..., d) → (..., pairs).
 
-    Channels are picked by a product with a 0/1 matrix, which is as exact as gathering them and several times faster.
+    Channels are selected by a product with a 0/1 matrix: as exact as indexing, and several times faster.
     """
     d = x.shape[-1]
     first, second = (F.one_hot(which, d).T.to(x.dtype) for which in channel_pairs(d, diagonal, x.device))
@@ -103,7 +103,7 @@ def _window_products(x: Tensor, windows: BlockGrid, diagonal: bool) -> Tensor:
 def _sliding_sums(x: Tensor, axis: int, size: int, stride: int) -> Tensor:
     """Sum ``size`` neighbours every ``stride`` places, along rows (axis 1) or columns (2): (n, h, w, k) → (n, …, k).
 
-    Neighbours are picked by a product with a 0/1 matrix: on a CPU many times faster than a pooling layer.
+    Neighbours are summed by a product with a 0/1 matrix: on a CPU many times faster than a pooling layer.
     """
     n, height, width, k = x.shape
     places = torch.arange(x.shape[axis], device=x.device)
@@ -121,5 +121,5 @@ def _block_means(x: Tensor, grid: BlockGrid) -> Tensor:
 
 
 def _reciprocal_root(variance: Tensor) -> Tensor:
-    """Return 1/√variance, and 0 where there is no variance."""
+    """Return 1/√variance, and 0 where the variance is 0."""
     return torch.where(variance > 0, variance.rsqrt(), 0)

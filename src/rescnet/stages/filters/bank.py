@@ -1,4 +1,4 @@
-"""Interface of a filter bank: patches and options in, filters out."""
+"""Interface of a filter bank: a function of patches and options that returns filters."""
 
 from __future__ import annotations
 
@@ -9,38 +9,41 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ...config.banks import NotEnoughFiltersError
 from ...config.choices import PCABias, PCASigns, StackedLDABias, StackedLDASigns
 from .class_moments import ClassMoments
+
+SAMPLES = 50_000  # patches drawn by banks that need more than sums
 
 
 @dataclass(frozen=True)
 class BankOptions:
-    """Options of the banks; the defaults are those of appendix A.4.
+    """Options of the banks; the defaults of stacked-LDA are those of appendix A.4.
 
     Attributes
     ----------
     positives, negatives : int
-        Patches of the drawn class, and of all others, in one draw of stacked-LDA.
+        Patches of the drawn class, and of all other classes, per draw of stacked-LDA.
     tolerance : float
-        The greatest training error a draw may have to be accepted.
+        Largest training error of an accepted draw.
     draw_ridge : float
-        Ridge of a draw's LDA, relative to the mean variance of its patches. Deeper layers have more dimensions (477)
-        than a draw has patches (34): there it decides the filter.
+        Ridge of a draw's LDA, relative to the mean variance of its patches. It matters in deeper layers, where patches
+        have more dimensions (477) than a draw has patches (34).
     bias : {"lda", "mean"}
         Bias of a stacked-LDA filter: the constant of the discriminant (appendix A.3), or minus the response to the mean
-        patch. With the constant, most patches fall below zero and ReLU leaves a sparse map; with the mean, half do.
+        patch. With the constant most responses are negative, so ReLU leaves a sparse map; with the mean, half are.
     pca_bias : {"none", "mean"}
-        Bias of a PCA filter: zero, or minus the response to the mean patch, which centres patches as learning does.
+        Bias of a PCA filter: zero, or minus the response to the mean patch.
     pca_signs : {"fixed", "drawn"}
-        Sign of a PCA filter: arbitrary for an eigenvector, but it decides what ReLU keeps. ``"fixed"`` makes the
-        largest number positive. ``"drawn"`` draws a sign per filter and layer.
+        Sign of a PCA filter. It is arbitrary for an eigenvector, but it decides which responses ReLU keeps.
+        ``"fixed"`` makes the largest number positive. ``"drawn"`` draws a random sign per filter and layer.
     signs : {"one", "both"}
-        Filters per stacked-LDA draw: the discriminant of its class, or also its negative, as one-vs-rest has it for two
-        classes (appendix A.4).
+        Filters per stacked-LDA draw: the discriminant of the drawn class, or also its negative. Appendix A.4 has
+        one-vs-rest discriminants, which for two classes are negatives of each other.
     within_ridge : float
-        What the LDA bank adds to the within scatter, relative to its mean eigenvalue.
+        Ridge of the LDA bank, added to the within scatter, relative to its mean eigenvalue.
     orthonormal : bool
-        Whether LDA filters are made orthonormal, the leading one first.
+        Make LDA filters orthonormal, the leading one first.
     """
 
     positives: int = 2
@@ -56,19 +59,19 @@ class BankOptions:
 
 
 class PatchSource(Protocol):
-    """The patches of a layer's scaled input, and the classes of the images they come from.
+    """Patches of a layer's scaled input, and the classes of their images.
 
     Attributes
     ----------
     channels, size : int
         A patch has ``channels·size·size`` numbers.
     images, rows, columns : int
-        A patch is named by its image and its top-left pixel: ``rows·columns`` of them per image.
+        A patch is identified by its image and its top-left pixel; there are ``rows·columns`` per image.
     labels : Tensor of int64, shape (images,)
-        On the CPU. A patch's label is its image's class (appendix A.3).
+        Class of each image, on the CPU. The label of a patch is the class of its image (appendix A.3).
     zero_mean : bool
-        Whether filters act on patches less their own mean per channel, so that a filter constant over a channel would
-        see nothing.
+        Whether the mean of each channel is subtracted from each patch, so that a filter that is constant over a channel
+        has no response.
     """
 
     channels: int
@@ -88,26 +91,26 @@ class PatchSource(Protocol):
         ...
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Return the named patches, float64, shape (samples, M)."""
+        """Return the patches at the given places, float64, shape (samples, M)."""
         ...
 
     def class_moments(self, sets: int = 1) -> ClassMoments:
-        """Return the sums over each class's patches, its images dealt out to so many sets.
+        """Return the sums over each class's patches, with its images divided into n sets.
 
-        Where each map is taken as an image of its own, all maps of an image are summed together, and a position is a
-        place on one of its maps.
+        If each map is treated as an image, all maps of an image are summed together. A position is then a place on one
+        of the maps.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Filters as rows.
+    """Learned filters, one per row.
 
     Attributes
     ----------
     weights : Tensor, shape (count, M)
-        Unit norm, so that the filters of different banks have maps of equal size.
+        Of unit norm, so that the maps of different banks are of similar magnitude.
     bias : Tensor, shape (count,)
     """
 
@@ -115,10 +118,27 @@ class Filters:
     bias: Tensor
 
     def unit_norm(self) -> Filters:
-        """Return the filters scaled to unit norm, their bias with them; a zero filter stays zero."""
+        """Return weights and bias divided by the norm of each filter; a zero filter stays zero."""
         norm = self.weights.norm(dim=1)
         inverse = torch.where(norm > 0, 1 / norm, 0)
         return Filters(self.weights * inverse[:, None], self.bias * inverse)
 
 
 FilterBank = Callable[[PatchSource, int, torch.Generator, BankOptions], Filters]
+
+
+def check_count(name: str, count: int, most: int) -> None:
+    """Raise an error if more filters of a bank are requested than its patches allow."""
+    if count > most:
+        raise NotEnoughFiltersError(
+            f"filters must be at most {most} {name} filters for these patches, got {count}. Use fewer filters or a "
+            "larger filter size."
+        )
+
+
+def sample_patches(source: PatchSource, generator: torch.Generator, samples: int = SAMPLES) -> Tensor:
+    """Return patches drawn uniformly over images and positions, float64, shape (samples, M)."""
+    image = torch.randint(source.images, (samples,), generator=generator)
+    row = torch.randint(source.rows, (samples,), generator=generator)
+    column = torch.randint(source.columns, (samples,), generator=generator)
+    return source.gather(image, row, column)

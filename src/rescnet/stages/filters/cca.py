@@ -1,11 +1,11 @@
 """CCA filters (CCANet: Yang et al. 2017): directions in which two views of a patch are most correlated.
 
-With covariances S_xx, S_yy and S_xy of the views, the filters are S_xx^(-1/2)·U and S_yy^(-1/2)·V from the singular
-value decomposition of S_xx^(-1/2) S_xy S_yy^(-1/2).
+With covariances S_xx, S_yy and S_xy of the views, the filters are S_xx^(-1/2)·U and S_yy^(-1/2)·V. U and V come from
+the singular value decomposition of S_xx^(-1/2) S_xy S_yy^(-1/2).
 
-We could not see the original's choice of views, so this is our reading. Of several channels the first half are one view
-and the others the second; each pair gives two filters, one on either half. A single channel's second view is its local
-binary pattern, a code and no linear function of the pixels: a pair gives the filter on the pixels alone.
+The original was not available to us, so the choice of views is our own. With several channels, the first half are one
+view and the rest the other; each pair gives two filters, one per view. With a single channel, the second view is the
+local binary pattern. It is not linear in the pixels, so a pair gives only the filter on the pixels.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ...config.banks import NotEnoughFiltersError
-from .bank import BankOptions, Filters, PatchSource
+from .bank import BankOptions, Filters, PatchSource, check_count, sample_patches
 from .eigen import fix_signs, inverse_root
 from .registry import register_bank
-from .sampling import sample_patches
 
 NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1))  # clockwise
 
 
 @register_bank("cca")
 def cca_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
-    """Return filters of the most correlated pairs: both of a pair in turn, or the pixels' own; no bias."""
+    """Return the filters of the most correlated pairs, without bias."""
     if source.channels == 1:
         patches = sample_patches(source, generator)
         both = torch.cat([patches, binary_patterns(patches, source.size)], dim=1)
@@ -40,16 +38,12 @@ def cca_filters(source: PatchSource, count: int, generator: torch.Generator, opt
         on_first = F.pad(u.T, (0, len(v)))
         on_second = F.pad(v.T, (len(u), 0))
         weights = torch.stack([on_first, on_second], dim=1).flatten(0, 1)
-    if count > len(weights):
-        raise NotEnoughFiltersError(
-            f"{count} CCA filters were asked of patches that have {len(weights)}: ask for at most {len(weights)}, or "
-            f"take larger filters."
-        )
+    check_count("CCA", count, len(weights))
     return Filters(fix_signs(weights[:count].contiguous()), weights.new_zeros(count)).unit_norm()
 
 
 def canonical_pairs(s_xx: Tensor, s_yy: Tensor, s_xy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return directions of the two views as columns, (M_x, pairs) and (M_y, pairs), and their correlations, falling."""
+    """Return directions of both views as columns, (M_x, pairs) and (M_y, pairs), and their correlations, descending."""
     root_x, root_y = inverse_root(s_xx), inverse_root(s_yy)
     left, correlations, right = torch.linalg.svd(root_x.T @ s_xy @ root_y, full_matrices=False)
     return root_x @ left, root_y @ right.T, correlations
@@ -58,8 +52,7 @@ def canonical_pairs(s_xx: Tensor, s_yy: Tensor, s_xy: Tensor) -> tuple[Tensor, T
 def binary_patterns(patches: Tensor, size: int) -> Tensor:
     """Return the local binary pattern of each pixel of grey patches (n, k·k), in [0, 1], same shape.
 
-    A pixel's eight neighbours give a bit each, set if the neighbour is at least as bright; beyond the patch's border
-    the nearest pixel stands in.
+    Each of the eight neighbours of a pixel sets a bit if it is at least as bright. The border of the patch is repeated.
     """
     pixels = patches.view(-1, 1, size, size)
     framed = F.pad(pixels, (1, 1, 1, 1), mode="replicate")

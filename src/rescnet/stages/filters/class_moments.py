@@ -1,4 +1,4 @@
-"""Sums over the patches of each class, streamed: what the supervised banks are solved from."""
+"""Streamed sums over the patches of each class, for the supervised banks."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..patches import remove_means_of_products, remove_patch_means
 
 @dataclass(frozen=True)
 class ClassMoments:
-    """Sums over images, group by group; a group is a class, or one of several sets of a class's images.
+    """Sums over the patches of each group: a class, or one of several sets of images of a class.
 
     Attributes
     ----------
     images : Tensor, shape (G,)
-        Images of each group.
+        Number of images per group.
     outer : Tensor, shape (G, M, M)
         Σ p pᵀ.
     by_position : Tensor, shape (G, positions, M)
-        Σ p at each position apart.
+        Σ p at each position.
     """
 
     images: Tensor
@@ -30,23 +30,23 @@ class ClassMoments:
 
     @property
     def positions(self) -> int:
-        """Patches of an image."""
+        """Number of patches per image."""
         return self.by_position.shape[1]
 
     def covariances(self) -> Tensor:
-        """Return each group's patch covariance, zero for one without images, shape (G, M, M)."""
+        """Return the patch covariance of each group, shape (G, M, M); zero for a group without images."""
         patches = (self.images * self.positions).clamp_min(1)
         mean = self.by_position.sum(1) / patches[:, None]
         return self.outer / patches[:, None, None] - mean[:, :, None] * mean[:, None, :]
 
     def without_patch_means(self, channels: int) -> ClassMoments:
-        """Return the sums over patches less their own mean per channel: means are linear, so they come off the sums."""
+        """Return the sums over patches minus their mean per channel; means are linear, so the sums suffice."""
         outer = remove_means_of_products(self.outer, channels)
         return replace(self, outer=outer, by_position=remove_patch_means(self.by_position, channels))
 
 
 def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:
-    """Deal images out to the sets of their class in turn: return each image's group class·sets + set, and how many."""
+    """Divide the images of each class into sets, in turn; return the group class·sets + set of each image, and G."""
     turn = labels.new_zeros(len(labels))
     for label in labels.bincount().nonzero()[:, 0].tolist():
         members = (labels == label).nonzero()[:, 0]
@@ -55,7 +55,7 @@ def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:
 
 
 def sum_by_group(chunks: Iterable[tuple[Tensor, Tensor]], groups: int) -> ClassMoments:
-    """Add up chunks of images: the group of each, (n,), and its patches, (n, positions, M); float64 sums."""
+    """Sum chunks of images, each with groups (n,) and patches (n, positions, M); sums are float64."""
     sums: ClassMoments | None = None
     for group, patches in chunks:
         if sums is None:

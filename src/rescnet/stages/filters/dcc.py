@@ -1,14 +1,15 @@
 """Discriminant canonical correlation filters (DCCNet; Kim, Kittler and Cipolla 2007).
 
-Sets of patches are subspaces. The filters are directions T that raise the canonical correlations between sets of one
-class and lower those between classes. With P_i a basis of set i scaled so that TᵀP_i is orthonormal, and rotations Q
-from the singular value decomposition of (TᵀP_i)ᵀ(TᵀP_j) = Q_ij Λ Q_jiᵀ,
+Each set of patches spans a subspace. The filters are directions T that increase the canonical correlations between sets
+of the same class and decrease those between classes. Let P_i be a basis of set i, scaled so that TᵀP_i is orthonormal,
+and Q the rotations of the singular value decomposition (TᵀP_i)ᵀ(TᵀP_j) = Q_ij Λ Q_jiᵀ. With
 
-    S_w = Σ over pairs of one class of (P_iQ_ij - P_jQ_ji)(P_iQ_ij - P_jQ_ji)ᵀ,   S_b the same over pairs of two
-    classes,
+    S = Σ (P_iQ_ij - P_jQ_ji)(P_iQ_ij - P_jQ_ji)ᵀ,
 
-T are the leading eigenvectors of S_w⁻¹S_b, and the two steps are repeated. How DCCNet makes its sets we could not see:
-two of each class, its images dealt out in turn, compared with all sets of other classes, is our reading.
+summed over pairs of the same class for S_w and over pairs of two classes for S_b, T are the leading eigenvectors of
+S_w⁻¹S_b. Both steps are repeated.
+
+The original DCCNet was not available to us, so the sets are our own choice: two per class, its images divided in turn.
 """
 
 from __future__ import annotations
@@ -16,29 +17,24 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...config.banks import NotEnoughFiltersError
-from .bank import BankOptions, Filters, PatchSource
+from .bank import BankOptions, Filters, PatchSource, check_count
 from .eigen import fix_signs, inverse_root, leading_eigenvectors
 from .registry import register_bank
 
-SETS = 2  # of each class
+SETS = 2  # per class
 ROUNDS = 5
 RIDGE = 1e-3  # of the mean of S_w's diagonal
 
 
 @register_bank("canonical")
 def canonical_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
-    """Return the ``count`` leading directions; no bias."""
+    """Return the ``count`` leading directions, without bias."""
     sums = source.class_moments(SETS)
     here = sums.images > 0
     covariances = sums.covariances()[here]
     classes = (torch.arange(len(here), device=here.device) // SETS)[here]
     size = covariances.shape[1]
-    if count > size:
-        raise NotEnoughFiltersError(
-            f"{count} canonical filters were asked of patches with {size} numbers: ask for at most {size}, or take "
-            f"larger filters."
-        )
+    check_count("canonical", count, size)
     subspaces = leading_eigenvectors(covariances, max(1, count // 2))  # (sets, M, q)
     weights = discriminant_directions(subspaces, classes, count)
     return Filters(fix_signs(weights), weights.new_zeros(count)).unit_norm()
@@ -59,7 +55,7 @@ def discriminant_directions(subspaces: Tensor, classes: Tensor, count: int, roun
 
 
 def correlation_scatters(subspaces: Tensor, classes: Tensor, directions: Tensor) -> tuple[Tensor, Tensor]:
-    """Return S_w and S_b, each (M, M), under the present directions, (M, count) as columns."""
+    """Return S_w and S_b, each (M, M), for the current directions, columns of (M, count)."""
     projected = directions.T @ subspaces  # (sets, count, q)
     bases, triangle = torch.linalg.qr(projected)
     triangle.diagonal(dim1=1, dim2=2).add_(torch.finfo(triangle.dtype).tiny ** 0.5)

@@ -1,8 +1,8 @@
-"""DCT filters (DCTNet: Ng and Teoh 2015): the two-dimensional cosine basis, learnt from nothing.
+"""DCT filters (DCTNet: Ng and Teoh 2015): the two-dimensional cosine basis, which is not learned.
 
-Basis (i, j) is D_iᵀD_j with D the k-point orthonormal DCT-II matrix, in order of i + j; the constant one is left out.
-For several channels a cosine basis over the channels multiplies it, which is our own extension: order of channel + i +
-j.
+Filter (i, j) is D_iᵀD_j, where D is the k-point orthonormal DCT-II matrix, in the order of i + j. The constant filter
+is left out. With several channels the basis is multiplied by a cosine basis over the channels, in the order of
+channel + i + j; this is our own extension.
 """
 
 from __future__ import annotations
@@ -12,29 +12,24 @@ from math import pi
 import torch
 from torch import Tensor
 
-from ...config.banks import NotEnoughFiltersError
-from .bank import BankOptions, Filters, PatchSource
+from .bank import BankOptions, Filters, PatchSource, check_count
 from .registry import register_bank
 
 
 @register_bank("dct")
 def dct_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
-    """Return the first ``count`` cosine filters after the constant one; no bias.
+    """Return the first ``count`` cosine filters after the constant one, without bias.
 
-    Where filters act on patches without their mean, those constant over each channel are left out too: they would see
-    nothing.
+    If the mean is subtracted from each patch, filters that are constant over each channel are left out too: they have
+    no response.
     """
     weights = cosine_basis(source.channels, source.size, source.zero_mean)
-    if count > len(weights):
-        raise NotEnoughFiltersError(
-            f"{count} DCT filters were asked of patches that have {len(weights)}: ask for at most {len(weights)}, or "
-            f"take larger filters."
-        )
+    check_count("DCT", count, len(weights))
     return Filters(weights[:count], torch.zeros(count, dtype=torch.float64))
 
 
 def cosine_basis(channels: int, size: int, varying_only: bool = False) -> Tensor:
-    """Return the orthonormal basis without its constant, in zig-zag order, shape (count, channels·size·size)."""
+    """Return the orthonormal basis without the constant, in zig-zag order, shape (count, channels·size·size)."""
     across, along = dct_matrix(channels), dct_matrix(size)
     order = sorted(
         ((c, i, j) for c in range(channels) for i in range(size) for j in range(size)),
@@ -48,7 +43,7 @@ def cosine_basis(channels: int, size: int, varying_only: bool = False) -> Tensor
 
 
 def dct_matrix(size: int) -> Tensor:
-    """Return the orthonormal DCT-II matrix, row i the cosine of frequency i, shape (size, size)."""
+    """Return the orthonormal DCT-II matrix, shape (size, size); row i is the cosine of frequency i."""
     place = torch.arange(size, dtype=torch.float64)
     cosines = torch.cos(pi / size * (place + 0.5) * place[:, None])
     cosines[0] /= 2**0.5

@@ -1,7 +1,7 @@
-"""Filters that see no colour: learnt from patches of the image's mean over its channels; beyond the paper.
+"""Patches of the grey image, the mean of its channels, for grey stacks; beyond the paper.
 
-A filter w on the grey image is the filter w/d on each of its d channels, so a grey layer is a layer like any other:
-only what it is learnt from differs.
+A filter w on the grey image is the filter w/d on each of the d channels. So a grey layer is an ordinary layer whose
+filters are learned from grey patches.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from .class_moments import ClassMoments
 
 
 class GreyPatches:
-    """The patches of a source with the image's channels, its last ones, replaced by their mean: a source itself.
+    """Patch source that replaces the image's channels, the last ones of another source, by their mean.
 
     Parameters
     ----------
     source : PatchSource
-        Of patches (M,), channel by channel.
+        Source of patches (M,), channel by channel.
     colours : int
-        d, the image's channels.
+        d, the number of channels of the image.
     """
 
     def __init__(self, source: PatchSource, colours: int) -> None:
@@ -39,7 +39,7 @@ class GreyPatches:
         return self._grey(self._source.mean())
 
     def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Return the named patches, grey, float64."""
+        """Return the grey patches at the given places, float64."""
         return self._grey(self._source.gather(image, row, column))
 
     def class_moments(self, sets: int = 1) -> ClassMoments:
@@ -48,18 +48,18 @@ class GreyPatches:
         return ClassMoments(sums.images, self._of_both(sums.outer), self._grey(sums.by_position))
 
     def in_colour(self, filters: Filters) -> Filters:
-        """Return filters of grey patches as filters of the source's: the same responses."""
+        """Return the filters of the source's patches that respond like these filters of grey patches."""
         by_channel = filters.weights.view(-1, self.channels, self.size**2)
         maps, grey = by_channel[:, :-1], by_channel[:, -1:]
         weights = [maps, *[grey / self._colours] * self._colours]
         return Filters(torch.cat(weights, dim=1).flatten(1), filters.bias)
 
     def _grey(self, numbers: Tensor) -> Tensor:
-        """Return (..., M) with the last d channels' numbers replaced by their mean."""
+        """Return (..., M) with the last d channels replaced by their mean."""
         by_channel = numbers.reshape(*numbers.shape[:-1], self._source.channels, self.size**2)
         maps, image = by_channel[..., : -self._colours, :], by_channel[..., -self._colours :, :]
         return torch.cat([maps, image.mean(-2, keepdim=True)], dim=-2).flatten(-2)
 
     def _of_both(self, products: Tensor) -> Tensor:
-        """Return products of pairs (..., M, M) as those of grey patches."""
+        """Return products (..., M, M) with both axes made grey."""
         return self._grey(self._grey(products).mT).mT

@@ -1,7 +1,7 @@
-"""ICA filters (ICANet): patches centred and whitened to L dimensions, then unmixed by FastICA with log cosh.
+"""ICA filters (ICANet): patches are centred and whitened to L dimensions, then unmixed by FastICA with log cosh.
 
-Filters are unmixing × whitening. The algorithm is Hyvärinen's symmetric FastICA (1999); that it runs on a sample of the
-patches is our choice.
+Filters are unmixing × whitening. The algorithm is Hyvärinen's symmetric FastICA (1999). It runs on a sample of the
+patches, which is our own choice.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ import logging
 import torch
 from torch import Tensor
 
-from ...config.banks import NotEnoughFiltersError
-from .bank import BankOptions, Filters, PatchSource
+from .bank import BankOptions, Filters, PatchSource, check_count, sample_patches
 from .eigen import fix_signs, inverse_root
 from .registry import register_bank
-from .sampling import sample_patches
 
 MOST_ITERATIONS = 200
 TOLERANCE = 1e-5
@@ -25,28 +23,24 @@ logger = logging.getLogger(__name__)
 
 @register_bank("ica")
 def ica_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
-    """Return ``count`` independent components of a sample of the patches; no bias."""
+    """Return ``count`` independent components of a sample of the patches, without bias."""
     patches = sample_patches(source, generator)
     weights = independent_components(patches, count, generator)
     return Filters(weights, weights.new_zeros(count)).unit_norm()
 
 
 def independent_components(samples: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Return filters whose outputs on ``samples`` (n, M) are uncorrelated and as independent as can be, (count, M)."""
+    """Return filters (count, M) with uncorrelated, maximally independent responses to ``samples`` (n, M)."""
     centred = samples - samples.mean(0)
     whitening = inverse_root(centred.T @ centred / len(centred))  # (M, rank), largest variance first
-    if count > whitening.shape[1]:
-        raise NotEnoughFiltersError(
-            f"{count} ICA filters were asked of patches of rank {whitening.shape[1]}: ask for at most "
-            f"{whitening.shape[1]}, or take larger filters."
-        )
+    check_count("ICA", count, whitening.shape[1])
     whitening = whitening[:, :count]
     unmixing = fast_ica(centred @ whitening, generator)
     return fix_signs(unmixing @ whitening.T)
 
 
 def fast_ica(white: Tensor, generator: torch.Generator) -> Tensor:
-    """Return the rotation (L, L) that makes white samples (n, L) independent: fixed-point steps on log cosh."""
+    """Return the rotation (L, L) that makes white samples (n, L) independent, by fixed-point steps on log cosh."""
     size = white.shape[1]
     start = torch.randn(size, size, generator=generator, dtype=white.dtype).to(white.device)
     rotation = _nearest_rotation(start)
@@ -58,7 +52,7 @@ def fast_ica(white: Tensor, generator: torch.Generator) -> Tensor:
         rotation = new
         if change < TOLERANCE:
             return rotation
-    logger.info("FastICA still moved by %.1e after %d iterations.", change, MOST_ITERATIONS)
+    logger.info("FastICA has not converged: last change %.1e after %d iterations.", change, MOST_ITERATIONS)
     return rotation
 
 

@@ -1,25 +1,24 @@
-"""Filters that are training patches, whitened twice; beyond the paper (Coates and Ng 2012; Thiry et al. 2021).
+"""Whitened training patches as filters; beyond the paper (Coates and Ng 2012; Thiry et al. 2021).
 
-With C the covariance of patches and μ their mean, w = (C + εI)⁻¹ (p - μ) for a patch p drawn at random: its response
-to x is the inner product of x and p after both were whitened. A direction of variance v has the weight √v/(v + ε) in
-such a filter, most at v = ε, so ε says which details filters of unit norm look at, and keeps noise from ruling them.
+With the covariance C and the mean μ of all patches, a filter is w = (C + εI)⁻¹ (p - μ) for a random patch p. Its
+response to x is the inner product of x and p after both are whitened. A direction of variance v has the weight
+√v/(v + ε) in such a filter, which is largest at v = ε. So ε sets the scale of the details and suppresses noise.
 """
 
 from __future__ import annotations
 
 import torch
 
-from .bank import BankOptions, Filters, PatchSource
+from .bank import BankOptions, Filters, PatchSource, sample_patches
 from .eigen import SINGULAR
 from .registry import register_bank
-from .sampling import sample_patches
 
 RIDGE = 0.1  # ε, relative to the mean variance
 
 
 @register_bank("patches")
 def patch_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
-    """Return ``count`` drawn patches, whitened twice, of unit norm; the bias is that of PCA filters."""
+    """Return ``count`` random patches, whitened twice, of unit norm; the bias is chosen like that of PCA filters."""
     values, vectors = torch.linalg.eigh(source.covariance())
     regular = values > SINGULAR * values.max().clamp_min(torch.finfo(values.dtype).tiny)
     basis, variances = vectors[:, regular], values[regular] + RIDGE * values.clamp_min(0).mean()

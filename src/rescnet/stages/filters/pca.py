@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ...config.banks import NotEnoughFiltersError
-from .bank import BankOptions, Filters, PatchSource
+from .bank import BankOptions, Filters, PatchSource, check_count
 from .eigen import fix_signs, leading_eigenvectors
 from .registry import register_bank
 
@@ -14,10 +13,7 @@ from .registry import register_bank
 def pca_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
     """Return the ``count`` principal components of the patches."""
     covariance = source.covariance()
-    if count > len(covariance):
-        raise NotEnoughFiltersError(
-            f"filters must be at most {len(covariance)} PCA filters for patches of as many numbers, got {count}."
-        )
+    check_count("PCA", count, len(covariance))
     filters = fix_signs(leading_eigenvectors(covariance, count).T.contiguous())
     if options.pca_signs == "drawn":
         filters *= 2 * torch.randint(2, (count, 1), generator=generator).to(filters) - 1

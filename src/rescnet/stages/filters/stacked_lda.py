@@ -1,8 +1,8 @@
-"""Stacked-LDA filters (appendix A, Algorithm 2): discriminants between a few patches of one class and a few others.
+"""Stacked-LDA filters (appendix A, Algorithm 2): discriminants between a few patches of one class and of the others.
 
-A draw picks a class, 2 patches of it and 32 of the others, and fits an LDA between the two. If the LDA tells its own
-patches apart (error ≤ tolerance; the paper's ``<`` would never be true at its tolerance of zero), its weights become a
-filter and its constant the filter's bias. Draws are independent, so thousands are made and solved at once.
+A draw picks a class, 2 patches of it and 32 patches of other classes, and fits an LDA to the two sets. If the training
+error is at most the tolerance, its weights become a filter and its constant the bias. (The paper writes ``<``, which is
+never true at its tolerance of zero.) Draws are independent, so thousands are solved in one batch.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from .bank import BankOptions, Filters, PatchSource
 from .registry import register_bank
 
 LEAST_BATCH, MOST_BATCH = 32, 4096
-MOST_DRAWS = 100_000  # the search then ends with an error
-MOST_EQUAL_DRAWS = 500  # draws of equal patches only: then all patches are equal
+MOST_DRAWS = 100_000  # more raise an error
+MOST_EQUAL_DRAWS = 500  # if these many draws hold equal patches only, all patches are equal
 
 
 @register_bank("stacked-lda")
 def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
-    """Return the first ``count`` discriminants accepted, in the order drawn, with their negatives if asked."""
+    """Return the first ``count`` accepted discriminants, in the order drawn, with their negatives if signs is both."""
     if options.signs == "one":
         return _accepted(source, count, generator, options)
     drawn = _accepted(source, ceil(count / 2), generator, options)
@@ -64,7 +64,7 @@ def _accepted(source: PatchSource, count: int, generator: torch.Generator, optio
 
 
 def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, options: BankOptions) -> Tensor:
-    """Draw patches for many discriminants: the positives of each first, shape (draws, positives + negatives, M)."""
+    """Return the patches of many draws, positives first, shape (draws, positives + negatives, M)."""
     order = source.labels.argsort(stable=True)  # images by class
     sizes = source.labels.bincount()
     classes = sizes.nonzero()[:, 0]
@@ -99,7 +99,7 @@ def discriminate(patches: Tensor, options: BankOptions) -> tuple[Tensor, Tensor,
     weights : Tensor, shape (draws, M)
     bias : Tensor, shape (draws,)
     error : Tensor, shape (draws,)
-        Share of the draw's own patches on the wrong side.
+        Fraction of the draw's patches on the wrong side.
     """
     ahead, behind = patches[:, : options.positives], patches[:, options.positives :]
     mean_ahead, mean_behind = ahead.mean(1), behind.mean(1)
@@ -117,7 +117,7 @@ def _within_solve(centred: Tensor, difference: Tensor, ridge: float) -> Tensor:
     """Return (ZᵀZ/n + γI)⁻¹ m for each draw, in the smaller of M and n dimensions (Woodbury), shape (draws, M)."""
     _, n, dimension = centred.shape
     variance = centred.square().sum((1, 2)) / (n * dimension)
-    # Without a ridge, or without any variance, just enough for a solution to exist.
+    # Without a ridge or without variance, use just enough for a solution to exist.
     gamma = (max(ridge, 1e-12) * variance).clamp_min(torch.finfo(centred.dtype).tiny ** 0.5)[:, None]
     if dimension <= n:
         scatter = centred.transpose(1, 2) @ centred / n

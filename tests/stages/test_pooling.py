@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rescnet.config.geometry import BlockGrid, pyramid_cells
-from rescnet.stages.pyramid import pyramid_pool
+from rescnet.stages.pooling import pyramid_pool
 
 GRIDS = [  # map, block, stride
     ((32, 32), (16, 16), (4, 4)),  # CIFAR-100
@@ -31,18 +31,3 @@ def test_pyramid_matches_the_loop(size, block, stride, cells, reduction, levels,
     else:
         expected = naive.pyramid_adaptive(blocks.numpy(), levels, reduction)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("size", "block", "stride", "filled"),
-    [(32, 16, 4, 14), (32, 16, 1, 14), (64, 32, 8, 14), (28, 7, 4, 21)],
-)
-def test_official_cells_filled_as_in_pcanet(size, block, stride, filled):
-    grid = BlockGrid((size, size), (block, block), (stride, stride))
-    assert len(pyramid_cells(grid, (4, 2, 1), "official")) == filled
-    assert len(pyramid_cells(grid, (4, 2, 1), "adaptive")) == 21
-
-
-def test_a_pyramid_finer_than_the_blocks_is_refused():
-    with pytest.raises(ValueError, match="pyramid of 6×6 cells is finer than the 5×5 grid"):
-        pyramid_cells(BlockGrid((32, 32), (16, 16), (4, 4)), (6, 1), "official")

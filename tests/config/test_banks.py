@@ -1,0 +1,58 @@
+"""Mixtures of filter banks read from text."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rescnet import NetworkConfig
+from rescnet.config.banks import NotEnoughFiltersError, bank_of_layer, check_components, parse_mixture, share_out
+
+
+def test_known_banks_are_the_registered_ones():
+    """In a fresh process: other tests register banks of their own."""
+    check = """
+from rescnet.config.banks import KNOWN
+known = set(KNOWN)
+from rescnet.stages.filters import bank_names
+assert known == KNOWN == set(bank_names()), known ^ set(bank_names())
+"""
+    subprocess.run([sys.executable, "-c", check], check=True)
+
+
+@pytest.mark.parametrize(
+    ("count", "weights", "expected"), [(50, [0.5, 0.5], [25, 25]), (7, [0.75, 0.25], [5, 2]), (5, [0.5, 0.5], [3, 2])]
+)
+def test_filters_are_divided_by_weight(count, weights, expected):
+    assert share_out(count, weights) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pcaa", r"bank must be one of .*, got 'pcaa'\. Did you mean 'pca'\?"),
+        ("pca +", "bank must be a mixture, .* got 'pca \\+'"),
+        ("x pca", "bank must be a mixture"),
+        ("-1 pca", "bank must be a mixture"),
+    ],
+)
+def test_unreadable_mixtures_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        parse_mixture(text)
+
+
+def test_banks_by_layer():
+    assert [bank_of_layer("pca", layer) for layer in (1, 5)] == ["pca", "pca"]
+    with pytest.raises(ValueError, match=r"got 'dctt'\. Did you mean 'dct'\?"):
+        NetworkConfig(bank="pca; dctt")
+    with pytest.raises(ValueError, match="bank must be a mixture"):
+        NetworkConfig(bank="pca;")
+
+
+@pytest.mark.parametrize(("bank", "most"), [("pca", 27), ("dct", 26), ("lda", 27)])
+def test_more_directions_than_dimensions_are_refused(bank, most):
+    check_components(f"{bank} + stacked-lda", 2 * most, 27, "filter_size")
+    with pytest.raises(NotEnoughFiltersError, match=rf"at most {most} {bank.upper()} filters .* a larger filter_size"):
+        check_components(f"{bank} + stacked-lda", 2 * most + 1, 27, "filter_size")
