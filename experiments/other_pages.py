@@ -37,7 +37,8 @@ def family_rows(file: str) -> list[Row]:
 def family_page() -> str:
     """Return every league."""
     parts = []
-    for name in dict.fromkeys(file_of(run) for run in runs_of("family")):
+    family = [run for run in runs_of() if run["question"].startswith("family") and run["question"] != "family-choices"]
+    for name in dict.fromkeys(file_of(run) for run in family):
         runs = runs_of(file=name)
         protocol = " or ".join(sorted({run["protocol"] for run in runs}))
         images = " or ".join(sorted({f"{run['train_images']:,}" for run in runs}))
@@ -222,7 +223,7 @@ def memory_page() -> str:
 
 def digits_page() -> str:
     """Return the default on the digits."""
-    runs = runs_of(file="digits")
+    runs = [run for run in runs_of(file="digits") if "summary" in run]
     rows = [{"split": str(r.get("split", 0)), "test %": at([r], "last"), "run": r["id"]} for r in runs]
     return page(
         "Digits", f"Mean {spread([r['summary']['last']['test'] for r in runs])} %.", markdown(rows), caveats(runs)

@@ -289,6 +289,9 @@ def carry(text: str, mark: str, table: str) -> str:
 def main() -> int:
     """Write the pages, or check them."""
     wanted = {PAGES / f"{name}.md": write() for name, write in PAGE_WRITERS.items()}
+    new = dict.fromkeys(run["question"] for run in runs_of() if run.get("layers") and run["kind"] == "network")
+    for name in (name for name in new if name not in {*PAGE_WRITERS, "precision", "gradients"}):
+        wanted[PAGES / f"{name}.md"] = comparison_page(name, name)
     if RESULTS_PAGE.exists():
         text = RESULTS_PAGE.read_text()
         for mark, table in BLOCKS.items():
