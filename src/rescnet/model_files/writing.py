@@ -35,7 +35,7 @@ from .folder import (
     truncate_file,
     write_file,
 )
-from .layout import CHECKSUM, FORMAT, VERSION, layer_name, misfit_of, sign, whole_lines
+from .layout import CHECKSUM, FORMAT, VERSION, layer_name, misfit_of, parse_object, sign, whole_lines
 from .resuming import InterruptedRun
 from .tensors import layer_to_bytes, readout_to_bytes
 
@@ -148,9 +148,7 @@ class ModelWriter:
             "about": {**_without(about, _OF_THE_END), "half_heads": half_heads},
             "sealed": None,
         }
-        text = json.dumps(self._content, allow_nan=False)  # facts that JSON cannot hold are refused before any work
-        if misfit := misfit_of(json.loads(text)["about"]):
-            raise ValueError(f"about: {misfit}")
+        _check_facts(self._content)
         self._folder: Path | None = None
         self._layers = 0
         self._checksum = ""
@@ -278,6 +276,18 @@ class ModelWriter:
         if self._folder is not None and self._folder != self.path:
             replace_folder(self._folder, self.path)
             self._folder = self.path
+
+
+def _check_facts(content: dict[str, Any]) -> None:
+    """Raise ValueError, before any work, for facts that JSON cannot hold or that could not be loaded again."""
+    try:
+        parsed = parse_object(json.dumps(content, allow_nan=False).encode())
+    except RecursionError:
+        parsed = None
+    if parsed is None:
+        raise ValueError("about must not be nested so deeply. Use fewer levels.")
+    if misfit := misfit_of(parsed["about"]):
+        raise ValueError(f"about: {misfit}")
 
 
 def _without(about: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:

@@ -1,0 +1,306 @@
+"""Exported files compute what the network does, and are never written when they do not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from inspect import signature
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from typer.testing import CliRunner
+
+from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, __version__
+from rescnet.cli import app
+from rescnet.export import files as exporting
+from rescnet.export.files import export_onnx, export_program
+from rescnet.export.module import ExportedNetwork
+from rescnet.export.verify import differences, is_explained, unsteadiness
+from rescnet.model_files import save_model
+from rescnet.network.model import Model, describe_images
+from rescnet.network.network import Network
+from rescnet.training.train import train
+
+SMALL = {
+    "filters": 5,
+    "layers": 2,
+    "bank": "pca",
+    "block_sizes": [4],
+    "block_stride": 2,  # overlapping blocks of tiles of 2×2
+    "pyramid": (2, 1),
+    "ridge": 1.0,
+    "stop_at_zero_error": False,
+}
+OPTIONS = {
+    "defaults": {},
+    "softmax": {"posterior": "softmax"},
+    "shares": {"posterior": "normalised-sigmoid"},
+    "ridge": {"head": "ridge"},
+    "multiclass-lda": {"head": "multiclass-lda"},
+    "channel scaling": {"scaling": "channel"},
+    "mean": {"pooling": "mean"},
+    "adaptive": {"pyramid_bins": "adaptive"},
+    "single-pixel tiles": {"block_sizes": [5]},
+    "tiles that are blocks": {"block_stride": 4},
+    "even filters": {"first_filter_size": 4, "filter_size": 2},
+    "large odd filters": {"first_filter_size": 5},
+    "two stacks, one grey": {"stack_depth": 1, "grey_stack_every": 2, "block_sizes": [6]},
+    "test views": {"test_views": "flip"},
+}
+MIXED = {"posterior": "softmax", "scaling": "channel", "pooling": "mean", "pyramid_bins": "adaptive"}
+SINGLE_PIXELS = {"head": "multiclass-lda", "posterior": "softmax", "first_filter_size": 5}
+BEYOND = {
+    "layers": 1, "rectifier": "both", "block_sizes": [5, 6], "pooling": "mean", "matrix_root": True, "pyramid": (1,),
+}  # fmt: skip
+RIDGE = {"head": "ridge", "block_stride": 4, "filter_size": 2, "layers": 2}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def trained(blobs):
+    """Train a small network with some options; returns a model."""
+    images, labels = blobs
+    known = {}
+
+    def make(**options):
+        key = json.dumps(options)
+        if key not in known:
+            compute = ComputeOptions(device="cpu")
+            network, history = train(images, labels, NetworkConfig(**(SMALL | options)), compute=compute)
+            names = tuple(f"grating “{number}”" for number in range(network.classes))
+            known[key] = Model(network, history, names, {"preprocessing": describe_images(torch.as_tensor(images))})
+        return known[key]
+
+    return make
+
+
+@pytest.fixture
+def need_onnx():
+    for name in ("onnx", "onnxruntime", "onnxscript"):
+        pytest.importorskip(name, reason="export to ONNX needs rescnet[export]")
+
+
+def floats(images):
+    return torch.as_tensor(images).float()
+
+
+def run_onnx(file, images):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    return session.run(None, {"images": np.asarray(images, np.float32)})[0]
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_module_is_the_network(trained, blobs, options):
+    network = trained(**options).network
+    module = ExportedNetwork(network.stack)
+    assert not list(module.parameters())
+    assert {buffer.dtype for buffer in module.buffers()} == {torch.float32, torch.bool}
+    for layers in (1, None):
+        found = ExportedNetwork(network.first_layers(layers or len(network.layers)).stack)(floats(blobs[0][:20]))
+        torch.testing.assert_close(found, network.outputs(blobs[0][:20], layers), rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, MIXED | {"first_filter_size": 4}], ids=["defaults", "mixed"])
+def test_a_program_loaded_back_is_the_network(trained, blobs, tmp_path, options):
+    model, file = trained(**options), tmp_path / "model.pt2"
+    assert export_program(model, file) <= 1e-5
+    extra = {"rescnet.json": ""}
+    program = torch.export.load(file, extra_files=extra).module()
+    for n in (1, 7):
+        wanted = model.network.outputs(blobs[0][:n])
+        torch.testing.assert_close(program(floats(blobs[0][:n])), wanted, rtol=0, atol=1e-5)
+    facts = json.loads(extra["rescnet.json"])
+    assert facts["rescnet_version"] == __version__ and json.loads(facts["class_names"]) == list(model.class_names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "layers"),
+    [({}, 1), (MIXED | {"first_filter_size": 4}, None), (SINGLE_PIXELS | BEYOND, 1)],
+    ids=["first layer of defaults", "mixed", "single-pixel tiles, beyond the paper"],
+)
+def test_onnxruntime_computes_what_the_network_does(need_onnx, trained, blobs, tmp_path, options, layers):
+    import onnx
+
+    model, file = trained(**options), tmp_path / "model.onnx"
+    assert export_onnx(model, file, layers) <= 1e-4
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model.onnx"]
+    for n in (1, 7):
+        wanted = model.network.outputs(blobs[0][:n], layers)
+        np.testing.assert_allclose(run_onnx(file, blobs[0][:n]), wanted, rtol=0, atol=1e-4)
+    made = onnx.load(file)
+    facts = {entry.key: entry.value for entry in made.metadata_props}
+    assert json.loads(facts["class_names"]) == list(model.class_names)
+    assert json.loads(facts["preprocessing"])["high"] == 255
+    assert (facts["rescnet_version"], facts["layers"]) == (__version__, str(layers or len(model.history)))
+    assert facts["images"] == "float32 (n, 3, 12, 12), values as in training: 0 to 255"
+    assert facts["images"] in made.doc_string and "float32 (n, 6), one a class" in made.doc_string
+    assert made.graph.input[0].doc_string == facts["images"]
+
+
+@pytest.mark.slow
+def test_first_layers_of_a_program_by_a_bare_network(trained, blobs, tmp_path):
+    network, file, steps = trained().network, tmp_path / "first.pt2", []
+    export_program(network, file, layers=1, progress=steps.append)
+    assert steps == ["tracing", "writing .pt2", "comparing"]
+    found = torch.export.load(file).module()(floats(blobs[0][:5]))
+    torch.testing.assert_close(found, network.outputs(blobs[0][:5], 1), rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_fitted_classifier_is_exported(tmp_path):
+    images = np.random.default_rng(0).integers(0, 17, (30, 8, 8))
+    classifier, extra = ResCNetClassifier(n_layers=1, n_filters=4).fit(images, np.arange(30) % 3), {"rescnet.json": ""}
+    export_program(classifier, tmp_path / "a.pt2")
+    program = torch.export.load(tmp_path / "a.pt2", extra_files=extra).module()
+    found = program(floats(images[:, None])).numpy()
+    np.testing.assert_allclose(found, classifier.decision_function(images), rtol=0, atol=1e-4)
+    facts = json.loads(extra["rescnet.json"])
+    assert facts["class_names"] == '["0", "1", "2"]' and facts["images"].endswith("0 to 16")
+    with pytest.raises(ValueError, match="something of type dict is no model"):
+        export_program({}, tmp_path / "b.pt2")
+
+
+@pytest.mark.slow
+def test_halves_and_doubles_are_exported_in_float32(trained, blobs, tmp_path):
+    network = trained().network
+    doubles = [layer.to(torch.device("cpu"), torch.float64) for layer in network.layers]
+    for stack in (replace(network.stack, half=True), replace(network.stack, layers=doubles)):
+        assert export_program(Network(stack), tmp_path / "a.pt2", layers=1, overwrite=True) <= 1e-4
+        assert torch.export.load(tmp_path / "a.pt2").module()(floats(blobs[0][:2])).dtype == torch.float32
+
+
+@pytest.mark.slow
+def test_a_file_that_differs_is_not_left(trained, tmp_path, monkeypatch):
+    seen = torch.full((8, 3, 12, 12), 128.0)
+    monkeypatch.setattr(exporting, "differences", lambda *_: (seen, torch.tensor([float("nan")] + 7 * [0.0])))
+    with pytest.raises(ValueError, match=r"nan"):
+        export_program(trained(), tmp_path / "a.pt2", layers=1)
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(exporting, "differences", lambda *_: (seen, torch.tensor([0.5] + 7 * [0.0])))
+    (tmp_path / "a.pt2").write_text("mine")
+    with pytest.raises(ValueError, match=r"differ from the network's by 0.5, more than 0.0001, so .* was not written"):
+        export_program(trained(), tmp_path / "a.pt2", layers=1, overwrite=True)
+    assert (tmp_path / "a.pt2").read_text() == "mine"
+
+
+def test_the_comparison_sees_a_difference(trained):
+    network = trained().network
+    images, found = differences(network, network.outputs, 1e-4)
+    assert images.shape == (8, 3, 12, 12) and float(found.max()) <= 1e-6
+    _, found = differences(network, lambda images: network.outputs(images) + 0.25, 1e-4)
+    torch.testing.assert_close(found, torch.full((8,), 0.25), rtol=0, atol=1e-5)
+    assert not is_explained(network, images, found, 1e-4)
+
+
+def test_a_jump_of_the_network_itself_explains_a_difference(trained):
+    """The second of two images lies on an edge: its outputs jump by 1e-3 with the last digit of a pixel."""
+    network, edge = trained().network, torch.full((3, 12, 12), 0.5)
+    images = torch.stack([edge / 2, edge])
+
+    class Edgy(type(network)):
+        def outputs(self, images, *_):
+            return 1e-3 * (images.mean((1, 2, 3), keepdim=True).flatten(1) > 0.5).float().expand(-1, 6)
+
+    edgy = Edgy(network.stack)
+    assert unsteadiness(edgy, images).tolist() == pytest.approx([0, 1e-3])
+    for found, explained in (([0, 1e-3], True), ([1e-3, 0], False), ([0, 3e-3], False), ([1e-3, 1e-3], False)):
+        assert is_explained(edgy, images, torch.tensor(found), 1e-4) == explained, found
+    assert is_explained(edgy, images, torch.tensor([1e-5, 1e-5]), 1e-4)
+
+
+def test_bad_input_is_refused(trained, tmp_path, monkeypatch):
+    model = trained()
+    (tmp_path / "there.pt2").write_text("mine")
+    for export, name, layers, words in (
+        (export_program, "there.pt2", None, "there already"),
+        (export_program, "a.onnx", None, r"does not end in \.pt2"),
+        (export_onnx, "a.pt2", None, r"does not end in \.onnx"),
+        (export_program, "a.pt2", 0, "0 layers"),
+        (export_onnx, "a.onnx", 3, "3 layers"),
+        (export_program, "nowhere/a.pt2", None, "no folder"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            export(model, tmp_path / name, layers)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(ValueError, match=r"pip install 'rescnet\[export\]'"):
+        export_onnx(model, tmp_path / "a.onnx")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["there.pt2"]
+
+
+def test_what_no_onnx_file_can_hold_is_refused(need_onnx, trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(exporting, "ONNX_LIMIT", 1000)
+    with pytest.raises(ValueError, match="export fewer layers"):
+        export_onnx(trained(), tmp_path / "a.onnx")
+
+
+@pytest.fixture
+def rescnet():
+    apart = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner.__init__).parameters else {}
+    return lambda *words: CliRunner(**apart).invoke(app, [str(word) for word in words])
+
+
+@pytest.mark.slow
+def test_the_command(rescnet, trained, tmp_path):
+    save_model(tmp_path / "model", trained())
+    out = tmp_path / "model.pt2"
+    done = rescnet("export", tmp_path / "model", out, "--layers", 1)
+    assert done.exit_code == 0, done.output
+    assert "takes float32 (n, 3, 12, 12), values as in training: 0 to 255\n" in done.stdout
+    assert f"{out}: 1 layer, " in done.stdout and "largest difference" in done.stdout and done.stderr == ""
+    for words, sentence in (([out], "--overwrite"), ([tmp_path / "a.pth"], "neither .onnx nor .pt2")):
+        refused = rescnet("export", tmp_path / "model", *words)
+        assert refused.exit_code == 2 and sentence in refused.stderr and refused.stderr.count("\n") == 1
+    strict = rescnet("export", tmp_path / "model", out, "--layers", 1, "--overwrite", "--tolerance", -1)
+    assert strict.exit_code == 2 and "more than -1" in strict.stderr and out.exists()
+
+
+@pytest.mark.slow
+def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
+    model, file = trained(**RIDGE), tmp_path / "model.onnx"
+    save_model(tmp_path / "model", model)
+    done = rescnet("export", tmp_path / "model", file)
+    assert done.exit_code == 0, done.output
+    assert "2 layers, " in done.stdout and done.stderr == ""
+    np.testing.assert_allclose(run_onnx(file, blobs[0][:7]), model.network.outputs(blobs[0][:7]), rtol=0, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def of_few():
+    """A classifier of so few digits that most images are far from all classes, and such images."""
+    images, labels = load_digits(return_X_y=True)
+    return ResCNetClassifier(n_layers=1, random_state=0, dtype="float32").fit(images[:60], labels[:60]), images[60:160]
+
+
+@pytest.mark.slow
+def test_images_that_no_class_claims_have_the_same_answer_in_onnxruntime(need_onnx, of_few, tmp_path):
+    classifier, images = of_few
+    export_onnx(classifier, tmp_path / "few.onnx")
+    outputs = run_onnx(tmp_path / "few.onnx", images.reshape(-1, 1, 8, 8).astype(np.float32))
+    wanted = classifier.decision_function(images)
+    assert (wanted.max(1) < 1e-9).sum() > 10
+    np.testing.assert_array_equal(outputs.argmax(1), wanted.argmax(1))
+
+
+def test_another_answer_is_a_difference_however_small_the_outputs(of_few):
+    network = of_few[0].network_
+
+    def rounded(images):
+        return network.outputs(images).where(network.outputs(images) > 1e-8, 0)
+
+    images, found = differences(network, network.outputs, 1e-4)
+    assert bool((network.outputs(images).amax(1) < 1e-8).any()) and float(found.max()) < 1e-6
+    assert bool(differences(network, rounded, 1e-4)[1].isinf().any())
