@@ -1,4 +1,4 @@
-"""Exported files compute what the network does, and are never written when they do not."""
+"""Exported files compute the outputs of the network; others are never written."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_onnxruntime_computes_what_the_network_does(need_onnx, trained, blobs, t
     assert json.loads(facts["preprocessing"])["high"] == 255
     assert (facts["rescnet_version"], facts["layers"]) == (__version__, str(layers or len(model.history)))
     assert facts["images"] == "float32 (n, 3, 12, 12), values as in training: 0 to 255"
-    assert facts["images"] in made.doc_string and "float32 (n, 6), one a class" in made.doc_string
+    assert facts["images"] in made.doc_string and "float32 (n, 6), one per class" in made.doc_string
     assert made.graph.input[0].doc_string == facts["images"]
 
 
@@ -226,11 +226,11 @@ def test_bad_input_is_refused(trained, tmp_path, monkeypatch):
     model = trained()
     (tmp_path / "there.pt2").write_text("mine")
     for export, name, layers, words in (
-        (export_program, "there.pt2", None, "there already"),
-        (export_program, "a.onnx", None, r"does not end in \.pt2"),
-        (export_onnx, "a.pt2", None, r"does not end in \.onnx"),
-        (export_program, "a.pt2", 0, "0 layers"),
-        (export_onnx, "a.onnx", 3, "3 layers"),
+        (export_program, "there.pt2", None, "exists already"),
+        (export_program, "a.onnx", None, r"must end in \.pt2"),
+        (export_onnx, "a.pt2", None, r"must end in \.onnx"),
+        (export_program, "a.pt2", 0, "between 1 and 2, got 0"),
+        (export_onnx, "a.onnx", 3, "between 1 and 2, got 3"),
         (export_program, "nowhere/a.pt2", None, "no folder"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -243,7 +243,7 @@ def test_bad_input_is_refused(trained, tmp_path, monkeypatch):
 
 def test_what_no_onnx_file_can_hold_is_refused(need_onnx, trained, tmp_path, monkeypatch):
     monkeypatch.setattr(exporting, "ONNX_LIMIT", 1000)
-    with pytest.raises(ValueError, match="export fewer layers"):
+    with pytest.raises(ValueError, match=r"must hold at most 1 kB, got .* Export fewer layers"):
         export_onnx(trained(), tmp_path / "a.onnx")
 
 
