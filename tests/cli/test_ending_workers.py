@@ -80,7 +80,7 @@ def test_the_loss_of_the_first_is_one_sentence(ended):
 def test_an_error_of_the_first_alone_is_told_by_it_alone(ended):
     codes, said, _ = ended(4)
     assert codes == [2, 1]
-    assert said == ["error: there is no model nowhere: check the path.\n", ""]
+    assert said == ["error: there is no model nowhere. Check the path.\n", ""]
 
 
 @pytest.mark.parametrize(("workers", "level"), [("2", "ERROR"), ("1", None)])

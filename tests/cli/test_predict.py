@@ -79,7 +79,7 @@ def test_bad_input_is_named_and_nothing_is_overwritten(refused, model, pictures,
         ([good, "--out", tmp_path / "p.csv"], "p.csv is there already: choose another name, or say --overwrite"),
         ([good, "--out", tmp_path / "p.xlsx"], "choose a name that ends in .csv or .json"),
         ([good, "--out", tmp_path / "none" / "p.csv"], "there is no folder"),
-        ([good, "--layers", "9"], "9 layers were asked of a model that has 3"),
+        ([good, "--layers", "9"], "layers must be between 1 and 3, got 9"),
     ):
         assert message in refused("predict", model, *words)
     assert (tmp_path / "p.csv").read_text() == "mine"

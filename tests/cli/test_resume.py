@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from rescnet.model_files import ModelFolder, layout, load_model, read_run, save_model
-from rescnet.model_files.locking import FolderLock
+from rescnet.model_files.folder import FolderLock
 
 LAYERS = 12
 
@@ -130,7 +130,7 @@ def test_a_full_disk_loses_nothing(pictures, options, whole, rescnet, tmp_path, 
     monkeypatch.setattr(os, "fsync", full)
     place = tmp_path / "run"
     result = rescnet("train", pictures, *options, "--out", place)
-    assert result.exit_code == 1 and "cannot be written (no space left on device): make room there" in result.stderr
+    assert result.exit_code == 1 and "cannot be written (no space left on device). Free space there" in result.stderr
     assert str(place / "layers") in result.stderr or str(place / "history.jsonl") in result.stderr
     run = read_run(place)
     finished = len(run.layers)
@@ -145,7 +145,7 @@ def test_a_full_disk_loses_nothing(pictures, options, whole, rescnet, tmp_path, 
 def test_too_little_disk_is_told_before_the_first_layer(pictures, small, refused, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=5000))
     message = refused("train", pictures, *small, "--out", tmp_path / "run")
-    assert "the layers will take up to" in message and "5 kB left: make room" in message
+    assert "free for the layers, got 5 kB. Free space" in message
     assert not (tmp_path / "run").exists()
 
 
@@ -159,7 +159,7 @@ def test_a_limit_on_the_size_of_files_names_the_file(pictures, options, whole, r
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert result.exit_code == 1
-    assert f"error: the machine failed: {place / file} cannot be written (file too large): make room" in result.stderr
+    assert f"error: the machine failed: {place / file} cannot be written (file too large). Free space" in result.stderr
     assert not list(place.rglob("*.part"))
 
 
@@ -171,7 +171,7 @@ def test_fewer_layers_than_there_are_is_one_sentence(begun, refused):
 def test_one_writer_at_a_time(begun, pictures, small, refused, rescnet):
     lock = FolderLock(begun)
     for words in (["--resume", begun], [pictures, *small, "--out", begun, "--overwrite"]):
-        assert "is being written to by another process: wait for it" in refused("train", *words)
+        assert "is being written to by another process. Wait for it" in refused("train", *words)
     lock.release()
     assert rescnet("train", "--resume", begun).exit_code == 0
 
@@ -233,7 +233,7 @@ def test_changed_images_are_refused(small, rescnet, refused, pictures, save_png,
 def test_what_cannot_be_resumed_is_told(small, rescnet, refused, pictures, tmp_path):
     assert "there is no model" in refused("train", "--resume", tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
-    assert "no layer was finished there: start the run anew" in refused("train", "--resume", tmp_path / "empty")
+    assert "no layer was finished there. Start a new run" in refused("train", "--resume", tmp_path / "empty")
     assert rescnet("train", pictures, *small, "--half-heads", "--out", tmp_path / "half").exit_code == 0
     assert "heads rounded to half precision" in refused("train", "--resume", tmp_path / "half", "--layers", 4)
 
@@ -267,7 +267,7 @@ def test_a_lost_file_is_named_and_nothing_is_changed(gone, small, rescnet, refus
     rescnet("train", pictures, *small, "--out", place)
     (place / gone).unlink()
     before = sorted(path.name for path in place.rglob("*"))
-    assert f"{gone} is gone" in refused("train", "--resume", place)
+    assert f"{gone} is missing" in refused("train", "--resume", place)
     assert sorted(path.name for path in place.rglob("*")) == before
 
 

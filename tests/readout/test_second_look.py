@@ -13,8 +13,8 @@ from safetensors.torch import save as save_tensors
 from sklearn.datasets import load_digits
 
 from rescnet import ComputeOptions, load, make_config, save, train
-from rescnet.model_files.errors import ModelFileError
-from rescnet.model_files.readout_file import readout_from_bytes, readout_to_bytes
+from rescnet.model_files import ModelFileError
+from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.network.memory import readout_bytes
 from rescnet.network.model import Model
 from rescnet.network.readout.layerwise_pass import LayerwisePass

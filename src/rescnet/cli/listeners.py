@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 import typer
 
@@ -67,6 +68,11 @@ class LayerSaver:
         network = self._network
         assert network is not None and network.readout is not None and self._writer is not None
         self._writer.add_readout(network.readout, record, network.used_layers)
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the layers written so far; None before the first."""
+        return self._writer.folder if self._writer and self._writer.layers else None
 
     def finish(self, stopped: StopReason | None, **facts: object) -> int:
         """Seal the model and return how many layers it has."""

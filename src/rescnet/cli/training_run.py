@@ -90,16 +90,16 @@ class TrainingRun:
             except KeyboardInterrupt as interrupt:
                 table.close()
                 layers = saver.finish(StopReason.INTERRUPTED)
-                said = self._say_ended_early(str(interrupt) or "interrupted", layers)
+                said = self._say_ended_early(str(interrupt) or "interrupted", layers, saver.folder)
                 if as_json:
-                    self._print_json(saver.records, StopReason.INTERRUPTED)
+                    self._print_json(saver.records, StopReason.INTERRUPTED, folder=saver.folder)
                 raise AnsweredInterrupt(said) from None
             except Exception:
                 table.close()
                 with suppress(OSError):  # as on a disk that is full: unsealed, the layers can be loaded all the same
                     saver.finish(StopReason.FAILED)
                 if saver.records:
-                    self._say_ended_early("stopped by an error", len(saver.records))
+                    self._say_ended_early("stopped by an error", len(saver.records), saver.folder)
                 raise
             saver.finish(history.stopped)
             table.finished(history)
@@ -187,13 +187,15 @@ class TrainingRun:
         )
         return {"images": name, "accuracy": half, "full_accuracy": full}
 
-    def _say_ended_early(self, how: str, layers: int) -> str:
+    def _say_ended_early(self, how: str, layers: int, place: Path | None) -> str:
         usable = (
-            f"{count(layers, 'layer is', 'layers are')} finished and usable, in {self.place}"
+            f"{count(layers, 'layer is', 'layers are')} finished and usable, in {place or self.place}"
             if layers
             else "no layer was finished, nothing was written"
         )
         said = f"{how}: {usable}"
+        if layers and place not in (None, self.place):
+            said += f"; {self.place} was not replaced"
         if layers and self.config.readout == "kernel":
             said += "; their kernel readout is missing, --resume fits it"
         Console(stderr=True).print(escape(said), highlight=False, soft_wrap=True)
@@ -204,11 +206,12 @@ class TrainingRun:
         records: Sequence[LayerRecord],
         stopped: StopReason | None,
         readout: ReadoutRecord | None = None,
+        folder: Path | None = None,
         **facts: Any,
     ) -> None:
         """Print the line that sums the run up."""
         history = History(list(records), stopped)
-        summary: dict[str, Any] = {"model": str(self.place) if records else None, "layers": len(records)}
+        summary: dict[str, Any] = {"model": str(folder or self.place) if records else None, "layers": len(records)}
         summary |= {"stopped": stopped}
         if records:
             summary["used_layers"] = depth_to_use(self.config, history) or len(records)

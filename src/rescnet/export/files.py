@@ -1,10 +1,11 @@
-"""Export of the first layers: through ``torch.export`` to a ``.pt2`` file, and to ONNX.
+"""Export of the first layers to ONNX, and to a ``.pt2`` file through ``torch.export``.
 
-Both files take images float32 (n, channels, height, width), n being free, **in the units of the training images**: the
-scaling to [0, 1] is inside, so images of 0 to 255 go in as 0.0 to 255.0 (``model.about["preprocessing"]`` tells, and
-the file's metadata too). They return the outputs Ỹ (n, classes); the class is the greatest one's. All is exact float32,
-also for a network that computes in half precision or in float64. A file is compared with the network before it is put
-in its place.
+Both files take images float32 (n, channels, height, width) for any n, **in the units of the training images**. The
+scaling to [0, 1] is inside, so pixels of 0 to 255 are passed as 0.0 to 255.0. ``model.about["preprocessing"]`` and the
+file's metadata state the range. Both return the outputs Ỹ (n, classes); the largest is the predicted class.
+
+All is computed in float32, also for a network in half precision or float64. A file is compared with the network before
+it is moved to its place.
 """
 
 from __future__ import annotations
@@ -52,28 +53,28 @@ def export_program(
     ----------
     model : Model, Network or fitted ResCNetClassifier
     path : str or Path
-        Ends in ``.pt2``; is not there yet, unless `overwrite`.
+        Ends in ``.pt2``; must not exist, unless `overwrite`.
     layers : int, optional
-        How many layers; all, if not said.
+        Number of layers to export; by default those used for prediction.
     tolerance : float
-        The greatest difference from the network's outputs the file may show, except on an image on which the network
-        itself moves as far when the last digits of its pixels change (:mod:`rescnet.export.verify` tells why).
+        Largest difference from the network's outputs. It may be exceeded on an image whose outputs change as much when
+        the last digits of its pixels change (:mod:`rescnet.export.verify`).
     overwrite : bool
-        Replace a file that is there.
+        Replace an existing file.
     without_readout : bool
-        Export the layers of a network with a kernel readout, which itself is not exported: other outputs than its own.
+        Export the layers of a network without its kernel readout, which cannot be exported. The outputs differ.
     progress : callable, optional
-        Told what is done next, in a few words: tracing, writing, comparing.
+        Called with the next step: tracing, writing, comparing.
 
     Returns
     -------
     float
-        The greatest difference seen, on random images in the range of the training images.
+        The largest difference, on random images in the range of the training images.
 
     Raises
     ------
     ValueError
-        If the options do not go together, or the file does not compute what the network does. Nothing is written then.
+        If an argument is invalid, or the file computes other outputs than the network. Nothing is written then.
     """
     model, target, network = _checked(model, path, ".pt2", layers, overwrite, without_readout)
 
@@ -96,20 +97,19 @@ def export_onnx(
 ) -> float:
     """Write the first layers as an ``.onnx`` file and run it once in onnxruntime; needs ``rescnet[export]``.
 
-    The input is called ``images``, the output ``outputs``; class names, version and the like are its metadata, and what
-    goes in and comes out its doc string.
-    Parameters, result and errors are those of :func:`export_program`.
+    The input is called ``images``, the output ``outputs``. The metadata holds e.g. the class names and the version, and
+    the doc string describes input and output. Parameters, result and errors are those of :func:`export_program`.
     """
     model, target, network = _checked(model, path, ".onnx", layers, overwrite, without_readout)
     try:
         runtime, *_ = (import_module(name) for name in ("onnxruntime", "onnx", "onnxscript"))
     except ImportError as error:
-        raise ValueError(f"export to ONNX needs {error.name}: pip install 'rescnet[export]'") from error
+        raise ValueError(f"export to ONNX needs {error.name}. Run pip install 'rescnet[export]'.") from error
     size = sum(buffer.nbytes for buffer in ExportedNetwork(network.stack).buffers())
     if size > ONNX_LIMIT:
         raise ValueError(
-            f"the {len(network.layers)} layers hold {show_bytes(size)} but an ONNX file at most "
-            f"{show_bytes(ONNX_LIMIT)}: export fewer layers, or to .pt2."
+            f"an ONNX file must hold at most {show_bytes(ONNX_LIMIT)}, got {show_bytes(size)} in "
+            f"{len(network.layers)} layers. Export fewer layers, or to .pt2."
         )
 
     def write(program: torch.export.ExportedProgram, partial: Path) -> Run:
@@ -138,20 +138,20 @@ def export_onnx(
 def _checked(
     model: Any, path: str | Path, suffix: str, layers: int | None, overwrite: bool, without_readout: bool
 ) -> tuple[Model | Network, Path, Network]:
-    """Return the model, the target and the network of so many layers, on the CPU and without halves, or refuse."""
+    """Return the model, the target and the network of the first layers, on the CPU and not in half precision."""
     given: Model | Network = model if isinstance(model, Network) else as_model(model)
     network, target = given.network if isinstance(given, Model) else given, Path(path)
     most = len(network.layers)
     wanted = network.used_layers if layers is None else layers
     if network.readout is not None and wanted == network.used_layers and not without_readout:
         raise ValueError(
-            "the model has a kernel readout, which compares with all training images and is not exported: say "
-            f"without_readout (--without-readout) to export its {wanted} layers alone, or train with readout heads."
+            "the model has a kernel readout, which cannot be exported. Use without_readout (--without-readout) to "
+            f"export its {wanted} layers alone, or train with readout heads."
         )
     if not 1 <= wanted <= most:
-        raise ValueError(f"{wanted} layers were asked of a network of {most}: choose 1 to that.")
+        raise ValueError(f"layers must be between 1 and {most}, got {wanted}.")
     if target.suffix.lower() != suffix:
-        raise ValueError(f"{target} does not end in {suffix}: name it so.")
+        raise ValueError(f"the file must end in {suffix}, got {target}.")
     _check_place(target, overwrite)
     on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
     return given, target, Network(replace(network.stack, layers=on_cpu, half=False))
@@ -159,11 +159,11 @@ def _checked(
 
 def _check_place(target: Path, overwrite: bool) -> None:
     if not target.parent.is_dir():
-        raise ValueError(f"there is no folder {target.parent}: create it, or choose another place.")
+        raise ValueError(f"there is no folder {target.parent}. Create it or use another place.")
     if target.is_dir():
-        raise ValueError(f"{target} is a folder: choose another name.")
+        raise ValueError(f"{target} is a folder. Use another name.")
     if target.exists() and not overwrite:
-        raise ValueError(f"{target} is there already: choose another name, or allow it to be overwritten.")
+        raise ValueError(f"{target} exists already. Use another name, or allow it to be overwritten.")
 
 
 def _export(
@@ -188,9 +188,9 @@ def _export(
         if not is_explained(network, images, found, tolerance):
             raise ValueError(
                 f"the exported outputs differ from the network's by {difference:.2g}, more than {tolerance:.2g}, "
-                f"so {target} was not written: export fewer layers, or allow a greater tolerance."
+                f"so {target} was not written. Export fewer layers or use a larger tolerance."
             )
-        _check_place(target, overwrite)  # a file may have come meanwhile
+        _check_place(target, overwrite)  # again: another process may have written there
         partial.replace(target)
     return difference
 
@@ -204,7 +204,7 @@ def _free_batch() -> tuple[dict[int, Any]]:
 
 
 def images_wanted(network: Network) -> str:
-    """Return what the exported file takes: type, shape, and the range of the training images."""
+    """Return the type, the shape and the range of images that the exported file takes."""
     value_range = network.stack.image_range
     low, high = float(value_range.low.min()), float(value_range.high.max())
     shape = ", ".join(str(side) for side in network.image_shape)
@@ -218,7 +218,7 @@ def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
         "rescnet_version": __version__,
         "layers": str(len(network.layers)),
         "images": images_wanted(network),
-        "outputs": f"float32 (n, {network.classes}), one a class, the greatest is the answer; no probabilities",
+        "outputs": f"float32 (n, {network.classes}), one per class, the largest is predicted; not probabilities",
     }
     if isinstance(model, Model):
         facts["class_names"] = json.dumps(model.class_names)
@@ -228,7 +228,7 @@ def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep to itself what torch and onnxscript say about their own insides."""
+    """Silence warnings and log messages of torch and onnxscript about their internals."""
     loggers = [logging.getLogger(name) for name in _NOISY]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""A network as a module that ``torch.export`` can trace: its layers' tensors as buffers, the rest as constants."""
+"""A network as a module for ``torch.export``: its layers' tensors are buffers, the rest are constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..stages.images import ValueRange
 
 
 class ExportedLayer(nn.Module):
-    """One layer whose tensors are float32 buffers: nothing here is a parameter, nothing takes a gradient."""
+    """One layer whose tensors are float32 buffers; there are no parameters and no gradients."""
 
     def __init__(self, layer: Layer) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class ExportedLayer(nn.Module):
             self.register_buffer(name, tensor.detach().clone(memory_format=torch.contiguous_format))
 
     def layer(self) -> Layer:
-        """Return the layer made of the buffers."""
+        """Return the layer with the buffers as its tensors."""
         buffers = dict(self.named_buffers())
         head = LinearHead(buffers["head_weights"], buffers["head_bias"], buffers["present"])
         value_range = ValueRange(buffers["low"], buffers["high"])

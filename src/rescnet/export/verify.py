@@ -1,10 +1,10 @@
-"""Whether an exported file computes what the network does: on random images, to rounding, and to what rounding decides.
+"""Comparison of an exported file with the network, on random images.
 
-Sums in another order differ in the last digits, 1e-6 or so in the outputs. Now and then that is enough to decide: a
-block that varies about as little as makes it flat (``stages/second_order.py``) is flat in one computation and z-scored
-in the other, and the outputs jump, by 1e-4 to 1e-3. That happens to the network itself when the last digit of a pixel
-changes, and the oftener the more views a prediction is the mean of: each is pooled, and any may hold such a block. So a
-greater difference than the tolerance is let pass where the network itself moves as far, and nowhere else.
+Sums in another order differ in their last digits, which changes the outputs by about 1e-6. Sometimes such a digit
+decides: a block with hardly any variance (``stages/second_order.py``) is flat in one computation and z-scored in the
+other. The outputs then jump by 1e-4 to 1e-3. The same happens to the network itself when the last digit of a pixel
+changes, and more often with several test views. A difference above the tolerance is therefore accepted where the
+network itself changes as much, and nowhere else.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from torch import Tensor
 from ..network.network import Network
 
 Run = Callable[[Tensor], Tensor]
-"""What an exported file computes: images (n, c, h, w) → outputs (n, classes)."""
+"""Function of an exported file: images (n, c, h, w) → outputs (n, classes)."""
 
 IMAGES = 8
-DRAWS = 32  # changes of the last digits that are tried on an image whose outputs differ
+DRAWS = 32  # random changes of the last digits per image whose outputs differ
 LAST_DIGITS = 8 * torch.finfo(torch.float32).eps  # of the range of the images
 
 
 def differences(network: Network, run: Run, tolerance: float) -> tuple[Tensor, Tensor]:
-    """Return random images in the training range, and how far the file is from the network on each, shape (n,).
+    """Return random images in the training range, and the largest difference of each one's outputs, shape (n,).
 
-    The first image goes through the file alone, the others together. Where all outputs are within the tolerance of
-    zero, and one of them clearly leads, another answer of the file is as far off as can be.
+    The file gets the first image alone and the others together. If all outputs of an image are below the tolerance and
+    one is clearly the largest, another predicted class counts as an infinite difference.
     """
     low, high = _range(network)
     generator = torch.Generator().manual_seed(0)
@@ -43,7 +43,7 @@ def differences(network: Network, run: Run, tolerance: float) -> tuple[Tensor, T
 
 
 def unsteadiness(network: Network, images: Tensor) -> Tensor:
-    """Return how far the outputs of each image move when its pixels change in their last digits, shape (n,)."""
+    """Return how much the outputs of each image change with the last digits of its pixels, shape (n,)."""
     low, high = _range(network)
     generator, plain = torch.Generator().manual_seed(1), network.outputs(images)
     found = torch.zeros(len(images))
@@ -54,10 +54,9 @@ def unsteadiness(network: Network, images: Tensor) -> Tensor:
 
 
 def is_explained(network: Network, images: Tensor, found: Tensor, tolerance: float) -> bool:
-    """Return whether each difference (n,) is within the tolerance or no more than twice what the network itself moves.
+    """Return whether each difference (n,) is within the tolerance, or at most twice the change of the network itself.
 
-    Some image must be within: where the network moves on all of them a file cannot be told from another. NaN is not
-    explained.
+    At least one image must be within the tolerance; otherwise any file would pass. NaN is never explained.
     """
     beyond = ~(found <= tolerance)
     if not bool(beyond.any()):

@@ -1,24 +1,24 @@
-"""Models as folders: JSON, one safetensors file a layer, and the history as JSON lines. No pickle anywhere.
+"""Models as folders: JSON, one safetensors file per layer, and the history as JSON lines. No pickle.
 
 ::
 
     digits-model/
-      model.json                 the configuration, class names, preprocessing, where it was trained
-      history.jsonl              one line a layer: its record, and its file's name, size and SHA-256
-      layers/00001.safetensors   what the first layer has learnt
+      model.json                 configuration, class names, preprocessing, and facts about the run
+      history.jsonl              one line per layer: its record, and its file's name, size and SHA-256
+      layers/00001.safetensors   learned tensors of the first layer
       layers/00002.safetensors   …
+      readout.safetensors        the kernel readout, if there is one
 
-Everything read is verified. ``model.json`` holds the checksum of its own content and, once the run is over, the number
-of layers and the checksum of the last line of the history; each line's checksum covers the line before it, and the
-SHA-256 of its layer's file. A file is written beside its place and moved there; a run that is killed leaves a model of
-the layers finished so far, and can be taken up again (``resuming.py``). One process writes at a time (``locking.py``).
+Everything read is verified. ``model.json`` holds the checksum of its own content. It is sealed when the run ends: it
+then also holds the number of layers and the checksum of the last line of the history. The checksum of a line covers
+the line before it and the SHA-256 of its layer's file. A file is written beside its place and then moved there. A
+killed run leaves a model of the finished layers, which can be resumed. One process writes at a time.
 """
 
-from .errors import ModelFileError
-from .layer_file import layer_bytes
-from .places import check_place, check_space
+from .folder import ModelFileError, check_place, check_space
 from .reading import ModelFolder, load_model
 from .resuming import InterruptedRun, read_run, run_from_bytes, run_to_bytes
+from .tensors import layer_bytes
 from .writing import ModelWriter, save_model
 
 __all__ = [

@@ -1,17 +1,14 @@
-"""A model's folder is read lazily, and nothing of it is believed before it is verified."""
+"""Lazy reading of a model's folder; every file is verified before it is used."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..config.network import NetworkConfig
-from ..config.presets import check_names
-from ..config.removed import LAST_COMMIT, upgrade_config
 from ..network.depth import depth_to_use
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
 from ..network.layer import Layer
@@ -19,31 +16,9 @@ from ..network.model import Model
 from ..network.network import Network
 from ..network.readout import KernelReadout
 from ..network.stack import LayerStack
-from .errors import ModelFileError
-from .layer_file import layer_from_bytes
-from .layout import (
-    CHECKSUM,
-    COPY_AGAIN,
-    FORMAT,
-    HISTORY,
-    MODEL,
-    READABLE,
-    READOUT,
-    VERSION,
-    is_signed,
-    layer_name,
-    parse_object,
-)
-from .readout_file import readout_from_bytes
-
-_CONTENT = {
-    "config": dict,
-    "image_shape": list,
-    "class_names": list,
-    "half": bool,
-    "about": dict,
-    "sealed": dict | None,
-}
+from .folder import COPY_AGAIN, HISTORY, MODEL, READOUT, ModelFileError, read_file, read_verified
+from .layout import check_end, read_model_json, read_network, read_record, whole_lines
+from .tensors import layer_from_bytes, readout_from_bytes
 
 
 def load_model(
@@ -59,13 +34,12 @@ def load_model(
     path : str or Path
         The model's folder.
     layers : int, optional
-        Load the first so many layers only; no file of another layer is opened, and the history is as long. By default
-        all; of a model trained with ``patience`` those that were best on validation images, which a kernel readout
-        goes with.
+        Load the first n layers only; the files of the others are not opened, and the history ends there. By default
+        all, or the best validation depth of a model trained with ``patience``; a readout belongs to that depth.
     device : device or str, default "cpu"
     dtype : torch.dtype, optional
-        The floating type to compute in; by default the one it was trained in. A network that was trained with maps in
-        half precision computes so on a GPU only, and only if no other type is asked for.
+        The floating type to compute in; by default that of the training. A network trained in half precision computes
+        in it on a GPU only, and only if no other type is given.
 
     Raises
     ------
@@ -75,9 +49,7 @@ def load_model(
     folder = ModelFolder.open(path)
     wanted = folder.depth if layers is None else layers
     if not 1 <= wanted <= len(folder.records):
-        raise ValueError(
-            f"{wanted} layers were asked of a model that has {len(folder.records)}: choose 1 to {len(folder.records)}."
-        )
+        raise ValueError(f"layers must be between 1 and {len(folder.records)}, got {wanted}.")
     half = folder.half and torch.device(device).type == "cuda" and dtype in (None, torch.float32)
     network = Network(LayerStack(folder.config, folder.image_shape, len(folder.class_names), half=half))
     for number in range(1, wanted + 1):
@@ -105,12 +77,13 @@ class ModelFolder:
     half : bool
         Whether it was trained with maps and features in half precision.
     about : dict
+        Facts about the run.
     records : tuple of LayerRecord
-        One a layer that can be loaded.
+        One per layer that can be loaded.
     files : tuple of dict
-        Of each layer's file: ``file``, ``bytes`` and ``sha256``.
+        ``file``, ``bytes`` and ``sha256`` of each layer's file.
     sealed : bool
-        Whether the run came to an end, by itself or by Ctrl-C; False: it goes on, or was killed.
+        Whether the run has ended, by its own rules or by Ctrl-C. False: it is running, or was killed.
     """
 
     path: Path
@@ -125,18 +98,23 @@ class ModelFolder:
 
     @staticmethod
     def open(path: str | Path) -> ModelFolder:
-        """Read and verify a model's ``model.json`` and ``history.jsonl``."""
+        """Read and verify ``model.json`` and ``history.jsonl`` of a model."""
         folder = Path(path)
         content = read_model_json(folder)
-        lines = whole_lines(_read(folder / HISTORY))
-        _check_end(folder, content["sealed"], lines)
-        return ModelFolder.of(folder, content, lines)
+        lines = whole_lines(read_file(folder / HISTORY))
+        check_end(folder / HISTORY, content["sealed"], lines)
+        found = ModelFolder.of(folder, content, lines)
+        if not 1 <= found.depth <= len(lines):
+            raise ModelFileError(
+                f"{folder / MODEL} must use 1 to {len(lines)} layers for prediction, got {found.depth}. {COPY_AGAIN}"
+            )
+        return found
 
     @staticmethod
     def of(folder: Path, content: dict[str, Any], lines: list[dict[str, Any]]) -> ModelFolder:
-        """Return the folder that has this ``model.json`` and these lines of history, both verified."""
-        records = tuple(_record(folder / HISTORY, number, line) for number, line in enumerate(lines, 1))
-        config, image_shape, class_names = _network_facts(folder / MODEL, content)
+        """Return the folder with this ``model.json`` and these lines of history, both verified."""
+        records = tuple(read_record(folder / HISTORY, number, line) for number, line in enumerate(lines, 1))
+        config, image_shape, class_names = read_network(folder / MODEL, content)
         return ModelFolder(
             path=folder,
             config=config,
@@ -150,7 +128,7 @@ class ModelFolder:
         )
 
     def history(self, layers: int | None = None) -> History:
-        """Return the history of the first so many layers, all if not said."""
+        """Return the history of the first n layers, by default of all."""
         record = (self.about.get("readout") or {}).get("record") if layers in (None, self.depth) else None
         known = {entry.name for entry in fields(ReadoutRecord)}
         readout = ReadoutRecord(**{key: record[key] for key in record.keys() & known}) if record else None
@@ -158,7 +136,7 @@ class ModelFolder:
 
     @property
     def depth(self) -> int:
-        """Layers used where nobody says how many: those of the readout, if any, as saved, or as patience has it."""
+        """Default number of layers for prediction: of the readout, as saved, or the best validation depth."""
         if readout := self.about.get("readout"):
             return int(readout.get("layers", len(self.records)))
         if saved := self.about.get("used_layers"):
@@ -169,7 +147,7 @@ class ModelFolder:
         """Read and verify one layer, counted from 1."""
         facts = self.files[number - 1]
         file = self.path / facts["file"]
-        data = _read_verified(file, facts)
+        data = read_verified(file, facts)
         return layer_from_bytes(data, str(file), self.config, self.image_shape, len(self.class_names), number)
 
     def read_readout(self) -> KernelReadout | None:
@@ -178,11 +156,11 @@ class ModelFolder:
         if facts is None:
             return None
         file = self.path / READOUT
-        return readout_from_bytes(_read_verified(file, facts), str(file), self.image_shape, len(self.class_names))
+        return readout_from_bytes(read_verified(file, facts), str(file), self.image_shape, len(self.class_names))
 
     @property
     def misses_readout(self) -> bool:
-        """Whether a kernel readout was asked for and not come to: the run was stopped before."""
+        """Whether the configured kernel readout is missing because the run stopped early."""
         return self.config.readout == "kernel" and not self.about.get("readout")
 
     def size_on_disk(self) -> int:
@@ -190,112 +168,3 @@ class ModelFolder:
         own = sum((self.path / name).stat().st_size for name in (MODEL, HISTORY))
         readout = int((self.about.get("readout") or {}).get("bytes", 0))
         return own + readout + sum(int(facts["bytes"]) for facts in self.files)
-
-
-def whole_lines(text: bytes) -> list[dict[str, Any]]:
-    """Return the lines of a history up to the first that is torn or altered."""
-    lines: list[dict[str, Any]] = []
-    for text_line in text.split(b"\n")[:-1]:  # what follows the last newline was not written to its end
-        line = parse_object(text_line)
-        if line is None or not is_signed(line, lines[-1][CHECKSUM] if lines else ""):
-            break
-        lines.append(line)
-    return lines
-
-
-def read_model_json(folder: Path) -> dict[str, Any]:
-    """Return the content of ``model.json``, verified."""
-    file = folder / MODEL
-    if not folder.exists():
-        raise ModelFileError(f"there is no model {folder}: check the path.")
-    if not file.is_file():
-        raise ModelFileError(f"{folder} is no model of rescnet, it has no {MODEL}: give the folder `train` wrote.")
-    content = parse_object(_read(file))
-    if content is None:
-        raise ModelFileError(f"{file} is not a JSON object, or is cut short: {COPY_AGAIN}.")
-    if content.get("format") != FORMAT:
-        raise ModelFileError(f"{file} was not written by rescnet, its format is {content.get('format')!r:.60}.")
-    version = content.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise ModelFileError(
-            f"{file} was saved by a later version of rescnet (format {version}; this one reads {VERSION}): "
-            "update rescnet."
-        )
-    if version not in READABLE or not is_signed(content):
-        raise ModelFileError(f"{file} was altered, its checksum does not fit: {COPY_AGAIN}.")
-    for key, kind in _CONTENT.items():
-        if not isinstance(content.get(key), kind):
-            raise ModelFileError(f"{file} has no valid {key!r}: {COPY_AGAIN}.")
-    return content
-
-
-def _check_end(folder: Path, sealed: dict[str, Any] | None, lines: list[dict[str, Any]]) -> None:
-    """See that a finished model has all its layers; one that was killed has those that were written."""
-    file = folder / HISTORY
-    if sealed is not None:
-        last = lines[-1][CHECKSUM] if lines else ""
-        if len(lines) != sealed.get("layers") or last != sealed.get(CHECKSUM):
-            raise ModelFileError(
-                f"{file} is cut short or altered, {len(lines)} of {sealed.get('layers')} layers are as they were "
-                f"written: {COPY_AGAIN}."
-            )
-    if not lines:
-        raise ModelFileError(f"{file} names no whole layer: the run was stopped before its first was done.")
-    check_files(file, lines)
-
-
-def check_files(file: Path, lines: list[dict[str, Any]]) -> None:
-    """Refuse a history whose lines name other files than those of their layers."""
-    for number, line in enumerate(lines, 1):
-        if line.get("file") != layer_name(number) or not isinstance(line.get("bytes"), int) or "sha256" not in line:
-            raise ModelFileError(f"{file} does not name the file of layer {number} on its line: {COPY_AGAIN}.")
-
-
-def _record(file: Path, number: int, line: dict[str, Any]) -> LayerRecord:
-    for entry in fields(LayerRecord):
-        if entry.name not in line and entry.default is MISSING and entry.default_factory is MISSING:
-            raise ModelFileError(f"{file} has no {entry.name!r} on line {number}: {COPY_AGAIN}.")
-    return LayerRecord(**{entry.name: line[entry.name] for entry in fields(LayerRecord) if entry.name in line})
-
-
-def _network_facts(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, tuple[int, int, int], tuple[str, ...]]:
-    shape, names = content["image_shape"], content["class_names"]
-    if len(shape) != 3 or not all(isinstance(side, int) and side > 0 for side in shape):
-        raise ModelFileError(f"{file} has the image shape {shape!r:.60}: {COPY_AGAIN}.")
-    if len(names) < 2 or not all(isinstance(name, str) for name in names):
-        raise ModelFileError(f"{file} has no list of class names: {COPY_AGAIN}.")
-    old = content["version"] == 1
-    try:
-        options = upgrade_config(content["config"]) if old else content["config"]
-        check_names(options, "the configuration")
-        config = NetworkConfig(**options)
-        config.check_images(shape[0], (shape[1], shape[2]))
-    except ValueError as error:
-        known = f" The last commit that reads it is {LAST_COMMIT}." if old and LAST_COMMIT not in str(error) else ""
-        raise ModelFileError(f"{file} must hold options that this version knows. {error}{known}") from None
-    return config, (shape[0], shape[1], shape[2]), tuple(names)
-
-
-def _read_verified(file: Path, facts: dict[str, Any]) -> bytes:
-    """Return a file's content if it has the ``bytes`` and the ``sha256`` that were written."""
-    try:
-        size = file.stat().st_size
-    except OSError as error:
-        raise _cannot_read(file, error) from None
-    if size != facts["bytes"]:
-        raise ModelFileError(f"{file} has {size:,} bytes where {facts['bytes']:,} were written: {COPY_AGAIN}.")
-    data = _read(file)
-    if hashlib.sha256(data).hexdigest() != facts["sha256"]:
-        raise ModelFileError(f"{file} is not what was written, its SHA-256 differs: {COPY_AGAIN}.")
-    return data
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise _cannot_read(file, error) from None
-
-
-def _cannot_read(file: Path, error: OSError) -> ModelFileError:
-    return ModelFileError(f"{file} cannot be read ({(error.strerror or str(error)).lower()}): {COPY_AGAIN}.")

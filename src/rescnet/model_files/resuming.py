@@ -1,7 +1,7 @@
-"""A run that was interrupted is taken up again: what it left behind is verified, and what is torn is redone.
+"""Resuming of an interrupted run: its files are verified, and a torn last layer is learned again.
 
-A run's folder is a model's folder. Of one that was killed, or whose disk was full, the last line of the history or the
-last layer's file may be torn: that layer is learnt again. Anything older must be as it was written.
+A run's folder is a model's folder. A kill or a full disk can tear the last line of the history or the last layer's
+file: that layer is learned again. Everything older must be intact.
 """
 
 from __future__ import annotations
@@ -11,36 +11,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config.compute import ComputeOptions
 from ..network.layer import Layer
-from .errors import ModelFileError
-from .layer_file import layer_from_bytes, layer_to_bytes
-from .layout import CHECKSUM, COPY_AGAIN, HISTORY, LAYERS, MODEL, VERSION
-from .locking import FolderLock
-from .reading import ModelFolder, check_files, read_model_json, whole_lines
+from .folder import COPY_AGAIN, HISTORY, LAYERS, MODEL, FolderLock, ModelFileError, read_file
+from .layout import CHECKSUM, VERSION, check_files, read_model_json, whole_lines
+from .reading import ModelFolder
+from .tensors import layer_from_bytes, layer_to_bytes
 
 
 @dataclass(frozen=True)
 class InterruptedRun:
-    """What a run has left behind.
+    """Files of an interrupted run.
 
     Attributes
     ----------
     folder : ModelFolder
-        With the layers that are whole; there may be none.
+        With the intact layers; there may be none.
     content : dict
-        Of ``model.json``.
+        Content of ``model.json``.
     layers : list of Layer
-        On the CPU.
+        The intact layers, on the CPU.
     history_bytes : int
-        What of the history is kept.
+        Bytes of the history that are kept.
     checksum : str
-        Of its last line that is kept.
+        Checksum of the last line that is kept.
     lines : list of dict
-        Of the history, as far as it is kept.
+        Lines of the history that are kept.
     lock : FolderLock, optional
-        No other process may write there; whoever writes on takes it over.
+        Keeps other processes from writing there; the :class:`ModelWriter` that resumes the run releases it.
     damaged : str
-        The file whose damage costs the last layer, or nothing.
+        The damaged file of the last layer; empty if there is none.
     """
 
     folder: ModelFolder
@@ -59,31 +59,43 @@ def read_run(path: str | Path) -> InterruptedRun:
     Raises
     ------
     ModelFileError
-        If there is none, or something other than its last layer is damaged, or another process writes there; the
-        message names the file.
+        If there is no run, more than its last layer is damaged, or another process writes there.
     """
     place = Path(path)
     if place.is_dir() and not (place / MODEL).exists():
         if (place / LAYERS).is_dir() and any((place / LAYERS).iterdir()):
-            raise ModelFileError(f"{place / MODEL} is gone, and its layers mean nothing without it: {COPY_AGAIN}.")
-        raise ModelFileError(f"{place} holds no {MODEL}, so no layer was finished there: start the run anew.")
+            raise ModelFileError(f"{place / MODEL} is missing, and the layers cannot be read without it. {COPY_AGAIN}")
+        raise ModelFileError(f"{place} holds no {MODEL}, so no layer was finished there. Start a new run.")
     content = read_model_json(place)
     if content["version"] != VERSION:
         raise ModelFileError(
             f"{place} must be of model format {VERSION} to be resumed, got {content['version']}. Train a new run."
         )
+    try:
+        ComputeOptions(**content["about"].get("compute", {}))
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{place / MODEL} has unknown compute options: {error}. {COPY_AGAIN}") from None
     file = place / HISTORY
     if not file.exists() and content["sealed"]:
-        raise ModelFileError(f"{file} is gone: {COPY_AGAIN}.")
+        raise ModelFileError(f"{file} is missing. {COPY_AGAIN}")
     lock = FolderLock(place)
-    text = file.read_bytes() if file.exists() else b""
+    try:
+        return _read_locked(place, content, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _read_locked(place: Path, content: dict[str, Any], lock: FolderLock) -> InterruptedRun:
+    file = place / HISTORY
+    text = read_file(file) if file.exists() else b""
     lines = whole_lines(text)
     *ended, tail = text.split(b"\n")
-    expected = (content["sealed"] or {}).get("layers", 0)
-    if len(ended) + bool(tail) - len(lines) > 1 or len(lines) < expected - 1:
-        raise ModelFileError(f"{file} is cut short or altered after line {len(lines)}: {COPY_AGAIN}.")
+    if len(ended) + bool(tail) - len(lines) > 1:
+        raise ModelFileError(f"{file} is cut short or altered after line {len(lines)}. {COPY_AGAIN}")
+    lacks_last = _lacks_last_line(file, content["sealed"], lines)
     check_files(file, lines)
-    damaged = str(file) if len(ended) + bool(tail) > len(lines) or len(lines) < expected else ""
+    damaged = str(file) if len(ended) + bool(tail) > len(lines) or lacks_last else ""
     folder = ModelFolder.of(place, content, lines)
     layers = []
     for number in range(1, len(lines) + 1):
@@ -106,8 +118,20 @@ def read_run(path: str | Path) -> InterruptedRun:
     )
 
 
+def _lacks_last_line(file: Path, sealed: dict[str, Any] | None, lines: list[dict[str, Any]]) -> bool:
+    """Return whether only the last line of a finished run is missing or damaged; lines of another run are refused."""
+    if sealed is None:
+        return False
+    last = lines[-1][CHECKSUM] if lines else ""
+    if (len(lines), last) == (sealed.get("layers"), sealed.get(CHECKSUM)):
+        return False
+    if (len(lines) + 1, last) == (sealed.get("layers"), sealed.get("previous")):
+        return True
+    raise ModelFileError(f"{file} is cut short or altered, or of another run than {MODEL}. {COPY_AGAIN}")
+
+
 def run_to_bytes(run: InterruptedRun) -> bytes:
-    """Return a run that was read, for workers that do not see its folder."""
+    """Return a run as bytes, to be broadcast to the ranks that do not see its folder."""
     layers = [layer_to_bytes(layer) for layer in run.layers]
     head = {
         "path": str(run.folder.path),
@@ -123,7 +147,7 @@ def run_to_bytes(run: InterruptedRun) -> bytes:
 
 
 def run_from_bytes(data: bytes) -> InterruptedRun:
-    """Return what :func:`run_to_bytes` sent; it holds no lock."""
+    """Return the run in the bytes of :func:`run_to_bytes`; it holds no lock."""
     start = 8 + int.from_bytes(data[:8], "big")
     head = json.loads(data[8:start])
     folder = ModelFolder.of(Path(head["path"]), head["content"], head["lines"])
@@ -132,5 +156,5 @@ def run_from_bytes(data: bytes) -> InterruptedRun:
     for number, size in enumerate(head["sizes"], 1):
         layers.append(layer_from_bytes(data[start : start + size], folder.files[number - 1]["file"], *facts, number))
         start += size
-    told = {key: head[key] for key in ("content", "lines", "history_bytes", "checksum", "damaged")}
-    return InterruptedRun(folder=folder, layers=layers, lock=None, **told)
+    rest = {key: head[key] for key in ("content", "lines", "history_bytes", "checksum", "damaged")}
+    return InterruptedRun(folder=folder, layers=layers, lock=None, **rest)

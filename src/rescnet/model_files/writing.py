@@ -1,4 +1,4 @@
-"""A model is written as its layers come, each file whole or not at all."""
+"""Writing of a model, layer by layer; each file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -20,25 +20,35 @@ from ..network.history import LayerRecord, ReadoutRecord, StopReason
 from ..network.layer import Layer
 from ..network.model import Model, as_model
 from ..network.readout import KernelReadout
-from .errors import WriteError
-from .layer_file import layer_to_bytes
-from .layout import CHECKSUM, FORMAT, HISTORY, LAYERS, MODEL, READOUT, VERSION, layer_name, sign
-from .locking import FolderLock
-from .places import check_place
-from .reading import whole_lines
-from .readout_file import readout_to_bytes
+from .folder import (
+    HISTORY,
+    MODEL,
+    READOUT,
+    FolderLock,
+    append_line,
+    check_folder,
+    check_place,
+    make_layers_folder,
+    partial_of,
+    read_file,
+    replace_folder,
+    truncate_file,
+    write_file,
+)
+from .layout import CHECKSUM, FORMAT, VERSION, layer_name, misfit_of, parse_object, sign, whole_lines
 from .resuming import InterruptedRun
+from .tensors import layer_to_bytes, readout_to_bytes
 
 if TYPE_CHECKING:
     from ..estimator import ResCNetClassifier
 
-_OF_THE_END = {"stopped", "halving", "readout", "used_layers"}  # facts about a run that no longer hold when it goes on
+_OF_THE_END = {"stopped", "halving", "readout", "used_layers"}  # facts that no longer hold when a run is resumed
 
 
 def save_model(
     path: str | Path, model: Model | ResCNetClassifier, half_heads: bool = False, overwrite: bool = False
 ) -> None:
-    """Save a model.
+    """Save a model: all of it, or nothing if an error occurs.
 
     Parameters
     ----------
@@ -46,24 +56,33 @@ def save_model(
         A folder that does not exist yet, unless `overwrite`.
     model : Model or fitted ResCNetClassifier
     half_heads : bool, default False
-        Store the heads' weights as float16: files of nearly half the size, and slightly other outputs.
+        Store the heads' weights as float16: files of nearly half the size, and slightly different outputs.
     overwrite : bool, default False
-        Replace a model that is there; it is left whole until the new one is.
+        Replace an existing model; it stays until the new one is complete.
     """
     if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"the path is of type {type(path).__name__}: give the folder first, then the model.")
-    model = as_model(model)
+        raise ValueError(f"path must be a folder, got {type(path).__name__}. Pass the folder first, then the model.")
+    model, place = as_model(model), Path(path)
+    if not model.network.layers:
+        raise ValueError("model must have layers. Train it first.")
+    check_folder(place, overwrite)
+    if place.exists() and not (place / MODEL).exists():  # an empty folder is kept: it may be a mounted volume
+        _write_all(place, model, half_heads)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{place.name}.new-", dir=place.parent))
+    try:
+        _write_all(beside / "model", model, half_heads)
+        check_folder(place, overwrite)  # again: another process may have written there
+        replace_folder(beside / "model", place)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _write_all(place: Path, model: Model, half_heads: bool) -> None:
     network = model.network
-    with ModelWriter(
-        path,
-        network.config,
-        network.image_shape,
-        model.class_names,
-        model.about,
-        half=network.half,
-        half_heads=half_heads,
-        overwrite=overwrite,
-    ) as writer:
+    facts = network.config, network.image_shape, model.class_names, model.about
+    with ModelWriter(place, *facts, half=network.half, half_heads=half_heads) as writer:
         for layer, record in zip(network.layers, model.history, strict=True):
             writer.add_layer(layer, record)
         if network.readout is not None:
@@ -72,10 +91,13 @@ def save_model(
 
 
 class ModelWriter:
-    """Writes a model layer by layer: at any moment the folder holds a usable model of the layers added so far.
+    """Writer of a model, layer by layer; at any moment the folder holds a usable model of the layers added so far.
 
-    Nothing is written before the first layer. As a context manager it seals the model at the end, also when an
-    exception ends it early; a model that was never sealed, because the process was killed, can be loaded all the same.
+    Nothing is written before the first layer. As a context manager it seals the model at the end, also after an
+    exception. A model that was never sealed, because the process was killed, can be loaded too.
+
+    An existing model is replaced when the new one is complete. Until then the new one is in a folder beside it, named
+    ``<name>.partial``, where an interrupted run stays.
 
     Parameters
     ----------
@@ -92,9 +114,9 @@ class ModelWriter:
     half_heads : bool, default False
         Store the heads' weights as float16.
     overwrite : bool, default False
-        Replace a model that is there: the new one is written beside it and takes its place when it is sealed.
+        Replace an existing model when the new one is complete.
     resumed : InterruptedRun, optional
-        Go on with the run in `path` instead of starting one; `about` is added to what is told of it.
+        Continue the run in `path` instead of starting one; `about` is added to the facts about it.
     """
 
     def __init__(
@@ -126,15 +148,15 @@ class ModelWriter:
             "about": {**_without(about, _OF_THE_END), "half_heads": half_heads},
             "sealed": None,
         }
-        json.dumps(self._content, allow_nan=False)  # what JSON cannot hold is refused before any work
+        _check_facts(self._content)
         self._folder: Path | None = None
         self._layers = 0
         self._checksum = ""
         if resumed is not None:
-            self._go_on(resumed)
+            self._resume(resumed)
 
-    def _go_on(self, run: InterruptedRun) -> None:
-        """Take up a run: no longer sealed, and without what is to be redone."""
+    def _resume(self, run: InterruptedRun) -> None:
+        """Continue a run: remove its seal, and the files of layers that are learned again."""
         self._lock = run.lock
         before, now = run.content["config"], self._content["config"]
         decide = [
@@ -143,50 +165,52 @@ class ModelWriter:
             if entry.metadata["group"] == "Readout" or name == "patience"
         ]
         same = all(before.get(name) == now[name] for name in decide)
-        keeps_readout = same and not run.damaged  # a damaged layer is learnt again, and may not be come to
-        told = _without(run.content["about"], _OF_THE_END - {"readout"} if keeps_readout else _OF_THE_END)
-        self._content["about"] = told | self._content["about"]
+        keeps_readout = same and not run.damaged  # the damaged layer may not be learned again before the run stops
+        kept = _without(run.content["about"], _OF_THE_END - {"readout"} if keeps_readout else _OF_THE_END)
+        self._content["about"] = kept | self._content["about"]
+        make_layers_folder(self.path)
         self._write_model_json(self.path)
-        (self.path / LAYERS).mkdir(exist_ok=True)
-        self._forget_readout(unless="readout" in told)
-        with (self.path / HISTORY).open("ab") as stream:
-            stream.truncate(run.history_bytes)
-            os.fsync(stream.fileno())
+        self._remove_readout(unless="readout" in kept)
+        truncate_file(self.path / HISTORY, run.history_bytes)
         self._folder = self.path
         self._layers, self._checksum = len(run.layers), run.checksum
 
     @property
     def layers(self) -> int:
-        """The layers written so far."""
+        """Number of layers written so far."""
         return self._layers
 
+    @property
+    def folder(self) -> Path:
+        """Folder of the layers written so far: ``path``, or the one beside it until a model is replaced."""
+        return self._folder or self.path
+
     def add_layer(self, layer: Layer, record: LayerRecord) -> None:
-        """Write one more layer, and the line of the history that makes it count."""
+        """Write one more layer, then its line in the history."""
         folder = self._folder or self._start()
         if "readout" in self._content["about"]:
-            self._forget_readout()
+            self._remove_readout()
             self._write_model_json(folder)
         name = layer_name(self._layers + 1)
         data = layer_to_bytes(layer, self.half_heads)
-        _write_whole(folder / name, data)
+        write_file(folder / name, data)
         facts = {"file": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         line = sign({**asdict(record), **facts}, self._checksum)
-        _append_line(folder / HISTORY, line)
+        append_line(folder / HISTORY, json.dumps(line).encode())
         self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
 
-    def _forget_readout(self, unless: bool = False) -> None:
-        """Drop a readout of fewer layers, or of other options."""
-        folder = self._folder or self.path
-        (folder / f".{READOUT}.part").unlink(missing_ok=True)
+    def _remove_readout(self, unless: bool = False) -> None:
+        """Remove the readout of fewer layers, or of other options."""
+        (self.folder / f".{READOUT}.part").unlink(missing_ok=True)
         if not unless:
             self._content["about"].pop("readout", None)
-            (folder / READOUT).unlink(missing_ok=True)
+            (self.folder / READOUT).unlink(missing_ok=True)
 
     def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None, layers: int) -> None:
-        """Write the readout of the first so many of the layers written; it counts once the model is sealed."""
+        """Write the readout of the first ``layers`` layers; it is part of the model once that is sealed."""
         assert self._folder is not None
         data = readout_to_bytes(readout)
-        _write_whole(self._folder / READOUT, data)
+        write_file(self._folder / READOUT, data)
         self._content["about"]["readout"] = {
             "bytes": len(data),
             "sha256": hashlib.sha256(data).hexdigest(),
@@ -195,9 +219,14 @@ class ModelWriter:
         }
 
     def finish(self, stopped: StopReason | None, **facts: Any) -> None:
-        """Seal the model: note why the run stopped, more facts about it, and how many layers there are."""
+        """Seal the model with the reason why the run stopped and more facts, and put it in its place.
+
+        A run that was interrupted or has failed replaces no existing model: it stays in :attr:`folder`.
+        """
         try:
             self._seal(stopped, facts)
+            if self._content["sealed"] and stopped not in (StopReason.INTERRUPTED, StopReason.FAILED):
+                self._take_place()
         finally:
             if self._lock:
                 self._lock.release()
@@ -205,16 +234,16 @@ class ModelWriter:
     def _seal(self, stopped: StopReason | None, facts: Mapping[str, Any]) -> None:
         if self._folder is None:
             return
-        # From the disk, not from memory: an interrupt may have come between writing a line and counting it.
+        # From the disk, not from memory: an interrupt may arrive between writing a line and counting it.
         history = self._folder / HISTORY
-        lines = whole_lines(history.read_bytes()) if history.exists() else []
+        lines = whole_lines(read_file(history)) if history.exists() else []
         if not lines:
             return
         self._layers, self._checksum = len(lines), lines[-1][CHECKSUM]
         self._content["about"] |= {"stopped": stopped, **facts}
-        self._content["sealed"] = {"layers": self._layers, CHECKSUM: self._checksum}
+        previous = lines[-2][CHECKSUM] if len(lines) > 1 else ""  # identifies the run if its last line is damaged
+        self._content["sealed"] = {"layers": self._layers, CHECKSUM: self._checksum, "previous": previous}
         self._write_model_json(self._folder)
-        self._take_place()
 
     def __enter__(self) -> ModelWriter:
         return self
@@ -224,18 +253,15 @@ class ModelWriter:
     ) -> None:
         if self._content["sealed"] is None:
             interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
-            self.finish(StopReason.INTERRUPTED if interrupted else StopReason.FAILED if error else None)
+            with suppress(OSError) if error else nullcontext():  # the disk may be full; the first error is raised
+                self.finish(StopReason.INTERRUPTED if interrupted else StopReason.FAILED if error else None)
 
     def _start(self) -> Path:
-        """Make the folder: in its place, or beside the model it is to replace."""
+        """Create the folder: in its place, or beside the model that it replaces."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        check_place(self.path, self._overwrite)  # once more: another run may have been quicker
-        if (self.path / MODEL).exists():
-            folder = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.new-", dir=self.path.parent))
-            folder.chmod(self.path.stat().st_mode & 0o777)
-        else:
-            folder = self.path
-        (folder / LAYERS).mkdir(parents=True, exist_ok=True)
+        check_place(self.path, self._overwrite)  # again: another run may have been faster
+        folder = partial_of(self.path) if (self.path / MODEL).exists() else self.path
+        make_layers_folder(folder)
         self._lock = FolderLock(folder)
         self._write_model_json(folder)
         self._folder = folder
@@ -243,55 +269,26 @@ class ModelWriter:
 
     def _write_model_json(self, folder: Path) -> None:
         text = json.dumps(sign(self._content), indent=1, ensure_ascii=False, allow_nan=False)
-        _write_whole(folder / MODEL, (text + "\n").encode(errors="surrogatepass"))
+        write_file(folder / MODEL, (text + "\n").encode(errors="surrogatepass"))
 
     def _take_place(self) -> None:
-        """Put a model that was written beside an old one in its place."""
-        if self._folder is None or self._folder == self.path:
-            return
-        old = Path(tempfile.mkdtemp(prefix=f".{self.path.name}.old-", dir=self.path.parent))
-        self.path.rename(old / "model")
-        self._folder.rename(self.path)
-        self._folder = self.path
-        shutil.rmtree(old)
+        """Replace the existing model by the one that was written beside it."""
+        if self._folder is not None and self._folder != self.path:
+            replace_folder(self._folder, self.path)
+            self._folder = self.path
+
+
+def _check_facts(content: dict[str, Any]) -> None:
+    """Raise ValueError, before any work, for facts that JSON cannot hold or that could not be loaded again."""
+    try:
+        parsed = parse_object(json.dumps(content, allow_nan=False).encode())
+    except RecursionError:
+        parsed = None
+    if parsed is None:
+        raise ValueError("about must not be nested so deeply. Use fewer levels.")
+    if misfit := misfit_of(parsed["about"]):
+        raise ValueError(f"about: {misfit}")
 
 
 def _without(about: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
     return {key: value for key, value in about.items() if key not in keys}
-
-
-def _write_whole(file: Path, data: bytes) -> None:
-    """Write a file so that a reader sees all of it or nothing: beside its place, to the disk, then moved there."""
-    beside = file.with_name(f".{file.name}.part")
-    try:
-        with beside.open("wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:  # as of a full disk, which half a file would keep full
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
-        raise WriteError(file, error) from None
-    beside.replace(file)
-    _sync_folder(file.parent)
-
-
-def _append_line(file: Path, line: dict[str, Any]) -> None:
-    try:
-        with file.open("ab") as stream:
-            stream.write(json.dumps(line).encode() + b"\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-    except OSError as error:
-        raise WriteError(file, error) from None
-
-
-def _sync_folder(folder: Path) -> None:
-    """Have the folder's new entry on the disk too, where the system can."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

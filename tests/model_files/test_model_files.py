@@ -1,4 +1,4 @@
-"""Models as folders: what is read is what was written, or one sentence saying which file is wrong."""
+"""Models as folders: a load returns what was saved, or one clean error that names the file."""
 
 from __future__ import annotations
 
@@ -12,50 +12,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from one_cpu import one_cpu_only
+from tiny_model import NAMES, TINY, check_message, first_layers, signed, with_layers
 
 from rescnet import NetworkConfig, ResCNetClassifier, train
 from rescnet.family import FamilyClassifier
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, check_place, layout, load_model, save_model
+from rescnet.network.history import StopReason
 from rescnet.network.model import Model, describe_images, describe_run
 
-TINY = {"filters": 3, "layers": 3, "block_sizes": [4], "block_stride": 2, "pyramid": (2, 1), "bank": "pca"}
-NAMES = ("ant", "bee", "Käfer")
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_cpu():
-    """Use no GPU where there is one, and one thread: networks this small wait for more longer than they compute."""
-    with one_cpu_only():
-        yield
-
-
-@pytest.fixture(scope="module")
-def images():
-    return np.random.default_rng(1).integers(0, 256, (30, 1, 8, 8)).astype(np.uint8)
-
-
-@pytest.fixture(scope="module")
-def model(images):
-    config = NetworkConfig(**TINY, stop_at_zero_error=False)
-    network, history = train(images, np.arange(30) % 3, config, validation=(images[:9], np.arange(9) % 3))
-    return Model(network, history, NAMES, {"dataset": "noise", "preprocessing": describe_images(images)})
-
-
-@pytest.fixture
-def saved(model, tmp_path):
-    save_model(tmp_path / "model", model)
-    return tmp_path / "model"
-
-
-def one_sentence(error, *words):
-    text = str(error.value)
-    assert "\n" not in text and text.rstrip(".").count(". ") == 0, text
-    for word in words:
-        assert word in text, text
-
-
-def test_what_is_no_model_is_refused_with_what_to_hand_over(model, tmp_path):
+def test_what_is_no_model_is_refused(model, tmp_path):
     train_result = (model.network, model.history)
     for given, words in (
         (model.network, "a network alone does not say what its classes are called"),
@@ -66,10 +32,10 @@ def test_what_is_no_model_is_refused_with_what_to_hand_over(model, tmp_path):
     ):
         with pytest.raises(ValueError) as error:
             save_model(tmp_path / "m", given)
-        one_sentence(error, words, "hand over", "rescnet.Model(network, history, class_names)")
+        check_message(error, words, "hand over", "rescnet.Model(network, history, class_names)")
     with pytest.raises(ValueError) as error:
         save_model(model, tmp_path / "m")
-    one_sentence(error, "the path is of type Model: give the folder first")
+    check_message(error, "path must be a folder, got Model")
     with pytest.raises(ValueError, match="not fitted yet"):
         save_model(tmp_path / "m", ResCNetClassifier())
     assert not list(tmp_path.iterdir())
@@ -82,7 +48,7 @@ def test_what_is_loaded_is_what_was_saved(model, saved, images):
     assert loaded.history == model.history
     assert loaded.class_names == NAMES
     assert loaded.about["preprocessing"]["colour"] == "grey"
-    assert loaded.about["stopped"] == "3 layers were asked for"
+    assert loaded.about["stopped"] == "all layers were added"
     double = load_model(saved, dtype=torch.float64).network
     assert double.layers[0].head.weights.dtype == torch.float64
     torch.testing.assert_close(double.outputs(images).float(), model.network.outputs(images), rtol=1e-3, atol=1e-4)
@@ -110,19 +76,10 @@ def test_only_the_layers_asked_for_are_opened(model, saved, images):
     assert torch.equal(loaded.network.outputs(images), model.network.outputs(images, 2))
     with pytest.raises(ModelFileError) as error:
         load_model(saved)
-    one_sentence(error, "00003.safetensors cannot be read (no such file or directory)")
+    check_message(error, "00003.safetensors cannot be read (no such file or directory). Copy the model again")
     for wrong in (0, 4, -1):
-        with pytest.raises(ValueError, match=f"{wrong} layers were asked of a model that has 3: choose 1 to 3"):
+        with pytest.raises(ValueError, match=f"layers must be between 1 and 3, got {wrong}"):
             load_model(saved, layers=wrong)
-
-
-def test_a_file_from_before_an_option_keeps_what_it_was_trained_with(model, tmp_path):
-    save_model(tmp_path / "m", model)
-    file = tmp_path / "m" / "model.json"
-    content = json.loads(file.read_text())
-    del content["config"]["pca_bias"]
-    file.write_text(resigned(content))
-    assert load_model(tmp_path / "m").network.config.pca_bias == "none"
 
 
 def test_half_precision_heads(model, images, tmp_path):
@@ -132,7 +89,7 @@ def test_half_precision_heads(model, images, tmp_path):
     ]
     wild[0].head.weights[:, 2] = 0
     for number, layers in enumerate((model.network.layers, wild)):
-        network = replace(model.network, layers=layers)
+        network = with_layers(model.network, layers)
         save_model(tmp_path / f"{number}", Model(network, model.history, NAMES), half_heads=True)
         loaded = load_model(tmp_path / f"{number}")
         for was, now in zip(layers, loaded.network.layers, strict=True):
@@ -145,33 +102,33 @@ def test_half_precision_heads(model, images, tmp_path):
     assert sizes[0] < sizes[1]
 
 
-def test_an_existing_model_is_replaced_only_when_told_and_only_whole(model, saved, images):
-    other = Model(replace(model.network, layers=model.network.layers[:1]), load_model(saved, 1).history, NAMES)
+def test_an_existing_model_is_replaced_when_the_new_one_is_complete(model, saved, images):
+    other = first_layers(model, 1)
     with pytest.raises(ModelFileError) as error:
         save_model(saved, other)
-    one_sentence(
-        error, "holds a model already: choose another place, allow it to be replaced (overwrite=True, --overwrite)"
+    check_message(
+        error, "holds a model already. Use another folder, replace it (overwrite=True, --overwrite) or resume it"
     )
     writer = ModelWriter(saved, other.network.config, (1, 8, 8), NAMES, {}, overwrite=True)
     writer.add_layer(other.network.layers[0], other.history[0])
     assert len(load_model(saved).network.layers) == 3  # still the old one
-    writer.finish("it was enough")
+    writer.finish(StopReason.DEADLINE)
     assert len(load_model(saved).network.layers) == 1
-    assert load_model(saved).history.stopped == "it was enough"
+    assert load_model(saved).history.stopped is StopReason.DEADLINE
     assert [entry.name for entry in saved.parent.iterdir()] == ["model"]
 
 
 def test_nothing_of_anyone_else_is_overwritten(model, saved, tmp_path):
     (saved / "notes.txt").write_text("mine")
-    with pytest.raises(ModelFileError, match=r"also holds 'notes.txt', which is no part of a model"):
+    with pytest.raises(ModelFileError, match=r"must hold a model only, got 'notes.txt' too"):
         save_model(saved, model, overwrite=True)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("mine")
-    with pytest.raises(ModelFileError, match="is there already and is no model of rescnet"):
+    with pytest.raises(ModelFileError, match="must be empty or a model of rescnet"):
         save_model(tmp_path / "thesis", model, overwrite=True)
-    with pytest.raises(ModelFileError, match="is a file where a model's folder was to be made"):
+    with pytest.raises(ModelFileError, match="must be a folder, got a file"):
         save_model(tmp_path / "thesis" / "chapter.txt", model, overwrite=True)
-    with pytest.raises(ModelFileError, match="no folder can be made in"):
+    with pytest.raises(ModelFileError, match=f"cannot be created in {tmp_path}"):
         check_place(tmp_path / "thesis" / "chapter.txt" / "model")
     (tmp_path / "empty").mkdir()
     save_model(tmp_path / "empty", model)
@@ -199,7 +156,7 @@ def test_a_run_that_ends_early_leaves_the_layers_finished(error, model, tmp_path
         raise error
     folder = ModelFolder.open(tmp_path / "m")
     assert folder.sealed and len(folder.records) == 2
-    assert folder.about["stopped"] in ("it was interrupted", "of an error: no more")
+    assert folder.about["stopped"] in ("it was interrupted", "an error occurred")
     assert torch.equal(load_model(tmp_path / "m").network.outputs(images), model.network.outputs(images, 2))
 
 
@@ -217,10 +174,11 @@ def test_a_killed_run_leaves_the_layers_finished_and_a_torn_line_is_ignored(mode
             loaded = load_model(tmp_path / "m")
             assert len(loaded.network.layers) == layers
         else:
-            with pytest.raises(ModelFileError, match="names no whole layer"):
+            with pytest.raises(ModelFileError, match="has no complete layer"):
                 load_model(tmp_path / "m")
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_a_usable_model(tmp_path):
     code = f"""
 import numpy as np, sys, time
@@ -248,52 +206,48 @@ train(images, np.arange(40) % 2, config, listener=Write())
     assert len(load_model(tmp_path / "m").network.layers) >= 7
 
 
-def resigned(content, **changes):
-    return json.dumps(layout.sign(content | changes))
-
-
 def test_foreign_and_later_files_are_named(model, saved, tmp_path):
     with pytest.raises(ModelFileError) as error:
         load_model(tmp_path / "nowhere")
-    one_sentence(error, "there is no model", "nowhere")
+    check_message(error, "there is no model", "nowhere")
     with pytest.raises(ModelFileError) as error:
         load_model(tmp_path)
-    one_sentence(error, "is no model of rescnet, it has no model.json")
+    check_message(error, "must be a model's folder, but has no model.json")
     file = saved / "model.json"
     content = json.loads(file.read_text())
     for text, words in {
-        "": "is not a JSON object, or is cut short",
-        "[" * 100_000: "is not a JSON object, or is cut short",
+        "": "must be a JSON object",
+        "[" * 100_000: "must be a JSON object",
         '{"layers": 3}': "was not written by rescnet",
-        resigned(content, version=2): "saved by a later version of rescnet (format 2; this one reads 1)",
-        json.dumps(content | {"image_shape": [1, 9, 9]}): "was altered, its checksum does not fit",
-        resigned(content, image_shape=[1, 8]): "has the image shape [1, 8]",
-        resigned(content, image_shape=[1, 2, 2]): "configuration this version of rescnet does not know",
-        resigned(content, class_names=["a"]): "has no list of class names",
-        resigned(content, config=content["config"] | {"depth": 3}): "unknown option 'depth'",
-        resigned(content, config=content["config"] | {"filters": 4}): "00001.safetensors has 'weights' of shape",
-        resigned(content, about=None): "has no valid 'about'",
-        resigned(content, sealed={"layers": 2}): "is cut short or altered, 3 of 2 layers",
+        signed(content, version=3): "must be of model format 2 or earlier, got 3. Update rescnet",
+        json.dumps(content | {"image_shape": [1, 9, 9]}): "was altered: its checksum does not match",
+        signed(content, image_shape=[1, 8]): "must have an image shape of three sides, got [1, 8]",
+        signed(content, image_shape=[1, 2, 2]): "filter_size must be at most 2",
+        signed(content, class_names=["a"]): "has no list of class names",
+        signed(content, config=content["config"] | {"depth": 3}): "option names must be known, got 'depth'",
+        signed(content, config=content["config"] | {"filters": 4}): "00001.safetensors: 'weights' must have shape",
+        signed(content, about=None): "has no valid 'about'",
+        signed(content, sealed={"layers": 2}): "is cut short or altered: 3 of 2 layers",
     }.items():
         file.write_text(text)
         with pytest.raises(ModelFileError) as error:
             load_model(saved)
-        one_sentence(error, words, str(saved))
+        check_message(error, words, str(saved))
 
 
 def test_a_file_of_another_model_is_refused(model, saved, tmp_path, images):
-    other = replace(model.network, layers=[layer.to("cpu", torch.float64) for layer in model.network.layers])
+    other = with_layers(model.network, [layer.to("cpu", torch.float64) for layer in model.network.layers])
     save_model(tmp_path / "other", Model(other, model.history, NAMES))
     theirs = (tmp_path / "other" / layout.layer_name(2)).read_bytes()
     (saved / layout.layer_name(2)).write_bytes(theirs)
     with pytest.raises(ModelFileError) as error:
         load_model(saved)
-    one_sentence(error, "layers/00002.safetensors has", "bytes where")
+    check_message(error, "layers/00002.safetensors must have", "bytes, got")
     (saved / "history.jsonl").write_bytes((tmp_path / "other" / "history.jsonl").read_bytes())
     with pytest.raises(ModelFileError, match=r"history.jsonl is cut short or altered"):
         load_model(saved)
     (saved / "model.json").write_bytes(b"PK\x03\x04 a pickle in a zip file")
-    with pytest.raises(ModelFileError, match="is not a JSON object"):
+    with pytest.raises(ModelFileError, match="must be a JSON object"):
         load_model(saved)
 
 
@@ -339,9 +293,10 @@ def altered(data, rng):
     return bytes(damage)
 
 
+@pytest.mark.slow
 def test_altered_bytes_give_a_clean_error_or_the_same_answer(model, tmp_path):
     """5,000 damages to any file of a model of two layers."""
-    small = Model(replace(model.network, layers=model.network.layers[:2]), replace_history(model, 2), NAMES, {"a": 1.5})
+    small = replace(first_layers(model, 2), about={"a": 1.5})
     save_model(tmp_path / "m", small)
     files = {file: file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file()}
     expected, rng = load_model(tmp_path / "m"), np.random.default_rng(7)
@@ -360,10 +315,6 @@ def test_altered_bytes_give_a_clean_error_or_the_same_answer(model, tmp_path):
     assert refused > 4000
 
 
-def replace_history(model, layers):
-    return type(model.history)(model.history.records[:layers], "it was enough")
-
-
 def test_facts_about_a_run_are_ready_for_json(images):
     facts = describe_run("cpu") | describe_images(torch.from_numpy(images).float())
     assert json.loads(json.dumps(facts)) == facts
@@ -374,7 +325,7 @@ def test_a_model_must_fit_together(model):
     with pytest.raises(ValueError, match="2 class names were given for 3 classes"):
         Model(model.network, model.history, ("a", "b"))
     with pytest.raises(ValueError, match="1 records for 3 layers"):
-        Model(model.network, replace_history(model, 1), NAMES)
+        Model(model.network, first_layers(model, 1).history, NAMES)
 
 
 def test_a_model_predicts_names(model, images):

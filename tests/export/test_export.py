@@ -1,4 +1,4 @@
-"""Exported files compute what the network does, and are never written when they do not."""
+"""Exported files compute the outputs of the network; others are never written."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from rescnet.export.module import ExportedNetwork
 from rescnet.export.verify import differences, is_explained, unsteadiness
 from rescnet.model_files import save_model
 from rescnet.network.model import Model, describe_images
+from rescnet.network.network import Network
 from rescnet.training.train import train
 
 SMALL = {
@@ -40,30 +41,21 @@ OPTIONS = {
     "ridge": {"head": "ridge"},
     "multiclass-lda": {"head": "multiclass-lda"},
     "channel scaling": {"scaling": "channel"},
-    "block z-score": {"z_score": "block"},
     "mean": {"pooling": "mean"},
     "adaptive": {"pyramid_bins": "adaptive"},
     "single-pixel tiles": {"block_sizes": [5]},
     "tiles that are blocks": {"block_stride": 4},
     "even filters": {"first_filter_size": 4, "filter_size": 2},
     "large odd filters": {"first_filter_size": 5},
-    "repeated edges": {"border": "edge"},
+    "two stacks, one grey": {"stack_depth": 1, "grey_stack_every": 2, "block_sizes": [6]},
+    "test views": {"test_views": "flip"},
 }
-MIXED = {
-    "posterior": "softmax",
-    "scaling": "channel",
-    "z_score": "block",
-    "pooling": "mean",
-    "pyramid_bins": "adaptive",
-}
-SINGLE_PIXELS = {
-    "head": "multiclass-lda", "posterior": "softmax", "block_sizes": [5], "first_filter_size": 5, "border": "edge",
-}  # fmt: skip
+MIXED = {"posterior": "softmax", "scaling": "channel", "pooling": "mean", "pyramid_bins": "adaptive"}
+SINGLE_PIXELS = {"head": "multiclass-lda", "posterior": "softmax", "first_filter_size": 5}
 BEYOND = {
-    "layers": 1, "contrast": 5, "whitening": 3, "rectifier": "both", "means": True, "more_block_sizes": (6,),
-    "pooling": "mean", "matrix_root": True, "feature_power": 0.5, "pyramid": (1,),
+    "layers": 1, "rectifier": "both", "block_sizes": [5, 6], "pooling": "mean", "matrix_root": True, "pyramid": (1,),
 }  # fmt: skip
-RIDGE = {"head": "ridge", "block_stride": 4, "filter_size": 2, "layers": 2, "border": "zero-before-scaling"}
+RIDGE = {"head": "ridge", "block_stride": 4, "filter_size": 2, "layers": 2}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -112,14 +104,15 @@ def run_onnx(file, images):
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_the_module_is_the_network(trained, blobs, options):
     network = trained(**options).network
-    module = ExportedNetwork(network)
+    module = ExportedNetwork(network.stack)
     assert not list(module.parameters())
     assert {buffer.dtype for buffer in module.buffers()} == {torch.float32, torch.bool}
     for layers in (1, None):
-        found = ExportedNetwork(network, layers)(floats(blobs[0][:20]))
+        found = ExportedNetwork(network.first_layers(layers or len(network.layers)).stack)(floats(blobs[0][:20]))
         torch.testing.assert_close(found, network.outputs(blobs[0][:20], layers), rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, MIXED | {"first_filter_size": 4}], ids=["defaults", "mixed"])
 def test_a_program_loaded_back_is_the_network(trained, blobs, tmp_path, options):
     model, file = trained(**options), tmp_path / "model.pt2"
@@ -133,6 +126,7 @@ def test_a_program_loaded_back_is_the_network(trained, blobs, tmp_path, options)
     assert facts["rescnet_version"] == __version__ and json.loads(facts["class_names"]) == list(model.class_names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "layers"),
     [({}, 1), (MIXED | {"first_filter_size": 4}, None), (SINGLE_PIXELS | BEYOND, 1)],
@@ -153,10 +147,11 @@ def test_onnxruntime_computes_what_the_network_does(need_onnx, trained, blobs, t
     assert json.loads(facts["preprocessing"])["high"] == 255
     assert (facts["rescnet_version"], facts["layers"]) == (__version__, str(layers or len(model.history)))
     assert facts["images"] == "float32 (n, 3, 12, 12), values as in training: 0 to 255"
-    assert facts["images"] in made.doc_string and "float32 (n, 6), one a class" in made.doc_string
+    assert facts["images"] in made.doc_string and "float32 (n, 6), one per class" in made.doc_string
     assert made.graph.input[0].doc_string == facts["images"]
 
 
+@pytest.mark.slow
 def test_first_layers_of_a_program_by_a_bare_network(trained, blobs, tmp_path):
     network, file, steps = trained().network, tmp_path / "first.pt2", []
     export_program(network, file, layers=1, progress=steps.append)
@@ -165,6 +160,7 @@ def test_first_layers_of_a_program_by_a_bare_network(trained, blobs, tmp_path):
     torch.testing.assert_close(found, network.outputs(blobs[0][:5], 1), rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_fitted_classifier_is_exported(tmp_path):
     images = np.random.default_rng(0).integers(0, 17, (30, 8, 8))
     classifier, extra = ResCNetClassifier(n_layers=1, n_filters=4).fit(images, np.arange(30) % 3), {"rescnet.json": ""}
@@ -178,14 +174,16 @@ def test_a_fitted_classifier_is_exported(tmp_path):
         export_program({}, tmp_path / "b.pt2")
 
 
+@pytest.mark.slow
 def test_halves_and_doubles_are_exported_in_float32(trained, blobs, tmp_path):
     network = trained().network
     doubles = [layer.to(torch.device("cpu"), torch.float64) for layer in network.layers]
-    for other in (replace(network, half=True), replace(network, layers=doubles)):
-        assert export_program(other, tmp_path / "a.pt2", layers=1, overwrite=True) <= 1e-4
+    for stack in (replace(network.stack, half=True), replace(network.stack, layers=doubles)):
+        assert export_program(Network(stack), tmp_path / "a.pt2", layers=1, overwrite=True) <= 1e-4
         assert torch.export.load(tmp_path / "a.pt2").module()(floats(blobs[0][:2])).dtype == torch.float32
 
 
+@pytest.mark.slow
 def test_a_file_that_differs_is_not_left(trained, tmp_path, monkeypatch):
     seen = torch.full((8, 3, 12, 12), 128.0)
     monkeypatch.setattr(exporting, "differences", lambda *_: (seen, torch.tensor([float("nan")] + 7 * [0.0])))
@@ -217,7 +215,7 @@ def test_a_jump_of_the_network_itself_explains_a_difference(trained):
         def outputs(self, images, *_):
             return 1e-3 * (images.mean((1, 2, 3), keepdim=True).flatten(1) > 0.5).float().expand(-1, 6)
 
-    edgy = Edgy(network.config, network.image_shape, network.classes, network.layers)
+    edgy = Edgy(network.stack)
     assert unsteadiness(edgy, images).tolist() == pytest.approx([0, 1e-3])
     for found, explained in (([0, 1e-3], True), ([1e-3, 0], False), ([0, 3e-3], False), ([1e-3, 1e-3], False)):
         assert is_explained(edgy, images, torch.tensor(found), 1e-4) == explained, found
@@ -228,11 +226,11 @@ def test_bad_input_is_refused(trained, tmp_path, monkeypatch):
     model = trained()
     (tmp_path / "there.pt2").write_text("mine")
     for export, name, layers, words in (
-        (export_program, "there.pt2", None, "there already"),
-        (export_program, "a.onnx", None, r"does not end in \.pt2"),
-        (export_onnx, "a.pt2", None, r"does not end in \.onnx"),
-        (export_program, "a.pt2", 0, "0 layers"),
-        (export_onnx, "a.onnx", 3, "3 layers"),
+        (export_program, "there.pt2", None, "exists already"),
+        (export_program, "a.onnx", None, r"must end in \.pt2"),
+        (export_onnx, "a.pt2", None, r"must end in \.onnx"),
+        (export_program, "a.pt2", 0, "between 1 and 2, got 0"),
+        (export_onnx, "a.onnx", 3, "between 1 and 2, got 3"),
         (export_program, "nowhere/a.pt2", None, "no folder"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -245,7 +243,7 @@ def test_bad_input_is_refused(trained, tmp_path, monkeypatch):
 
 def test_what_no_onnx_file_can_hold_is_refused(need_onnx, trained, tmp_path, monkeypatch):
     monkeypatch.setattr(exporting, "ONNX_LIMIT", 1000)
-    with pytest.raises(ValueError, match="export fewer layers"):
+    with pytest.raises(ValueError, match=r"must hold at most 1 kB, got .* Export fewer layers"):
         export_onnx(trained(), tmp_path / "a.onnx")
 
 
@@ -255,6 +253,7 @@ def rescnet():
     return lambda *words: CliRunner(**apart).invoke(app, [str(word) for word in words])
 
 
+@pytest.mark.slow
 def test_the_command(rescnet, trained, tmp_path):
     save_model(tmp_path / "model", trained())
     out = tmp_path / "model.pt2"
@@ -269,6 +268,7 @@ def test_the_command(rescnet, trained, tmp_path):
     assert strict.exit_code == 2 and "more than -1" in strict.stderr and out.exists()
 
 
+@pytest.mark.slow
 def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
     model, file = trained(**RIDGE), tmp_path / "model.onnx"
     save_model(tmp_path / "model", model)
@@ -285,6 +285,7 @@ def of_few():
     return ResCNetClassifier(n_layers=1, random_state=0, dtype="float32").fit(images[:60], labels[:60]), images[60:160]
 
 
+@pytest.mark.slow
 def test_images_that_no_class_claims_have_the_same_answer_in_onnxruntime(need_onnx, of_few, tmp_path):
     classifier, images = of_few
     export_onnx(classifier, tmp_path / "few.onnx")

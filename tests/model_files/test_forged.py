@@ -1,0 +1,165 @@
+"""Forged models with valid checksums: one clean error each, and no NaN in an answer."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from tiny_model import change_history, change_model_json, make_model
+from typer.testing import CliRunner
+
+from rescnet.cli import app
+from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
+
+DEEP = [[]]
+for _ in range(900):
+    DEEP = [DEEP]
+
+
+def set_fact(folder, name, value):
+    *parents, last = name.split(".")
+
+    def change(content):
+        place = content
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+
+    change_model_json(folder, change)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((f"about.{name}", 5) for name in ("versions", "images", "compute", "preprocessing", "readout", "held_out")),
+        *(
+            (f"about.{name}", [])
+            for name in ("dataset", "command", "source", "root", "preset", "stopped", "half_heads")
+        ),
+        ("about.versions", None),
+        ("about.versions.torch", 2),
+        ("about.images.train", "many"),
+        ("about.preprocessing.low", "0"),
+        ("about.preprocessing.low", float("nan")),
+        ("about.preprocessing.high", 1e999),
+        ("about.halving", {"accuracy": 0.5}),
+        ("about.held_out", {"seed": 1}),
+        ("about.held_out", {"fraction": "a", "limit": None, "seed": 0, "sha256": None}),
+        ("about.used_layers", "3"),
+        ("about.used_layers", 7),
+        ("about.used_layers", True),
+        ("about.readout", {"bytes": "5", "sha256": ""}),
+        ("about.readout", {"layers": 9}),
+        ("about.readout.record", {"seconds": "long"}),
+        ("about.note", DEEP),
+        ("sealed.layers", "3"),
+        ("config.filters", []),
+        ("config.pyramid", 5),
+        ("config.bank", 5),
+        ("image_shape", [True, 8, 8]),
+        ("class_names", [1, 2, 3]),
+    ],
+)
+def test_a_forged_fact_is_one_clean_error(name, value, saved):
+    set_fact(saved, name, value)
+    with pytest.raises(ModelFileError) as error:
+        load_model(saved)
+    assert "\n" not in str(error.value) and str(saved) in str(error.value)
+    done = CliRunner().invoke(app, ["info", str(saved)])
+    assert done.exit_code == 2 and done.output.startswith("error: ")
+
+
+def test_deeply_nested_json_is_refused(saved):
+    text = (
+        (saved / "model.json").read_text().replace('"about": {', '"about": {"x": ' + "[" * 3000 + "]" * 3000 + ",", 1)
+    )
+    (saved / "model.json").write_text(text)
+    with pytest.raises(ModelFileError, match="must be a JSON object"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("layer", 2),
+        ("layer", "1"),
+        ("train_accuracy", None),
+        ("train_accuracy", "1"),
+        ("validation_accuracy", []),
+        ("rate", float("inf")),
+        ("seconds", 3),
+        ("seconds", {"update": "slow"}),
+        ("memory", []),
+        ("peak_memory", {}),
+        ("bytes", "12"),
+        ("bytes", True),
+        ("sha256", 5),
+        ("file", "../model.json"),
+    ],
+)
+def test_a_forged_record_is_one_clean_error(name, value, saved):
+    change_history(saved, lambda lines: lines[0].update({name: value}))
+    for read in (load_model, read_run):
+        with pytest.raises(ModelFileError) as error:
+            read(saved)
+        assert "\n" not in str(error.value) and str(saved) in str(error.value)
+
+
+def change_tensor(data, name, value):
+    tensors = load(data)
+    if callable(value):
+        tensors[name] = value(tensors[name])
+    else:
+        tensors[name].view(-1)[0] = value
+    return save({key: tensor.contiguous() for key, tensor in tensors.items()})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["weights", "bias", "head.weights", "head.bias", "input_range.low", "rate"])
+def test_weights_that_are_not_finite_are_refused(name, value, saved):
+    file = saved / layout.layer_name(2)
+    data = change_tensor(file.read_bytes(), name, value)
+    file.write_bytes(data)
+    facts = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+    change_history(saved, lambda lines: lines[1].update(facts))
+    with pytest.raises(ModelFileError, match=rf"00002\.safetensors: '{name}' must be finite"):
+        load_model(saved)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("coefficients", float("nan"), "'coefficients' must be finite"),
+        ("scale", -1.0, "scale -1.0"),
+        ("scale", float("nan"), "scale nan"),
+        ("loo_correction.centres", float("nan"), "'loo_correction.centres' must be finite"),
+        ("coefficients", lambda tensor: tensor.int(), "coefficients of type torch.int32"),
+        ("images", lambda tensor: tensor.to(torch.complex64), "images of type torch.complex64"),
+    ],
+)
+def test_a_forged_readout_is_refused(name, value, words, tmp_path):
+    save_model(tmp_path / "m", make_model(readout="kernel", head="ridge", loo_correction=True))
+    file = tmp_path / "m" / "readout.safetensors"
+    data = change_tensor(file.read_bytes(), name, value)
+    file.write_bytes(data)
+    facts = ModelFolder.open(tmp_path / "m").about["readout"]
+    facts |= {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+    set_fact(tmp_path / "m", "about.readout", facts)
+    with pytest.raises(ModelFileError) as error:
+        load_model(tmp_path / "m")
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_unknown_compute_options_are_not_resumed(saved):
+    for compute in ({"colour": "red"}, {"dtype": "int8"}):
+        set_fact(saved, "about.compute", compute)
+        with pytest.raises(ModelFileError, match="unknown compute options"):
+            read_run(saved)
+
+
+def test_facts_that_could_not_be_loaded_are_not_saved(model, tmp_path):
+    for about in ({"images": 5}, {"note": DEEP}):
+        with pytest.raises(ValueError, match="about"):
+            ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), model.class_names, about)
