@@ -85,7 +85,9 @@ def test_the_first_layer_has_no_maps(generator):
 @pytest.mark.parametrize("keep", [True, False])
 def test_the_network_is_the_same_wherever_maps_live(precision, keep, blobs, tmp_path, monkeypatch):
     images, labels = blobs
-    config = NetworkConfig(filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
+    config = NetworkConfig(
+        filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False
+    )
     original = trainer_module.plan_memory
     changes = {"chunk": 50} | ({} if keep else {"keep_features": False})
     monkeypatch.setattr(trainer_module, "plan_memory", lambda *given: replace(original(*given), **changes))

@@ -90,7 +90,9 @@ def test_a_budget_too_small_says_what_is_needed():
 
 def test_a_chunked_run_equals_the_whole_run(blobs, monkeypatch):
     images, labels = blobs
-    config = NetworkConfig(filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
+    config = NetworkConfig(
+        filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False
+    )
     outputs = []
     for workspace in (2**30, 2**18):
         monkeypatch.setitem(LARGEST_WORKSPACE, "cpu", workspace)
@@ -106,7 +108,9 @@ def test_features_computed_twice_give_the_same_bits(blobs, monkeypatch):
     from rescnet.training import trainer as module
 
     images, labels = blobs
-    config = NetworkConfig(filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
+    config = NetworkConfig(
+        filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False
+    )
     kept, _ = train(images, labels, config)
     original = module.plan_memory
     monkeypatch.setattr(module, "plan_memory", lambda *a: replace(original(*a), keep_features=False, features_bytes=0))

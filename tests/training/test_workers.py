@@ -17,7 +17,14 @@ import torch
 from rescnet.training.distributed.workers import Workers, join_workers, own_device
 
 SCRIPT = Path(__file__).with_name("worker_runs.py")
-SMALL = {"filters": 6, "layers": 3, "block_sizes": [6], "block_stride": 2, "pyramid": [2, 1], "stop_at_zero_error": False}
+SMALL = {
+    "filters": 6,
+    "layers": 3,
+    "block_sizes": [6],
+    "block_stride": 2,
+    "pyramid": [2, 1],
+    "stop_at_zero_error": False,
+}
 CASES = [
     {"pca_signs": "drawn", "stacked_lda_signs": "both"},
     {"compute": {"dtype": "float64"}, "head": "ridge", "learning_rate": 0.3, "patch_samples": 3000},

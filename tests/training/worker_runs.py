@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gratings import gratings
 
 from rescnet import ComputeOptions, NetworkConfig
-from rescnet.training.distributed import watchdog as heartbeat
+from rescnet.training.distributed import watchdog
 from rescnet.training.distributed.workers import join_workers
 from rescnet.training.trainer import Trainer
 
@@ -69,7 +69,7 @@ def main():
             ends[int(words.pop(words.index(word) + 1))] = how
             words.remove(word)
     count, folder, *cases = words
-    heartbeat.BEAT, heartbeat.SILENCE = 0.25, 4.0
+    watchdog.BEAT, watchdog.SILENCE = 0.25, 4.0
     torch.set_num_threads(1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
