@@ -86,7 +86,7 @@ def test_shares_are_even_and_whole():
 
 
 def test_a_worker_without_images_is_refused():
-    with pytest.raises(ValueError, match=r"test images must be at least 3, one per worker, got 2\. Start fewer workers"):
+    with pytest.raises(ValueError, match=r"test images must be at least 3, one per worker, got 2\. Start fewer"):
         Workers(0, 3).shard(2, "test images")
 
 

@@ -13,8 +13,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..network.inputs import InputWarning
-
 BAD_INPUT = 2
 FIRST_ENDS = 3.0  # seconds the first worker has to say what all have to say
 UsageError: Any = typer.BadParameter.__mro__[1]  # of the click that Typer uses, its own or the package
@@ -68,6 +66,8 @@ def doubts_in_one_line() -> Iterator[None]:
         show_others: Any = warnings.showwarning
 
         def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+            from ..network.inputs import InputWarning  # it loads PyTorch
+
             if not issubclass(category, InputWarning):
                 show_others(message, category, *where, **more)
             elif not _worker():
