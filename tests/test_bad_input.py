@@ -190,7 +190,7 @@ def test_images_of_unequal_shape_are_refused_and_the_first_odd_one_named(kind):
 
 
 def test_labels_with_gaps_are_doubted_and_trained_with():
-    said = r"labels should be numbered without gaps, got none of 3 classes \(1, 3, 5\) below 6"
+    said = r"labels should be numbered without gaps, got no image of 3 of 7 classes \(1, 3, 5\)\. They"
     with pytest.warns(InputWarning, match=said):
         network, _ = train(GOOD, 2 * LABELS, NetworkConfig(**SMALL))
     assert network.classes == 7

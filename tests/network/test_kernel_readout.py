@@ -276,7 +276,7 @@ def unused(**options):
 
 
 def test_what_is_kept_leaves_room_for_new_images(monkeypatch):
-    """Half of what is left beside the training images on their way: what could be predicted before still can be."""
+    """The cache takes at most half of the memory left after the training images' maps: prediction stays possible."""
     network, _ = trained()
     needed = cache_bytes(network.stack, 300, False)
     in_use = 300 * image_bytes(network.config, network.image_shape, 8, False)

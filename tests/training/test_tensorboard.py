@@ -54,8 +54,8 @@ def test_a_readout_is_told_at_the_last_layer(train, tmp_path):
     for model, log in (("m", "log"), ("later", "log-later")):
         record, events = load_model(tmp_path / model).history.readout, read(tmp_path / log)
         for name in ("validation_accuracy", "test_accuracy", "seconds"):
-            told = curve(events, f"readout/{name.removesuffix('_accuracy')}")
-            assert told == {2: pytest.approx(getattr(record, name))}
+            found = curve(events, f"readout/{name.removesuffix('_accuracy')}")
+            assert found == {2: pytest.approx(getattr(record, name))}
 
 
 def test_tensorboard_reads_the_history(train, tmp_path):

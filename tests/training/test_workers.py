@@ -107,8 +107,8 @@ def with_itself(monkeypatch):
     """One worker that exchanges with itself, through gloo."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        told = {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free.getsockname()[1]}
-    for key, value in told.items():
+        environment = {"RANK": 0, "WORLD_SIZE": 1, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free.getsockname()[1]}
+    for key, value in environment.items():
         monkeypatch.setenv(key, str(value))
     with join_workers("cpu", alone=True) as workers:
         yield workers

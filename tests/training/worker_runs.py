@@ -50,8 +50,14 @@ def fail():
 
 
 def worker(rank, count, port, folder, cases, ends):
-    told = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
-    os.environ.update({key: str(value) for key, value in told.items()} | {"MASTER_ADDR": "127.0.0.1"})
+    environment = {
+        "RANK": rank,
+        "WORLD_SIZE": count,
+        "LOCAL_RANK": rank,
+        "LOCAL_WORLD_SIZE": count,
+        "MASTER_PORT": port,
+    }
+    os.environ.update({key: str(value) for key, value in environment.items()} | {"MASTER_ADDR": "127.0.0.1"})
     with join_workers("cpu") as workers:
         for number, case in enumerate(cases):
             found = one_case(case, workers, ends.get(rank))

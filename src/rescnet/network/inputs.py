@@ -90,8 +90,8 @@ def as_labels(labels: Any, images: Tensor, classes: int | None = None, name: str
     if classes is None and (absent := (torch.bincount(tensor) == 0).nonzero().flatten().tolist()):
         first = ", ".join(map(str, absent[:3])) + (", …" if len(absent) > 3 else "")
         warnings.warn(
-            f"{name} should be numbered without gaps, got none of {len(absent)} classes ({first}) below "
-            f"{int(tensor.max())}. These classes are hardly ever predicted.",
+            f"{name} should be numbered without gaps, got no image of {len(absent)} of {int(tensor.max()) + 1} classes "
+            f"({first}). They are hardly ever predicted.",
             InputWarning,
             stacklevel=3,
         )

@@ -9,7 +9,7 @@ class with this output is then e² times as likely as one at zero. This happens 
 all classes are minus hundreds, and their sigmoids almost zero, e.g. 1e-9 and 1e-30. The largest of them is right for
 about half of such digits.
 
-Outputs that differ by less than the softmax resolves, e.g. 1e-20 and 1e-30 beside -0.2, keep their rank: each class is
+Outputs that differ by less than the softmax resolves, e.g. 1e-20 and 1e-30 next to -0.2, keep their rank: each class is
 less likely than the one before it by at least a billionth.
 
 The probabilities are not calibrated. They are too extreme with few training images, and too even with the ``softmax``
