@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 from gratings import gratings
+from one_cpu import one_cpu_only, one_thread_only
 
 
 @pytest.fixture
@@ -14,6 +15,20 @@ def generator():
 def blobs():
     """Six classes of 12×12 colour images: oriented gratings with noise. Returns images uint8 (n, 3, 12, 12), labels."""
     return gratings()
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """Use one thread: networks this small spend more time waiting for others than computing."""
+    with one_thread_only():
+        yield
+
+
+@pytest.fixture(scope="module")
+def one_cpu():
+    """Use one thread, and no GPU."""
+    with one_cpu_only():
+        yield
 
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])

@@ -26,22 +26,17 @@ def covariance(vectors):
 
 def convolve(x, weights, bias):
     """Cross-correlation, zero padding, same size; an even filter reaches one pixel further down and right."""
-    n, c, h, w = x.shape
+    n, _, h, w = x.shape
     d, _, k, _ = weights.shape
     before = (k - 1) // 2
-    out = np.zeros((n, d, h, w))
-    for i in range(n):
-        for s in range(d):
-            for y in range(h):
-                for q in range(w):
-                    total = bias[s]
-                    for ch in range(c):
-                        for a in range(k):
-                            for b in range(k):
-                                yy, xx = y + a - before, q + b - before
-                                if 0 <= yy < h and 0 <= xx < w:
-                                    total += x[i, ch, yy, xx] * weights[s, ch, a, b]
-                    out[i, s, y, q] = total
+    out = np.zeros((n, d, h, w)) + bias[None, :, None, None]
+    for y in range(h):
+        for q in range(w):
+            for a in range(k):
+                for b in range(k):
+                    yy, xx = y + a - before, q + b - before
+                    if 0 <= yy < h and 0 <= xx < w:
+                        out[:, :, y, q] += x[:, :, yy, xx] @ weights[:, :, a, b].T
     return out
 
 
@@ -131,6 +126,64 @@ def residual_step(labels, output, ceiling):
         new.append(worst)
         signs.append(1 if r[worst] >= 0 else -1)
     return np.array(new), np.array(signs)
+
+
+def lda_correction(features, labels, output, number, config):
+    """Correction of a layer with one-vs-rest LDA heads, fitted to the first images; (n, classes)."""
+    n, correction = len(labels), np.zeros_like(output)
+    targets, signs = (labels, np.ones(n, int)) if number == 1 else residual_step(labels, output[:n], config.ceiling)
+    spread = features[:n].std(0)
+    features = features[:, spread > 1e-12] / spread[spread > 1e-12]
+    for sign in (1, -1):
+        posterior = np.zeros_like(output)
+        for c in range(output.shape[1]):
+            member = (targets == c) & (signs == sign)
+            if member.any():
+                weights, bias = binary_lda(features[:n], member, config.ridge)
+                posterior[:, c] = 1 / (1 + np.exp(-(features @ weights + bias) / config.sigmoid_scale))
+        if config.posterior == "normalised-sigmoid" and posterior.any():
+            posterior /= posterior.sum(1, keepdims=True)
+        correction += sign * np.mean(signs == sign) * posterior
+    return correction
+
+
+def ridge_correction(features, labels, output, number, config):
+    """Ridge regression of the first images' residuals; (n, classes)."""
+    n = len(labels)
+    residuals = config.ceiling * np.eye(output.shape[1])[labels] - output[:n]
+    spread = features[:n].std(0)
+    z = (features - features[:n].mean(0))[:, spread > 1e-12] / spread[spread > 1e-12]
+    scatter = sum(np.outer(row, row) for row in z[:n]) / n
+    cross = sum(np.outer(row, r) for row, r in zip(z[:n], residuals, strict=True)) / n
+    return z @ np.linalg.inv(scatter + config.ridge * np.eye(len(scatter))) @ cross + residuals.mean(0)
+
+
+def network_outputs(images, labels, network, new):
+    """Outputs after every layer, each (n, classes), of the training images and then the new ones.
+
+    Filters are those of the network. Heads are fitted again, each with an inverted matrix, so they check the trainer's.
+    """
+
+    def scaled(x):
+        return (x - x[: len(images)].min()) / (x[: len(images)].max() - x[: len(images)].min())
+
+    config = network.config
+    correct = ridge_correction if config.head == "ridge" else lda_correction
+    block, stride = (config.block_sizes[0],) * 2, (config.block_stride,) * 2
+    picture = scaled(np.concatenate([images, new]).astype(np.float64))
+    maps, output, outputs = None, np.zeros((len(picture), network.classes)), []
+    for number, layer in enumerate(network.layers, 1):
+        x = picture
+        if number > 1 and not (config.stack_depth and (number - 1) % config.stack_depth == 0):
+            parts = (maps, picture) if config.scaling == "global" else (scaled(maps), picture)
+            x = np.concatenate(parts, 1)
+            x = scaled(x) if config.scaling == "global" else x
+        maps = convolve(x, layer.weights.numpy(), layer.bias.numpy())
+        blocks = second_order(np.maximum(maps, 0), block, stride, "channel", False)
+        features = pyramid_official(blocks, maps.shape[2:], block, stride, config.pyramid, "max")
+        output = output + config.rate_of(number) * correct(features, labels, output, number, config)
+        outputs.append(output)
+    return outputs
 
 
 def code_histograms(maps, bits, block, stride, zero=1e-5):

@@ -15,7 +15,7 @@ from rescnet import __main__ as command
 pytestmark = pytest.mark.alone  # on a busy machine a worker may be killed before the others have found it
 
 LONG = ["--layers", "5000", "--quiet"]
-DIED = "worker 0 has died, so the run ends here: go on with --resume, with as many workers as there are."
+DIED = "worker 0 has died. Continue with --resume; the number of workers may change."
 
 
 @pytest.fixture(scope="module")

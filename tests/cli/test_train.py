@@ -232,12 +232,14 @@ def test_what_looks_like_a_mistake_is_told_in_one_line(small, rescnet, tmp_path)
     np.savez(tmp_path / "gap.npz", x=images, y=labels, class_names=["ant", "bee", "cat"])
     result = rescnet("train", tmp_path / "gap.npz", *small, "--out", tmp_path / "m")
     assert result.exit_code == 0 and result.stderr.count("\n") == 1
-    assert result.stderr.startswith("warning: labels go up to 2 but leave out 1 of these classes (1), which")
+    assert result.stderr.startswith(
+        "warning: labels should be numbered without gaps, got no image of 1 of 3 classes (1)."
+    )
     np.savez(tmp_path / "divided.npz", x=images / 255, y=labels, class_names=["ant", "bee", "cat"])
     result = rescnet("evaluate", tmp_path / "m", tmp_path / "divided.npz")
     assert result.exit_code == 0 and result.stderr.count("\n") == 1
     assert result.stderr.startswith(
-        "warning: images reach 0.996 and those the network was trained on 255: give them in"
+        "warning: images should be in the units of the training images, up to 255, got 0.996."
     )
 
 

@@ -170,7 +170,7 @@ def test_a_fitted_classifier_is_exported(tmp_path):
     np.testing.assert_allclose(found, classifier.decision_function(images), rtol=0, atol=1e-4)
     facts = json.loads(extra["rescnet.json"])
     assert facts["class_names"] == '["0", "1", "2"]' and facts["images"].endswith("0 to 16")
-    with pytest.raises(ValueError, match="something of type dict is no model"):
+    with pytest.raises(ValueError, match="got an object of type dict"):
         export_program({}, tmp_path / "b.pt2")
 
 

@@ -24,15 +24,15 @@ from rescnet.network.model import Model, describe_images, describe_run
 def test_what_is_no_model_is_refused(model, tmp_path):
     train_result = (model.network, model.history)
     for given, words in (
-        (model.network, "a network alone does not say what its classes are called"),
-        (train_result, "a network alone does not say what its classes are called"),
-        ({"a": 1}, "something of type dict is no model: hand over a fitted ResCNetClassifier"),
-        (ResCNetClassifier, "the class ResCNetClassifier is no model"),
-        (FamilyClassifier(), "something of type FamilyClassifier is no model"),
+        (model.network, "model must have class names, got a network"),
+        (train_result, "model must have class names, got a network"),
+        ({"a": 1}, "must be a Model or a fitted ResCNetClassifier, got an object of type dict"),
+        (ResCNetClassifier, "got the class ResCNetClassifier"),
+        (FamilyClassifier(), "got an object of type FamilyClassifier"),
     ):
         with pytest.raises(ValueError) as error:
             save_model(tmp_path / "m", given)
-        check_message(error, words, "hand over", "rescnet.Model(network, history, class_names)")
+        check_message(error, words, "rescnet.Model(network, history, class_names)")
     with pytest.raises(ValueError) as error:
         save_model(model, tmp_path / "m")
     check_message(error, "path must be a folder, got Model")
@@ -322,7 +322,7 @@ def test_facts_about_a_run_are_ready_for_json(images):
 
 
 def test_a_model_must_fit_together(model):
-    with pytest.raises(ValueError, match="2 class names were given for 3 classes"):
+    with pytest.raises(ValueError, match="class_names must be 3, one per class, got 2"):
         Model(model.network, model.history, ("a", "b"))
     with pytest.raises(ValueError, match="1 records for 3 layers"):
         Model(model.network, first_layers(model, 1).history, NAMES)

@@ -8,8 +8,10 @@ import torch
 
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.config.augmentation import Augmentation
-from rescnet.stages.augment import change_images
+from rescnet.stages.augment import change_images, draw_changes
 from rescnet.stages.patches import gather_patches
+from rescnet.training.data import TrainingData
+from rescnet.training.distributed.workers import Workers
 from rescnet.training.stores.augmented import AugmentedImages
 from rescnet.training.stores.make import store_images
 from rescnet.training.targets import residuals
@@ -29,7 +31,7 @@ CPU = torch.device("cpu")
 
 def copied(images, labels, config):
     """Return all copies made in advance, each image followed by its own."""
-    changes = Augmentation.parse(config.augment).draw(len(images), config.copies, images.shape[1], config.seed)
+    changes = draw_changes(Augmentation.parse(config.augment), len(images), config.copies, images.shape[1], config.seed)
     repeated = torch.as_tensor(images).repeat_interleave(1 + config.copies, 0)
     return change_images(repeated, changes.flatten(0, 1)), np.repeat(labels, 1 + config.copies)
 
@@ -38,13 +40,13 @@ def copied(images, labels, config):
 def test_the_store_makes_the_copies(place, blobs, generator):
     config = NetworkConfig(augment=CHANGES, copies=2)
     whole, _ = copied(*blobs, config)
-    changes = Augmentation.parse(CHANGES).draw(len(blobs[0]), 2, 3, config.seed)
+    changes = draw_changes(Augmentation.parse(CHANGES), len(blobs[0]), 2, 3, config.seed)
     store = AugmentedImages(store_images(torch.as_tensor(blobs[0]), CPU, place), changes)
     assert len(store) == 3 * len(blobs[0])
     assert torch.equal(torch.cat(list(store.chunks(33))), whole)
     image, row, column = (torch.randint(high, (50,), generator=generator) for high in (len(store), 10, 10))
     assert torch.equal(store.patches(3, image, row, column), gather_patches(whole, 3, image, row, column))
-    with pytest.raises(ValueError, match="do not hold whole sets of 3 copies"):
+    with pytest.raises(ValueError, match="chunk size must be a multiple of 3 copies, got 10"):
         next(store.chunks(10))
 
 
@@ -65,18 +67,15 @@ def test_copies_on_the_fly_equal_copies_in_advance(place, blobs, tmp_path):
         torch.testing.assert_close(a.head.weights, b.head.weights, rtol=1e-6, atol=1e-7)
 
 
-def test_copies_share_the_residual_of_their_image(blobs):
+def test_copies_learn_their_own_residual(blobs):
     images, labels = blobs[0][:90], blobs[1][:90]
-    for shared in ("shared", "own"):
-        config = NetworkConfig(**SMALL, augment="flip", copy_residuals=shared)
-        trainer = Trainer(images, labels, config, None, None, ComputeOptions())
-        trainer.add_layer()
-        found = residuals(trainer.training, config, slice(3, 150))
-        outputs = trainer.training.output
-        wanted = outputs.view(90, 2, 6)[:, :1].expand(90, 2, 6).reshape(180, 6) if shared == "shared" else outputs
-        one_hot = torch.nn.functional.one_hot(torch.as_tensor(labels), 6).repeat_interleave(2, 0)
-        torch.testing.assert_close(found, (config.ceiling * one_hot - wanted)[3:150])
-        assert torch.equal(found[1], found[2]) == (shared == "shared")  # the image 2 and its copy
+    config = NetworkConfig(**SMALL, augment="flip")
+    trainer = Trainer(config, TrainingData.of(config, images, labels), ComputeOptions(), Workers())
+    trainer.add_layer()
+    found = residuals(trainer.training, config, slice(3, 150))
+    one_hot = torch.nn.functional.one_hot(torch.as_tensor(labels), 6).repeat_interleave(2, 0)
+    torch.testing.assert_close(found, (config.ceiling * one_hot - trainer.training.output)[3:150])
+    assert not torch.equal(found[1], found[2])  # image 2 and its copy
 
 
 def test_accuracy_is_that_of_the_images_and_of_the_mean_over_views(blobs):
@@ -97,22 +96,13 @@ def test_accuracy_is_that_of_the_images_and_of_the_mean_over_views(blobs):
     torch.testing.assert_close(network.outputs(test[0]), torch.stack(outputs).mean(0), rtol=0, atol=1e-5)
 
 
-def test_an_exported_network_averages_too(blobs):
-    from rescnet.export.files import ExportedNetwork
-
-    images, labels = blobs
-    network, _ = train(images[:100], labels[:100], NetworkConfig(**SMALL, test_views="flip + shift 1"))
-    found = ExportedNetwork(network)(torch.as_tensor(images[100:130]).float())
-    torch.testing.assert_close(found, network.outputs(images[100:130]), rtol=0, atol=1e-5)
-
-
 def _change(flip, down, right, count):
     row = torch.zeros(8)
     row[:3] = torch.tensor([flip, down, right])
     return row.expand(count, -1)
 
 
-def test_going_on_sees_the_same_copies(blobs):
+def test_a_continued_run_sees_the_same_copies(blobs):
     images, labels = blobs[0][:120], blobs[1][:120]
     options = {"augment": CHANGES, "copies": 2}
     whole, _ = train(images, labels, NetworkConfig(**SMALL, **options))
@@ -123,5 +113,5 @@ def test_going_on_sees_the_same_copies(blobs):
 
 
 def test_one_mirrored_copy_is_all_there_is():
-    with pytest.raises(ValueError, match="copies is 2 but there is one mirrored copy of an image: choose copies 1"):
+    with pytest.raises(ValueError, match="copies must be 1 with augment 'flip' alone, got 2"):
         NetworkConfig(augment="flip", copies=2)

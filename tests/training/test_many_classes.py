@@ -1,4 +1,4 @@
-"""A thousand classes cost one factorisation and one pass over the features a layer, like two."""
+"""A thousand classes cost one factorisation and one pass over the features per layer, like two classes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from rescnet import NetworkConfig, train
-from rescnet.network.network import Network
-from rescnet.training.memory_plan import plan_memory
+from rescnet.network.memory import RunSizes
+from rescnet.network.stack import LayerStack
+from rescnet.training.memory_plan import Machine, MemoryPlan
 
 CONFIG = NetworkConfig(filters=6, layers=2, block_sizes=(4,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
 
@@ -19,9 +20,9 @@ def test_the_number_of_classes_does_not_change_the_number_of_passes(classes, mon
     labels = np.arange(2000) % classes
     images = (rng.normal(0, 20, (2000, 3, 8, 8)) + rng.uniform(0, 255, (classes, 3, 8, 8))[labels]).clip(0, 255)
     factorised, passed = [], []
-    cholesky, features = torch.linalg.cholesky_ex, Network.features
+    cholesky, features = torch.linalg.cholesky_ex, LayerStack.features
     monkeypatch.setattr(torch.linalg, "cholesky_ex", lambda matrix: factorised.append(1) or cholesky(matrix))
-    monkeypatch.setattr(Network, "features", lambda self, maps: passed.append(len(maps)) or features(self, maps))
+    monkeypatch.setattr(LayerStack, "features", lambda self, maps: passed.append(len(maps)) or features(self, maps))
     _, history = train(images.astype(np.uint8), labels, CONFIG)
     assert len(factorised) == CONFIG.layers
     assert sum(passed) == CONFIG.layers * len(images)
@@ -29,9 +30,7 @@ def test_the_number_of_classes_does_not_change_the_number_of_passes(classes, mon
 
 
 def test_the_plan_knows_the_heads_of_all_layers():
-    few, many = (
-        plan_memory(CONFIG, (3, 8, 8), classes, 2000, 0, 4, False, 10**10, torch.device("cpu"))
-        for classes in (10, 1000)
-    )
+    machine = Machine(torch.device("cpu"), 10**10)
+    few, many = (MemoryPlan.of(CONFIG, RunSizes((3, 8, 8), classes, 2000), machine) for classes in (10, 1000))
     one_head = few.features * 2 * 990 * 4
     assert many.gram_bytes - few.gram_bytes >= CONFIG.layers * one_head

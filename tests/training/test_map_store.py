@@ -10,7 +10,7 @@ import torch
 
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.stages.patches import gather_patches
-from rescnet.training import trainer as trainer_module
+from rescnet.training.memory_plan import MemoryPlan
 from rescnet.training.stores import file as file_store
 from rescnet.training.stores.file import FileStore, reserve_file
 from rescnet.training.stores.make import make_store, store_images, stream
@@ -53,7 +53,7 @@ def test_what_is_written_is_read(place, kind, generator, tmp_path):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_chunks_are_overwritten_by_their_successors(place, kind, generator, tmp_path):
-    """As a layer does: chunk after chunk is read, and written anew while the next is on its way."""
+    """As a layer does: each chunk is read and overwritten while the next one is fetched."""
     maps = torch.randn(SHAPE, generator=generator)
     images = torch.randint(0, 256, (23, 3, 6, 7), generator=generator, dtype=torch.uint8)
     store, image_store = filled(place, kind, maps, tmp_path), store_images(images, DEVICE, place)
@@ -88,9 +88,9 @@ def test_the_network_is_the_same_wherever_maps_live(precision, keep, blobs, tmp_
     config = NetworkConfig(
         filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False
     )
-    original = trainer_module.plan_memory
+    original = MemoryPlan.of
     changes = {"chunk": 50} | ({} if keep else {"keep_features": False})
-    monkeypatch.setattr(trainer_module, "plan_memory", lambda *given: replace(original(*given), **changes))
+    monkeypatch.setattr(MemoryPlan, "of", lambda *given: replace(original(*given), **changes))
     networks = []
     for place in PLACES:
         compute = ComputeOptions(precision=precision, maps=place, scratch=str(tmp_path))
@@ -115,11 +115,9 @@ def test_a_file_of_images_is_not_copied(blobs, tmp_path):
     assert torch.equal(plain.layers[-1].head.weights, mapped.layers[-1].head.weights)
 
 
-def test_a_disk_too_small_is_told_before_any_work(tmp_path):
-    with pytest.raises(
-        ValueError, match=r"the maps need a file of 1.15 EB and .* cannot hold it .*: choose another folder"
-    ):
+def test_a_disk_too_small_is_an_error_at_once(tmp_path):
+    with pytest.raises(ValueError, match=r"scratch must have room for 1.15 EB of maps, got .*\. Use another folder"):
         reserve_file(2**60, tmp_path)
-    with pytest.raises(ValueError, match=r"no file can be made in .*nowhere .*choose scratch"):
+    with pytest.raises(ValueError, match=r"scratch must be a writable folder, got .*nowhere"):
         FileStore(SHAPE, torch.float32, DEVICE, folder=tmp_path / "nowhere")
     assert list(tmp_path.iterdir()) == []

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,20 @@ import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
 from rescnet.formatting import parse_bytes, show_bytes
-from rescnet.network.memory import CLASS_SUM_BANKS, LARGEST_WORKSPACE, memory_budget
-from rescnet.training import memory_plan as filter_sums
-from rescnet.training.memory_plan import TARGET_COPIES, filter_sums_bytes, plan_memory
+from rescnet.network.memory import CLASS_SUM_BANKS, LARGEST_WORKSPACE, RunSizes, memory_budget
+from rescnet.network.stack import LayerStack
+from rescnet.stages.images import ValueRange
+from rescnet.training.layer_patches import LayerInput, LayerPatches
+from rescnet.training.memory_plan import (
+    CLASS_SUMS,
+    PATCH_SUM_COPIES,
+    TARGET_COPIES,
+    Machine,
+    MemoryPlan,
+    filter_sums_bytes,
+)
 from rescnet.training.stopwatch import PeakMemory
+from rescnet.training.stores.make import store_images
 
 CPU = torch.device("cpu")
 
@@ -43,7 +54,7 @@ def test_show_bytes():
 
 def plan(budget, n=20_000, maps="auto", **options):
     config = NetworkConfig(filters=20, block_sizes=(8,), block_stride=4, **options)
-    return plan_memory(config, (3, 32, 32), 10, n, 1000, 4, False, parse_bytes(budget), CPU, maps)
+    return MemoryPlan.of(config, RunSizes((3, 32, 32), 10, n, 1000), Machine(CPU, parse_bytes(budget)), maps)
 
 
 def test_features_are_kept_only_where_they_fit():
@@ -69,21 +80,19 @@ def test_sixteen_gigabytes_are_enough_for_cifar10_on_a_gpu(monkeypatch):
     """Maps go to the host, features stay; chunks and rows are those of a larger card, and so is the network."""
     monkeypatch.setattr("rescnet.training.memory_plan.host_memory", lambda: 64 * 10**9)
     config, cuda = make_config("cifar10"), torch.device("cuda")
-    small, large = (
-        plan_memory(config, (3, 32, 32), 10, 50_000, 10_000, 4, True, budget, cuda)
-        for budget in (16 * 10**9, 80 * 10**9)
-    )
+    sizes = RunSizes((3, 32, 32), 10, 50_000, 10_000, half=True)
+    small, large = (MemoryPlan.of(config, sizes, Machine(cuda, budget)) for budget in (16 * 10**9, 80 * 10**9))
     assert (small.maps_place, large.maps_place) == ("host", "device")
     assert small.keep_features and small.total_bytes < 16e9
     assert small.chunk == large.chunk
     assert min(small.rows, 50_000) == min(large.rows, 50_000)
     monkeypatch.setattr("rescnet.training.memory_plan.host_memory", lambda: 8 * 10**9)
-    assert plan_memory(config, (3, 32, 32), 10, 50_000, 10_000, 4, True, 16 * 10**9, cuda).maps_place == "file"
+    assert MemoryPlan.of(config, sizes, Machine(cuda, 16 * 10**9)).maps_place == "file"
 
 
 def test_a_budget_too_small_says_what_is_needed():
     with pytest.raises(
-        ValueError, match=r"memory of 200 MB is too little .* needs 25\d MB \(200 MB of sums and heads\)"
+        ValueError, match=r"memory must be at least 25\d MB .* \(200 MB of sums and heads\), got 200 MB"
     ):
         plan("200MB")
 
@@ -103,17 +112,13 @@ def test_a_chunked_run_equals_the_whole_run(blobs, monkeypatch):
 
 def test_features_computed_twice_give_the_same_bits(blobs, monkeypatch):
     """Recomputed features are those that were summed, so nothing but memory changes."""
-    from dataclasses import replace
-
-    from rescnet.training import trainer as module
-
     images, labels = blobs
     config = NetworkConfig(
         filters=6, layers=3, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False
     )
     kept, _ = train(images, labels, config)
-    original = module.plan_memory
-    monkeypatch.setattr(module, "plan_memory", lambda *a: replace(original(*a), keep_features=False, features_bytes=0))
+    original = MemoryPlan.of
+    monkeypatch.setattr(MemoryPlan, "of", lambda *a: replace(original(*a), keep_features=False, features_bytes=0))
     twice, _ = train(images, labels, config)
     assert torch.equal(kept.outputs(images), twice.outputs(images))
 
@@ -128,6 +133,7 @@ def test_peak_memory_sees_an_allocation():
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell a process's peak")
 @pytest.mark.parametrize(("budget", "classes"), [("170MB", 5), ("400MB", 5), ("330MB", 1500)])
 def test_peak_memory_stays_within_the_budget(budget, classes):
@@ -136,11 +142,14 @@ def test_peak_memory_stays_within_the_budget(budget, classes):
 import numpy as np, torch
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.training.stopwatch import PeakMemory
+from rescnet.training.stores.make import store_images
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
 small = rng.integers(0, 256, (60, 3, 24, 24)).astype(np.uint8)
-config = NetworkConfig(filters=12, layers=2, block_sizes=(12,), block_stride=1, pyramid=(4, 2, 1), stop_at_zero_error=False)
-train(small, np.arange(60) % 5, config)  # what libraries take once, at first use
+config = NetworkConfig(
+    filters=12, layers=2, block_sizes=(12,), block_stride=1, pyramid=(4, 2, 1), stop_at_zero_error=False
+)
+train(small, np.arange(60) % 5, config)  # libraries allocate once, at first use
 images, labels = rng.integers(0, 256, (1500, 3, 24, 24)).astype(np.uint8), np.arange(1500) % {classes}
 peak = PeakMemory(torch.device("cpu"))
 import re, pathlib
@@ -153,6 +162,7 @@ print(max(record.peak_memory for record in history) - before)
 
 
 @pytest.mark.alone
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell a process's peak")
 def test_peak_memory_does_not_grow_with_the_images(tmp_path):
     """Ten times the images, whose maps take 80 MB, peak within a tenth; both read images from a file."""
@@ -181,35 +191,34 @@ print(max(record.peak_memory for record in history))
 
 def test_class_sums_of_supervised_banks_are_counted(blobs):
     """Against the sums themselves: (classes, positions, M) and (classes, M, M), with the copies the bank makes."""
-    from patch_sources import source_of
-
     images, labels = blobs
     classes, shape = int(labels.max()) + 1, images.shape[1:]
     for bank, name in (("lda", "lda"), ("canonical", "canonical"), ("3 pca + 1 lda", "lda")):
-        sets, outers, places = filter_sums.CLASS_SUMS[name]
+        sets, outers, places = CLASS_SUMS[name]
         config = NetworkConfig(filters=6, bank=f"{bank}; pca", block_sizes=(6,))
-        sums = source_of(images, labels, size=3).class_moments(sets)
+        store, stack = store_images(torch.as_tensor(images), CPU, "device"), LayerStack(config, shape, classes)
+        inputs = LayerInput(stack, ValueRange.of(torch.as_tensor(images).double()), None, store, 7)
+        sums = LayerPatches(inputs, torch.as_tensor(labels), 3).class_moments(sets)
         held = outers * sums.outer.nbytes + places * sums.by_position.nbytes
-        patches = filter_sums.PATCH_SUM_COPIES * 8 * (3 * 9) ** 2
+        patches = PATCH_SUM_COPIES * 8 * (3 * 9) ** 2
         assert filter_sums_bytes(config, shape, classes) == held + patches
     late = [NetworkConfig(filters=6, bank=bank, block_sizes=(6,)) for bank in ("pca; lda", "pca; pca; lda")]
     assert filter_sums_bytes(late[0], shape, classes) == filter_sums_bytes(late[1], shape, classes)
-    by_sign = NetworkConfig(filters=6, bank="pca; lda", block_sizes=(6,), filter_labels="residual")
-    assert filter_sums_bytes(by_sign, shape, classes) > 1.5 * filter_sums_bytes(late[0], shape, classes)
     plain = NetworkConfig(filters=6, bank="stacked-lda", block_sizes=(6,))
-    assert filter_sums_bytes(plain, shape, classes) == filter_sums.PATCH_SUM_COPIES * 8 * (9 * 9) ** 2
+    assert filter_sums_bytes(plain, shape, classes) == PATCH_SUM_COPIES * 8 * (9 * 9) ** 2
 
 
 def test_all_banks_of_class_sums_are_known():
-    assert set(filter_sums.CLASS_SUMS) == set(CLASS_SUM_BANKS)
+    assert set(CLASS_SUMS) == set(CLASS_SUM_BANKS)
 
 
 def test_many_classes_of_a_supervised_bank_need_more():
     few, many = plan("8GB", bank="lda"), NetworkConfig(filters=20, block_sizes=(8,), block_stride=4, bank="lda")
-    found = plan_memory(many, (3, 32, 32), 1000, 20_000, 1000, 4, False, 10**12, CPU)
+    sizes = RunSizes((3, 32, 32), 1000, 20_000, 1000)
+    found = MemoryPlan.of(many, sizes, Machine(CPU, 10**12))
     assert found.gram_bytes > 1000 * 23 * 9 * 900 * 8 * 3 > few.gram_bytes
-    with pytest.raises(ValueError, match="memory of 5 GB is too little"):
-        plan_memory(many, (3, 32, 32), 1000, 20_000, 1000, 4, False, 5 * 10**9, CPU)
+    with pytest.raises(ValueError, match=r"memory must be at least .*, got 5 GB\. Allow more"):
+        MemoryPlan.of(many, sizes, Machine(CPU, 5 * 10**9))
 
 
 def test_zone_products_of_more_than_64_channels_are_counted(monkeypatch):
@@ -228,21 +237,11 @@ def test_zone_products_of_more_than_64_channels_are_counted(monkeypatch):
     assert wide - narrow > 2.5 * kernels.zone_sums_bytes(63)
 
 
-@pytest.mark.parametrize(
-    ("half", "gram", "kind", "copies"),
-    [
-        (True, "auto", "cuda", 0),
-        (True, "tf32", "cuda", 4),
-        (True, "float32", "cuda", 4),
-        (False, "half", "cuda", 2),
-        (False, "tf32", "cuda", 0),
-        (True, "auto", "cpu", 8),
-        (False, "auto", "cpu", 0),
-    ],
-)
-def test_copies_the_gram_matrix_is_multiplied_from_are_counted(half, gram, kind, copies):
-    config, device = NetworkConfig(filters=20, block_sizes=(8,), block_stride=4), torch.device(kind)
-    found = plan_memory(config, (3, 32, 32), 10, 20_000, 0, 4, half, 10**11, device, "device", gram)
+@pytest.mark.parametrize(("half", "kind", "copies"), [(True, "cuda", 0), (True, "cpu", 8), (False, "cpu", 0)])
+def test_copies_for_the_gram_matrix_are_counted(half, kind, copies):
+    config = NetworkConfig(filters=20, block_sizes=(8,), block_stride=4)
+    machine = Machine(torch.device(kind), 10**11)
+    found = MemoryPlan.of(config, RunSizes((3, 32, 32), 10, 20_000, half=half), machine, "device")
     row = (2 * (2 if half else 4) + copies) * found.width + TARGET_COPIES * 10 * 4
     assert found.rows == LARGEST_WORKSPACE[kind] // row
 
@@ -251,11 +250,9 @@ def test_workers_of_one_host_share_its_memory(monkeypatch):
     """Maps of 6 GB, pinned in 8: one worker has room for them on a host of 64 GB, eight have not."""
     monkeypatch.setattr("rescnet.training.memory_plan.host_memory", lambda: 64 * 10**9)
     config, cuda = make_config("cifar10"), torch.device("cuda")
-    places = [
-        plan_memory(config, (3, 32, 32), 10, 50_000, 10_000, 4, True, 8 * 10**9, cuda, workers=workers).maps_place
-        for workers in (1, 8)
-    ]
-    assert places == ["host", "file"]
+    sizes = RunSizes((3, 32, 32), 10, 50_000, 10_000, half=True)
+    plans = [MemoryPlan.of(config, sizes, Machine(cuda, 8 * 10**9, workers)) for workers in (1, 8)]
+    assert [found.maps_place for found in plans] == ["host", "file"]
 
 
 def test_few_images_are_solved_by_rows_and_take_less_memory():
@@ -265,7 +262,7 @@ def test_few_images_are_solved_by_rows_and_take_less_memory():
     assert few.by_rows and not many.by_rows
     assert fewer.gram_bytes < 0.1 * many.gram_bytes
     config = NetworkConfig(filters=20, block_sizes=(8,), block_stride=4)
-    where = (3, 32, 32), 10, 100, 0, 4
-    assert not plan_memory(config, *where, False, 10**10, CPU, alone=False).by_rows
-    assert not plan_memory(config, *where, True, 10**10, torch.device("cuda")).by_rows
-    assert not plan_memory(config, *where, False, 10**10, CPU, gram="half").by_rows
+    sizes = RunSizes((3, 32, 32), 10, 100)
+    assert MemoryPlan.of(config, sizes, Machine(CPU, 10**10)).by_rows
+    assert not MemoryPlan.of(config, sizes, Machine(CPU, 10**10, processes=2)).by_rows
+    assert not MemoryPlan.of(config, replace(sizes, half=True), Machine(torch.device("cuda"), 10**10)).by_rows

@@ -2,8 +2,8 @@
 
     python worker_runs.py COUNT FOLDER CASE…
 
-Each case is JSON: options of the network, and under "compute" those of the machine. What the first worker has in the
-end goes to ``FOLDER/<number>.pt``. With ``--die RANK`` that worker kills itself after two layers of the first case, and
+Each case is JSON: options of the network, and under "compute" those of the machine. Rank 0 writes its result to
+``FOLDER/<number>.pt``. With ``--die RANK`` that worker kills itself after two layers of the first case, and
 with ``--fail RANK`` it raises an error.
 """
 
@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gratings import gratings
 
 from rescnet import ComputeOptions, NetworkConfig
-from rescnet.training.distributed import watchdog as heartbeat
+from rescnet.training.distributed import watchdog
 from rescnet.training.distributed.workers import join_workers
-from rescnet.training.trainer import Trainer
+from rescnet.training.train import TrainingRun
 
 
 def one_case(case, workers, ends=None):
@@ -33,14 +33,12 @@ def one_case(case, workers, ends=None):
     images, labels = gratings()
     test = images[171:], labels[171:]
     config = NetworkConfig(**options)
-    validation = test if config.step == "held-out" else None
-    trainer = Trainer(images[:171], labels[:171], config, validation, test, compute, workers)
-    while not trainer.finished():
-        if ends and len(trainer.history) == 2:
+    run = TrainingRun(images[:171], labels[:171], config, test=test, compute=compute, workers=workers)
+    for record in run:
+        if ends and record.layer == 2:
             ends()
-        trainer.add_layer()
-    accuracies = [(r.train_accuracy, r.test_accuracy, r.positive_share) for r in trainer.history]
-    return {"outputs": trainer.network.outputs(images), "accuracies": accuracies}
+    accuracies = [(r.train_accuracy, r.test_accuracy, r.positive_share) for r in run.history]
+    return {"outputs": run.network.outputs(images), "accuracies": accuracies}
 
 
 def die():
@@ -48,12 +46,18 @@ def die():
 
 
 def fail():
-    raise ValueError("this worker has had enough")
+    raise ValueError("this worker fails")
 
 
 def worker(rank, count, port, folder, cases, ends):
-    told = {"RANK": rank, "WORLD_SIZE": count, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": count, "MASTER_PORT": port}
-    os.environ.update({key: str(value) for key, value in told.items()} | {"MASTER_ADDR": "127.0.0.1"})
+    environment = {
+        "RANK": rank,
+        "WORLD_SIZE": count,
+        "LOCAL_RANK": rank,
+        "LOCAL_WORLD_SIZE": count,
+        "MASTER_PORT": port,
+    }
+    os.environ.update({key: str(value) for key, value in environment.items()} | {"MASTER_ADDR": "127.0.0.1"})
     with join_workers("cpu") as workers:
         for number, case in enumerate(cases):
             found = one_case(case, workers, ends.get(rank))
@@ -69,7 +73,7 @@ def main():
             ends[int(words.pop(words.index(word) + 1))] = how
             words.remove(word)
     count, folder, *cases = words
-    heartbeat.BEAT, heartbeat.SILENCE = 0.25, 4.0
+    watchdog.BEAT, watchdog.SILENCE = 0.25, 4.0
     torch.set_num_threads(1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

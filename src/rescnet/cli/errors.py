@@ -13,8 +13,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..network.inputs import InputWarning
-
 BAD_INPUT = 2
 FIRST_ENDS = 3.0  # seconds the first worker has to say what all have to say
 UsageError: Any = typer.BadParameter.__mro__[1]  # of the click that Typer uses, its own or the package
@@ -30,35 +28,35 @@ def say_error(text: str, of_another: bool = False) -> None:
     if worker is None:
         _print(f"[red]error:[/red] {escape(text)}")
         return
-    from ..training.distributed.messages import leave_for_torchrun, say_as_first, words_of_first
+    from ..training.distributed.messages import publish_rank0_message, rank0_message, write_torchelastic_error
 
-    said = words_of_first() if worker else None
+    said = rank0_message() if worker else None
     if said is not None and (of_another or said == text):
         return
     told = f"worker {worker}: {text}" if worker else text
-    leave_for_torchrun(told)
+    write_torchelastic_error(told)
     _print(f"[red]error:[/red] {escape(told)}")
     if not worker:
-        say_as_first(text)
+        publish_rank0_message(text)
 
 
 def say_interrupted(interrupt: KeyboardInterrupt) -> None:
     """Say that a person has ended the run, unless that was said; the other workers leave it to the first."""
     text, worker = str(interrupt) or "interrupted", _worker()
     if worker:
-        from ..training.distributed.messages import words_of_first
+        from ..training.distributed.messages import rank0_message
 
-        if words_of_first():
+        if rank0_message():
             return
         text = f"worker {worker} was stopped by the user"
     if worker or not isinstance(interrupt, AnsweredInterrupt):
         _print(escape(text))
     if worker is not None:
-        from ..training.distributed.messages import leave_for_torchrun, say_as_first
+        from ..training.distributed.messages import publish_rank0_message, write_torchelastic_error
 
-        leave_for_torchrun(text)
+        write_torchelastic_error(text)
         if not worker:
-            say_as_first(text)
+            publish_rank0_message(text)
 
 
 @contextmanager
@@ -68,6 +66,8 @@ def doubts_in_one_line() -> Iterator[None]:
         show_others: Any = warnings.showwarning
 
         def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
+            from ..network.inputs import InputWarning  # it loads PyTorch
+
             if not issubclass(category, InputWarning):
                 show_others(message, category, *where, **more)
             elif not _worker():
@@ -86,11 +86,11 @@ def told_by_first() -> Iterator[None]:
         worker = _worker()
         if worker is None:
             raise
-        from ..training.distributed.messages import leave_for_torchrun
+        from ..training.distributed.messages import write_torchelastic_error
 
         if worker:
             time.sleep(FIRST_ENDS)
-        leave_for_torchrun(error.format_message())
+        write_torchelastic_error(error.format_message())
         if not worker:
             raise
         raise typer.Exit(BAD_INPUT) from None

@@ -28,8 +28,9 @@ def automatic_settings(layout: ImageLayout, classes: int) -> dict[str, Any]:
 def automatic_dtype(layout: ImageLayout) -> str:
     """Return ``"float64"`` for small images, where it costs little, and ``"float32"`` for others.
 
-    Second-order pooling divides by the variance of a block. Blocks of small images are often nearly constant. In float32
-    their variance is mostly rounding, which changes with the chunk size, and with it the third decimal of a probability.
+    Second-order pooling divides by the variance of a block. Blocks of small images are often nearly constant. In
+    float32 their variance is mostly rounding, which changes with the chunk size and shows in a probability's third
+    decimal.
     """
     return "float64" if min(layout.image_shape[1:]) < SMALL_SIDE else "float32"
 
@@ -81,9 +82,8 @@ def configure(
 def check_warm_start(before: NetworkConfig, after: NetworkConfig, layers: int) -> None:
     """Raise ValueError if layers cannot be added to a network of n layers under these settings."""
     if after.layers < layers:
-        raise ValueError(
-            f"n_layers must be at least {layers} with warm_start, got {after.layers}. Use warm_start=False to fit again."
-        )
+        remedy = "Use warm_start=False to fit again."
+        raise ValueError(f"n_layers must be at least {layers} with warm_start, got {after.layers}. {remedy}")
     try:
         check_unchanged(before, after, ("layers",), "All layers share it: use warm_start=False to fit again.")
     except OptionError as error:

@@ -1,4 +1,4 @@
-"""Images stream through a trained network: an array of any size, a chunk at a time."""
+"""Streaming of arrays of any size through a trained network, one chunk at a time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .layouts import ImageLayout
 
 
 def image_chunks(network: Network, X: NDArray[Any], layout: ImageLayout, size: int) -> Iterator[tuple[int, Tensor]]:
-    """Yield where a chunk starts, and its images as the network takes them, (chunk, channels, height, width).
+    """Yield the start of each chunk, and its images (chunk, channels, height, width).
 
-    A chunk is converted when its turn comes, so ``X`` may be a memory-mapped file larger than memory.
+    Chunks are converted one at a time, so ``X`` may be a memory-mapped file larger than memory.
     """
     for start in range(0, len(X), size):
         yield start, as_images(layout.to_images(X[start : start + size]), network.image_shape)
@@ -27,7 +27,7 @@ def image_chunks(network: Network, X: NDArray[Any], layout: ImageLayout, size: i
 
 @torch.inference_mode()
 def stream_outputs(network: Network, X: NDArray[Any], layout: ImageLayout, layers: int) -> Tensor:
-    """Return Ỹ after some layers, on the CPU, shape (n, classes)."""
+    """Return Ỹ after n layers, on the CPU, shape (n, classes)."""
     outputs = torch.empty(len(X), network.classes, dtype=network.layers[0].weights.dtype)
     for start, part in image_chunks(network, X, layout, network.batch):
         outputs[start : start + len(part)] = network.outputs(part, layers)
@@ -38,12 +38,12 @@ def stream_outputs(network: Network, X: NDArray[Any], layout: ImageLayout, layer
 def stream_stages(
     network: Network, X: NDArray[Any], layout: ImageLayout, layers: int, keep: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """Return what is kept of Ỹ⁽¹⁾, Ỹ⁽²⁾, …, on the CPU, shape (layers, n, …).
+    """Return ``keep`` of Ỹ⁽¹⁾, Ỹ⁽²⁾, …, on the CPU, shape (layers, n, …).
 
     Parameters
     ----------
     keep : callable
-        From outputs (chunk, classes) to what is wanted of them: all that is held is what it returns.
+        Function of outputs (chunk, classes); only its results are held.
     """
     device = network.layers[0].weights.device
     stages = torch.empty(0)
@@ -58,7 +58,7 @@ def stream_stages(
 
 
 def on_device(network: Network, device: torch.device) -> Network:
-    """Return the network on a device; half precision is for GPUs only."""
+    """Return the network on a device; half precision only on a GPU."""
     layers = [layer.to(device, layer.weights.dtype) for layer in network.layers]
     stack = replace(network.stack, layers=layers, half=network.half and device.type == "cuda")
     return replace(network, stack=stack)

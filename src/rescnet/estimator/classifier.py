@@ -1,7 +1,7 @@
-"""ResCNet with scikit-learn's contract.
+"""ResCNet as a scikit-learn classifier.
 
-Parameters are checked by :class:`~rescnet.NetworkConfig` and not by scikit-learn's ``_parameter_constraints``:
-every option is declared once, in ``config.py``, its errors name the remedy, and ``_fit_context`` is not public.
+:class:`~rescnet.NetworkConfig` checks the parameters, not scikit-learn's ``_parameter_constraints``: every option is
+declared once, and ``_fit_context`` is not public.
 """
 
 from __future__ import annotations
@@ -35,95 +35,94 @@ from .layouts import ChannelRule, ImageLayout
 class ResCNetClassifier(ImageClassifier):
     """Deep image classifier trained without back-propagation, layer by layer on the residual of the layers before.
 
-    It is meant for images. ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width)
-    or flat rows, of any real number type and range. Rows without an ``image_shape`` are square grey images if their
-    number of columns is a square, and images of a single line if it is another number up to 64; longer ones are
-    refused. Images with a side under 8 pixels are enlarged by repeating pixels. So a table of measurements can be
-    fitted, as scikit-learn's own checks do, but its columns have no neighbours to learn from: use something else there.
+    ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width) or flat rows, of any
+    real number type and range. Rows without an ``image_shape`` are square grey images if their number of columns is a
+    square, and images of one line if it is another number up to 64. Images with a side under 8 pixels are enlarged by
+    repeating pixels. Tables of measurements can be fitted, but have no neighbouring pixels to learn from: use another
+    classifier for them.
 
     A parameter that is None takes its value from the ``preset``.
 
     Parameters
     ----------
     n_layers : int, default=None
-        Layers to add at most. Fewer are added when no training image is wrong any more, unless ``options`` has
-        ``stop_at_zero_error=False``.
+        Largest number of layers. Training stops earlier if every training image is classified correctly, unless
+        ``options`` has ``stop_at_zero_error=False``.
     preset : str, default=None
-        Settings to start from, as ``"mnist"`` or ``"cifar10"``; see :func:`rescnet.preset_names`. None: what suits the
-        images: ``"digits"`` if a side is under 16 pixels; else 20 layers of 50 filters, second-order pooling in blocks
-        half as large as the shorter side, an eighth of it apart. Colour images, and more than ten classes, have
-        multi-class scores.
+        Settings to start from, e.g. ``"mnist"`` or ``"cifar10"``; see :func:`rescnet.preset_names`. None chooses by the
+        images: ``"digits"`` if a side is under 16 pixels, else 20 layers of 50 filters, with pooling blocks of half the
+        shorter side, an eighth of it apart. Colour images, and more than ten classes, get multi-class scores.
     n_filters : int, default=None
-        Filters in every layer.
+        Filters per layer.
     filter_size, first_filter_size : int, default=None
-        Side of the filters, and of the first layer's if that is not 0. A grey image needs larger ones first: its k×k
-        patches have no more than k² principal components.
+        Side of the filters, and of the first layer's filters unless 0. A grey image needs larger filters first: its
+        k×k patches have at most k² principal components.
     bank : str, default=None
-        How filters are learnt: ``"pca"``, ``"stacked-lda"``, ``"dct"``, … or a mixture as ``"3 pca + 1 stacked-lda"``;
+        Filter bank, e.g. ``"pca"``, ``"stacked-lda"`` or ``"dct"``, or a mixture, e.g. ``"3 pca + 1 stacked-lda"``.
         ``"dct; pca"`` uses dct in the first layer only.
     block_sizes : sequence of int, default=None
         Sides of the second-order pooling blocks in pixels, e.g. ``(12, 20)``.
     block_stride : int, default=None
         Pixels between neighbouring blocks.
     pyramid : sequence of int, default=None
-        Cells per side of each pyramid level, as ``(4, 2, 1)``.
+        Cells per side of each pyramid level, e.g. ``(4, 2, 1)``.
     head : {"lda", "multiclass-lda", "ridge"}, default=None
-        How a layer's classifier is solved.
+        Classifier of a layer.
     ridge : float, default=None
-        Its regularisation γ, in units of a feature's variance.
+        Regularisation γ of the heads, in units of a feature's variance.
     learning_rate : float, default=None
-        α, how much of a layer's correction is added.
+        Learning rate α of the first layer.
     ceiling : float, default=None
-        λ, the greatest output a class should reach.
+        Target output λ of the correct class.
     test_views : str, default=None
         Views that a prediction is averaged over, e.g. ``"flip"`` or ``"flip + shift 1"``; ``""`` is the image alone. It
         is also read when predicting: ``set_params(test_views="flip")`` changes a fitted estimator.
     options : dict, default=None
-        Any other key of :class:`rescnet.NetworkConfig`, as ``{"posterior": "softmax", "stop_at_zero_error": False}``.
+        Other options of :class:`rescnet.NetworkConfig`, e.g. ``{"posterior": "softmax", "stop_at_zero_error": False}``.
     image_shape : sequence of int, default=None
-        Shape of one image, needed for flat rows that are no square grey images: (height, width) or with channels.
+        Shape of one image: (height, width), or with channels. Needed for flat rows that are no square grey images.
     channels : {"auto", "first", "last"}, default="auto"
-        Where channels are in an image with three axes. ``"auto"``: last if that axis has 1, 3 or 4 entries, else first
-        if that one has.
+        Axis of the channels in an image with three axes. ``"auto"`` is the last axis if it has 1, 3 or 4 entries, else
+        the first if it has.
     validation_fraction : float, default=0.1
-        Share of the training images held out, of each class in proportion, if ``n_iter_no_change`` is set.
+        Fraction of each class's images used as validation set, if ``n_iter_no_change`` is set.
     n_iter_no_change : int, default=None
-        Stop after so many layers without a better accuracy on the images held out, and predict with the best depth,
-        which a readout is fitted to. None holds nothing out.
+        Early stopping: stop after n layers without a better validation accuracy, and use the best depth for prediction
+        and the readout. None disables it.
     warm_start : bool, default=False
-        Let a second ``fit`` with a greater ``n_layers`` add layers to the fitted network: on the same data the result
-        is that of one long run.
+        Add layers to the fitted network in a second ``fit`` with a greater ``n_layers``. On the same data the result
+        equals that of one long run.
     device : str, default="auto"
-        ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` takes a GPU if there is one.
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` uses a GPU if there is one.
     memory : str or int, default="auto"
-        Bytes training may use, as ``"2GB"``; ``"auto"`` is 60 % of the device's memory.
+        Memory for training, e.g. ``"2GB"``; ``"auto"`` is 60 % of the device's memory.
     dtype : {"auto", "float32", "float64"}, default="auto"
-        Floating type of the network and of what it returns. ``"auto"``: float64 if a side is under 16 pixels, where it
-        costs little and predictions do not depend on which images are predicted together; else float32.
+        Floating type of the network and its outputs. ``"auto"`` is float64 if a side is under 16 pixels, else float32:
+        there it costs little, and predictions do not depend on the chunk size.
     precision : {"auto", "exact", "balanced", "fast"}, default="auto"
-        ``"balanced"`` keeps maps and features in float16, ``"fast"`` factorises with such products too; ``"auto"`` is
-        exact on a CPU or in float64, balanced on a GPU.
+        ``"balanced"`` keeps maps and features in float16; ``"fast"`` also solves to three digits. ``"auto"`` is exact
+        on a CPU or in float64, and balanced on a GPU.
     verbose : int, default=0
-        1 prints the plan and a line a layer.
+        1 prints the plan and one line per layer.
     random_state : int, RandomState or None, default=None
-        Decides the stacked-LDA draws and the images held out; an int makes fits repeatable.
+        Seed of the stacked-LDA draws and of the validation set; an int makes fits reproducible.
 
     Attributes
     ----------
     classes_ : array, shape (C,)
         Sorted labels.
     network_ : Network
-        All layers trained. It takes (n, channels, height, width), enlarged if need be.
+        All trained layers. It takes (n, channels, height, width), enlarged if a side is under 8 pixels.
     history_ : History
-        One record a layer: accuracies, seconds by stage, memory; and why training stopped.
+        One record per layer: accuracies, seconds by stage, memory; and the reason why training stopped.
     n_layers_ : int
-        Layers used for prediction: all, or the best depth with ``n_iter_no_change``.
+        Layers used for prediction: all, or the best validation depth with ``n_iter_no_change``.
     image_shape_ : tuple of int
-        Shape of one image as it was given or guessed.
+        Shape of one image in ``X``.
     n_features_in_ : int
-        Numbers in one image.
+        Numbers per image.
     feature_names_in_ : array of str, shape (n_features_in_,)
-        Only if ``X`` was a data frame with names.
+        Column names, if ``X`` was a data frame.
 
     Examples
     --------
@@ -138,8 +137,8 @@ class ResCNetClassifier(ImageClassifier):
     network_: Network
     history_: History
     n_layers_: int
-    _held: NDArray[np.intp] | None  # images held out, to be the same ones when layers are added
-    _preprocessing: dict[str, Any] | None = None  # what new images must be like; None where an earlier version fitted
+    _held: NDArray[np.intp] | None  # indices of the validation images: a warm start needs the same
+    _preprocessing: dict[str, Any] | None = None  # properties of the images; None if an earlier version fitted
 
     def __init__(
         self,
@@ -211,14 +210,14 @@ class ResCNetClassifier(ImageClassifier):
         -------
         self
         """
-        goes_on = bool(self.warm_start) and hasattr(self, "network_")
+        continues = bool(self.warm_start) and hasattr(self, "network_")
         array, layout, classes, labels = self._training_images(X, y)
-        seed = self.network_.config.seed if goes_on else draw_seed(self.random_state)
+        seed = self.network_.config.seed if continues else draw_seed(self.random_state)
         config = configure(self.get_params(deep=False), self.options, self.preset, layout, len(classes), seed)
         compute = self._compute_options(layout)
         check_pixels(array)
         kept, held = self._hold_out(labels, config)
-        if goes_on:
+        if continues:
             check_grows(self, layout, classes, config, held)
         images = layout.to_images(array)
         network, history = self._train(
@@ -227,9 +226,9 @@ class ResCNetClassifier(ImageClassifier):
             config,
             validation=None if held is None else (images[held], labels[held]),
             compute=compute,
-            start=(self.network_, self.history_) if goes_on else None,
+            start=(self.network_, self.history_) if continues else None,
         )
-        if goes_on:
+        if continues:
             warn_if_none_was_added(len(self.network_.layers), len(network.layers), config.layers, history.stopped)
         self._images_seen(layout, classes)
         self.network_, self.history_, self._held = network, history, held
@@ -240,24 +239,24 @@ class ResCNetClassifier(ImageClassifier):
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return a probability for each class, shape (n, C): a softmax of the outputs.
 
-        They rank the classes as the outputs do, and are scores: not calibrated, and too sure where training images are
-        few; :class:`sklearn.calibration.CalibratedClassifierCV` calibrates them.
+        They rank the classes like the outputs. They are not calibrated, and too extreme with few training images; use
+        :class:`sklearn.calibration.CalibratedClassifierCV` to calibrate them.
         """
         return self._probabilities(self._outputs(X), target_output(self.network_)).numpy()
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, above 0 for the second one, shape (n,)."""
+        """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, shape (n,), positive for the second class."""
         return self._decisions(X)
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the labels after 1, 2, … layers, each of shape (n,): without a readout the last are those predicted."""
+        """Yield the labels after 1, 2, … layers, each of shape (n,); without the readout."""
         for stage in stream_stages(*self._streamed(X), lambda outputs: outputs.argmax(1)):
             yield self.classes_[stage.numpy()]
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the probabilities after 1, 2, … layers, each of shape (n, C).
 
-        Images stream once through all layers, so all stages are held, n·C·layers numbers; no maps or features are.
+        All stages, n·C·layers numbers, are held: images pass through the layers once, chunk by chunk.
         """
         for stage in stream_stages(*self._streamed(X), self._probabilities):
             yield stage.numpy()
@@ -265,7 +264,7 @@ class ResCNetClassifier(ImageClassifier):
     def to_model(self) -> Model:
         """Return the fitted network as a :class:`rescnet.Model`, which ``rescnet.save`` writes to a folder.
 
-        The model takes images (n, channels, height, width) and has the layers used for prediction.
+        The model takes images (n, channels, height, width). It has the layers used for prediction.
         """
         check_is_fitted(self)
         network = self._averaged().first_layers(self.n_layers_)
@@ -281,13 +280,13 @@ class ResCNetClassifier(ImageClassifier):
         return ComputeOptions(device=self.device, memory=str(self.memory), dtype=dtype, precision=precision)
 
     def _hold_out(self, labels: NDArray[np.intp], config: NetworkConfig) -> tuple[Any, NDArray[np.intp] | None]:
-        """Return what selects the images to learn from, and the indices of those held out, if any are."""
+        """Return the indices of the training images, and those of the validation images or None."""
         if self.n_iter_no_change is None:
             return slice(None), None
         return stratified_split(labels, self.validation_fraction, config.seed)
 
     def _train(self, *data: Any, **how: Any) -> tuple[Network, History]:
-        """Call :func:`train`, telling how it goes if ``verbose``."""
+        """Call :func:`train`, with a table if ``verbose``."""
         if not self.verbose:
             return train(*data, **how)
         from rich.console import Console
@@ -300,12 +299,12 @@ class ResCNetClassifier(ImageClassifier):
         return network, history
 
     def _streamed(self, X: ArrayLike) -> tuple[Network, NDArray[Any], ImageLayout, int]:
-        """Check images to predict, and return what the streaming functions take."""
+        """Check images to predict, and return the arguments of the streaming functions."""
         array = self._new_images(X)
         return self._averaged(), array, self._layout, self.n_layers_
 
     def _averaged(self) -> Network:
-        """Return the network with predictions over the views now asked for."""
+        """Return the network with predictions averaged over the current ``test_views``."""
         return self.network_.averaged_over(self.test_views)
 
     def _outputs(self, X: ArrayLike) -> Tensor:
@@ -315,7 +314,7 @@ class ResCNetClassifier(ImageClassifier):
         return probabilities(outputs, aim or self.network_.config.ceiling)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what is pickled: the layers on the CPU, so that a machine without a GPU can load them."""
+        """Return the state to pickle: the layers on the CPU, so that a machine without a GPU can load them."""
         state: dict[str, Any] = super().__getstate__()
         if "network_" not in state:
             return state
@@ -324,7 +323,7 @@ class ResCNetClassifier(ImageClassifier):
         return state | {"network_": replace(moved, stack=replace(moved.stack, half=network.half))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over a pickled state; the layers go to ``device``, or stay on the CPU where that is not to be had."""
+        """Restore a pickled state, with the layers on ``device`` if it is available, else on the CPU."""
         super().__setstate__(state)
         if hasattr(self, "network_"):
             try:

@@ -1,4 +1,4 @@
-"""What the estimators share: how images and labels come in, and how outputs become labels."""
+"""Base class of the estimators: input of images and labels, and prediction of labels."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @abstractmethod
     def _outputs(self, X: ArrayLike) -> Tensor:
-        """Return a score for each class of images that were checked, on the CPU, shape (n, C)."""
+        """Return a score for each class, on the CPU, shape (n, C)."""
 
     def _training_images(
         self, X: ArrayLike, y: ArrayLike
     ) -> tuple[NDArray[Any], ImageLayout, NDArray[Any], NDArray[Any]]:
-        """Return images as an array, its layout, the classes, and the place of each label among them.
+        """Return images as an array, its layout, the classes, and the index of each label's class.
 
-        Pixels are not looked at yet: what costs nothing is checked first, all options included.
+        Pixels are checked later: cheap checks come first, those of all options included.
         """
         refuse_unequal_shapes(X, "X")
         array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
@@ -43,12 +43,12 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return array, layout, *encode_labels(targets)
 
     def _images_seen(self, layout: ImageLayout, classes: NDArray[Any]) -> None:
-        """Remember what was learnt from."""
+        """Store the classes and the layout of the training images."""
         self.classes_, self._layout = classes, layout
         self.image_shape_, self.n_features_in_ = layout.shape, layout.numbers
 
     def _new_images(self, X: ArrayLike) -> NDArray[Any]:
-        """Return images to predict as an array, checked."""
+        """Return images to predict as a checked array."""
         check_is_fitted(self)
         refuse_unequal_shapes(X, "X")
         array: NDArray[Any] = validate_data(
@@ -59,13 +59,13 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return array
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the label of each image, shape (n,). Images stream: memory does not grow with their number."""
+        """Return the label of each image, shape (n,). Memory does not grow with the number of images."""
         best = self._outputs(X).argmax(1).numpy()
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
     def _decisions(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the outputs, shape (n, C); of two classes the second's less the first's, shape (n,)."""
+        """Return the outputs, shape (n, C); with two classes Ỹ₁ - Ỹ₀, shape (n,)."""
         outputs = self._outputs(X)
         return outputs.numpy() if len(self.classes_) > 2 else (outputs[:, 1] - outputs[:, 0]).numpy()
 

@@ -1,4 +1,4 @@
-"""How images lie in the arrays people have: with or without channels, channels first or last, flat rows."""
+"""Layouts of images in arrays: with or without channels, channels first or last, or flat rows."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Channels = Literal["none", "first", "last"]
 ChannelRule = Literal["auto", "first", "last"]
 
 LEAST_SIDE = 8  # pixels: the side of the digits, the smallest images the presets are made for
-LONGEST_LINE = 64  # columns: a row that is no square and longer than this has to be explained
+LONGEST_LINE = 64  # columns: longer rows that are no square need an image_shape
 
 
 @dataclass(frozen=True)
 class ImageLayout:
-    """Where height, width and channels are in one image.
+    """Order of height, width and channels in one image.
 
     Attributes
     ----------
     shape : tuple of int
-        One image as it is given: (height, width), (height, width, channels) or (channels, height, width).
+        Shape of one image in ``X``: (height, width), (height, width, channels) or (channels, height, width).
     channels : {"none", "first", "last"}
     """
 
@@ -35,25 +35,25 @@ class ImageLayout:
 
     @property
     def numbers(self) -> int:
-        """Return how many numbers an image has."""
+        """Numbers per image."""
         return prod(self.shape)
 
     @property
     def enlargement(self) -> tuple[int, int]:
-        """Return how often rows and columns of pixels are repeated, so that no side has fewer than 8 pixels."""
+        """Repetitions of rows and columns of pixels, so that both sides have at least 8 pixels."""
         _, height, width = self._channels_first
         return -(-LEAST_SIDE // height), -(-LEAST_SIDE // width)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
-        """Return (channels, height, width) of the images a network sees, after enlargement."""
+        """(channels, height, width) of the network's images, after enlargement."""
         channels, height, width = self._channels_first
         return channels, height * self.enlargement[0], width * self.enlargement[1]
 
     def to_images(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return images (n, channels, height, width) from an array (n, …) of this layout or of flat rows.
 
-        It is a view of ``X`` wherever nothing has to be enlarged.
+        It is a view of ``X`` if no enlargement is needed.
         """
         images = X.reshape(len(X), *self.shape)
         if self.channels == "none":
@@ -74,17 +74,17 @@ class ImageLayout:
 
 
 def find_layout(array_shape: tuple[int, ...], image_shape: Sequence[int] | None, channels: ChannelRule) -> ImageLayout:
-    """Return the layout of the images in an array, or refuse it in one sentence.
+    """Return the layout of the images in an array; raise ValueError if there is none.
 
     Parameters
     ----------
     array_shape : tuple of int
         (n, columns), (n, height, width), (n, height, width, channels) or (n, channels, height, width).
     image_shape : sequence of int, optional
-        The shape of one image: what flat rows are unfolded into. Without it :func:`shape_of_row` decides.
+        Shape of one image, for flat rows; by default :func:`shape_of_row`.
     channels : {"auto", "first", "last"}
-        Where channels are in an image with three axes. ``"auto"``: last if that axis has 1, 3 or 4 entries; else first
-        if that one has; else the image is refused.
+        Axis of the channels in an image with three axes. ``"auto"`` is the last axis if it has 1, 3 or 4 entries, else
+        the first if it has.
 
     Examples
     --------
@@ -96,19 +96,18 @@ def find_layout(array_shape: tuple[int, ...], image_shape: Sequence[int] | None,
     'last'
     """
     if channels not in ("auto", "first", "last"):
-        raise ValueError(f"channels is {channels!r}: choose auto, first or last.")
+        raise ValueError(f"channels must be auto, first or last, got {channels!r}.")
     given = array_shape[1:]
     if len(given) not in (1, 2, 3) or 0 in given:
         raise ValueError(
-            f"X has shape {array_shape}: give images as (n, height, width), (n, height, width, channels), "
-            f"(n, channels, height, width) or flat rows; Reshape your data, a single image into a batch of one."
+            f"X must be images (n, height, width), (n, height, width, channels) or (n, channels, height, width), or "
+            f"flat rows, got shape {array_shape}. Reshape your data."
         )
     if image_shape is not None:
         wanted = _checked_shape(image_shape)
         if given not in (wanted, (prod(wanted),)):
             raise ValueError(
-                f"image_shape {wanted} means {prod(wanted)} numbers an image but X has shape {array_shape}: "
-                f"correct one of them."
+                f"image_shape must match X of shape {array_shape}, got {wanted}, {prod(wanted)} numbers per image."
             )
         given = wanted
     elif len(given) == 1:
@@ -117,10 +116,10 @@ def find_layout(array_shape: tuple[int, ...], image_shape: Sequence[int] | None,
 
 
 def shape_of_row(columns: int) -> tuple[int, int]:
-    """Return (height, width) of the grey image a flat row is taken for when nobody says.
+    """Return (height, width) of flat rows without an ``image_shape``, which are grey images.
 
-    A square number of columns is a square image; any other number up to 64 an image of a single line of pixels.
-    Longer rows are refused: most likely they are colour or oblong images, and a guess would quietly spoil them.
+    A square number of columns is a square image. Any other number up to 64 is an image of one line of pixels. Longer
+    rows are an error: they are probably colour or oblong images, and a wrong guess would go unnoticed.
     """
     side = isqrt(columns)
     if side * side == columns:
@@ -130,8 +129,8 @@ def shape_of_row(columns: int) -> tuple[int, int]:
     third = isqrt(columns // 3)
     guess = f"({third}, {third}, 3)" if 3 * third * third == columns else "(height, width)"
     raise ValueError(
-        f"rows of {columns} columns are no square images: say what they are, as image_shape={guess}, "
-        f"or image_shape=(1, {columns}) if they are lines."
+        f"image_shape must be set for rows of {columns} columns, which are no square images. Use e.g. "
+        f"image_shape={guess}, or (1, {columns}) for lines."
     )
 
 
@@ -145,7 +144,7 @@ def _find_channels(shape: tuple[int, ...], rule: ChannelRule) -> Channels:
     if shape[0] in USUAL_CHANNELS:
         return "first"
     raise ValueError(
-        f"images of shape {shape} have 1, 3 or 4 channels neither first nor last: say channels='first' or 'last'."
+        f"channels must be 'first' or 'last' for images of shape {shape}, where neither axis has 1, 3 or 4 entries."
     )
 
 
@@ -156,5 +155,5 @@ def _checked_shape(image_shape: Any) -> tuple[int, ...]:
     except (TypeError, ValueError):
         good = False
     if not good:
-        raise ValueError(f"image_shape is {image_shape!r}: give two or three sides, as (28, 28) or (32, 32, 3).")
+        raise ValueError(f"image_shape must be two or three sides, e.g. (28, 28) or (32, 32, 3), got {image_shape!r}.")
     return shape

@@ -7,7 +7,7 @@ from .history import History, StopReason
 
 
 def reason_to_stop(config: NetworkConfig, history: History) -> StopReason | None:
-    """Return why no layer is added after those of a history; None if one is."""
+    """Return the reason to add no further layer; None if one is to be added."""
     if len(history) and config.stop_at_zero_error and history[-1].train_accuracy == 1:
         return StopReason.ZERO_ERROR
     if len(history) >= config.layers:

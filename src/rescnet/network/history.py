@@ -132,11 +132,11 @@ class History:
         return max(scored, key=lambda r: (r.validation_accuracy, -r.layer)).layer
 
     def layers_since_best(self) -> int:
-        """Return how many layers were added since the best validation accuracy."""
+        """Return the number of layers added since the best validation accuracy."""
         return len(self.records) - self.best_layer()
 
     def to_lines(self) -> Iterator[str]:
-        """Yield one JSON object a layer."""
+        """Yield one JSON object per layer."""
         for record in self.records:
             yield json.dumps(asdict(record))
 

@@ -85,7 +85,7 @@ def host_memory() -> int:
 def chunk_size(
     config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, fused: bool = False
 ) -> int:
-    """Return how many images, in all their views, go through a layer at a time in prediction."""
+    """Return the number of images, in all their views, that pass through a layer together in prediction."""
     one = len(config.views) * workspace_per_image(config, image_shape, itemsize, fused)
     return max(1, LARGEST_WORKSPACE[device_type] // one)
 
@@ -110,7 +110,7 @@ def workspace_per_image(
     features = config.features((h, w))
     if len(config.block_sizes) > 1:
         features *= 2  # the parts, and the whole they are joined to
-    if config.matrix_root:  # roots beside their matrices, or the matrices of one cell and their factors
+    if config.matrix_root:  # roots and their matrices, or the matrices of one cell and their factors
         features += features if fused and roots_in_place(pooled) else 4 * (pooled + 7) ** 2
     if fused and pools_in_place(pooled):  # at most four atoms per cell
         return 2 * (3 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)

@@ -1,4 +1,4 @@
-"""A trained model as people hold it: the network, how it came about, and what its classes are called."""
+"""A trained model: the network, its history, the names of its classes, and facts about the run."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """A network with its history, its class names, and facts about where it comes from.
+    """A network with its history, its class names, and facts about the run.
 
     Attributes
     ----------
     network : Network
     history : History
-        One record a layer of the network.
+        One record per layer of the network.
     class_names : tuple of str, length C
         In the order of the network's outputs.
     about : dict
-        Facts that JSON can hold: ``dataset``, ``command``, ``versions``, ``device``, ``seed``, ``date``,
-        ``preprocessing`` (see :func:`describe_images`), ``stopped``, … A model made in Python may have none of them.
+        Facts for JSON, e.g. ``dataset``, ``command``, ``versions``, ``device``, ``seed``, ``date``, ``stopped`` and
+        ``preprocessing`` (:func:`describe_images`). All of them are optional.
     """
 
     network: Network
@@ -42,12 +42,10 @@ class Model:
 
     def __post_init__(self) -> None:
         if len(self.class_names) != self.network.classes:
-            raise ValueError(
-                f"{len(self.class_names)} class names were given for {self.network.classes} classes: name each once."
-            )
+            raise ValueError(f"class_names must be {self.network.classes}, one per class, got {len(self.class_names)}.")
         if len(self.history) != len(self.network.layers):
             raise ValueError(
-                f"the history has {len(self.history)} records for {len(self.network.layers)} layers: give one a layer."
+                f"history must have {len(self.network.layers)} records, one per layer, got {len(self.history)}."
             )
 
     def predict(self, images: Images) -> NDArray[np.str_]:
@@ -57,7 +55,7 @@ class Model:
     def predict_proba(self, images: Images) -> NDArray[np.float64]:
         """Return a probability for each class, in the order of ``class_names``, shape (n, C).
 
-        They are scores, not calibrated (:mod:`rescnet.network.probabilities`).
+        They are not calibrated (:mod:`rescnet.network.probabilities`).
         """
         return probabilities(self.network.outputs(images).cpu(), target_output(self.network)).numpy()
 
@@ -68,7 +66,7 @@ class Model:
 
 
 def as_model(given: Any) -> Model:
-    """Return a model as it is, and that of a fitted classifier; refuse anything else, in one sentence.
+    """Return a model unchanged, or the model of a fitted classifier; raise ValueError for anything else.
 
     Parameters
     ----------
@@ -81,14 +79,13 @@ def as_model(given: Any) -> Model:
         return made
     make = "rescnet.Model(network, history, class_names)"
     if isinstance(given, Network) or (isinstance(given, tuple) and given and isinstance(given[0], Network)):
-        raise ValueError(f"a network alone does not say what its classes are called: hand over {make}.")
-    article = "the class" if isinstance(given, type) else "something of type"
-    name = given.__name__ if isinstance(given, type) else type(given).__name__
-    raise ValueError(f"{article} {name} is no model: hand over a fitted ResCNetClassifier, or {make}.")
+        raise ValueError(f"model must have class names, got a network. Use {make}.")
+    kind = f"the class {given.__name__}" if isinstance(given, type) else f"an object of type {type(given).__name__}"
+    raise ValueError(f"model must be a Model or a fitted ResCNetClassifier, got {kind}. Use e.g. {make}.")
 
 
 def describe_images(images: Any) -> dict[str, Any]:
-    """Return what a new image must be like to mean the same to the network.
+    """Return the properties that new images must share with the training images.
 
     Parameters
     ----------
@@ -119,7 +116,7 @@ def describe_images(images: Any) -> dict[str, Any]:
 
 
 def describe_run(device: torch.device | str = "cpu") -> dict[str, Any]:
-    """Return where and when: versions, the device by its name, the date with its time zone."""
+    """Return facts about a run: versions, name of the device, and date with time zone."""
     from .. import __version__
 
     device = torch.device(device)

@@ -1,19 +1,19 @@
-"""From the network's outputs to probabilities.
+"""Probabilities from the network's outputs.
 
-Ỹ is not a probability: a layer may push a class below zero or above λ, and rows sum to anything. Probabilities are its
-softmax at one fixed temperature, a twentieth of λ: a class that leads another by 0.1 λ is e² = 7.4 times as likely. The
-temperature was chosen by log loss on held-out digits and a few small CIFAR-10 runs that were not kept.
+Ỹ is not a probability: outputs may be below zero or above λ, and rows do not sum to 1. Probabilities are the softmax of
+Ỹ at a fixed temperature of λ/20: a class that leads another by 0.1 λ is e² = 7.4 times as likely. The temperature was
+chosen by log loss on validation digits and a few small CIFAR-10 runs that were not kept.
 
-Where no output is as far as 0.1 λ from zero, that temperature is lowered with the largest of them, so that a class that
-has it is e² times as likely as one at zero. A network of few training images may claim an image for no class: log-odds
-are minus hundreds or thousands, their sigmoids all next to nothing, as 1e-9 and 1e-30. The largest is right for about
-half of such digits, and not for a tenth, as a softmax would have it that cannot tell them from zero.
+If all outputs of an image are within 0.1 λ of zero, the temperature is lowered in proportion to the largest of them. A
+class with this output is then e² times as likely as one at zero. This happens with few training images: the log-odds of
+all classes are minus hundreds, and their sigmoids almost zero, e.g. 1e-9 and 1e-30. The largest of them is right for
+about half of such digits.
 
-Outputs that differ too little to be told apart by this, as 1e-20 and 1e-30 beside -0.2, are still ranked: each class is
-less likely than the one before it by a billionth at least.
+Outputs that differ by less than the softmax resolves, e.g. 1e-20 and 1e-30 next to -0.2, keep their rank: each class is
+less likely than the one before it by at least a billionth.
 
-They are scores: nothing is calibrated on the images at hand. With few training images they are too sure, and too even
-under the ``softmax`` posterior, whose outputs differ little.
+The probabilities are not calibrated. They are too extreme with few training images, and too even with the ``softmax``
+posterior, whose outputs differ little.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from .network import Network
 
 TEMPERATURE = 0.05  # of λ
-LARGEST = 2.0  # output of an image, in temperatures, at least
-SMALLEST = 1e-300  # temperature, where all outputs are zero
-APART = 1e-9  # logarithm of how much likelier a class is than the next, at least
+LARGEST = 2.0  # lower limit of an image's largest output, in temperatures
+SMALLEST = 1e-300  # lower limit of the temperature, if all outputs are zero
+APART = 1e-9  # least difference of log-probability between two ranks
 
 
 def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
-    """Return a probability for each class: rows sum to 1, in the order ``outputs`` rank the classes.
+    """Return a probability for each class; rows sum to 1 and rank the classes like ``outputs``.
 
     Parameters
     ----------
     outputs : Tensor, shape (n, C)
         Ỹ after any layer.
     ceiling : float
-        What a class should reach: λ of the configuration, or :func:`target_output` of a network.
+        Target output of the correct class: λ of the configuration, or :func:`target_output` of a network.
 
     Returns
     -------
@@ -59,5 +59,5 @@ def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
 
 
 def target_output(network: Network) -> float:
-    """Return the output a class should reach: λ after the layers, 1 with a readout, which learns what they leave."""
+    """Return the target output of the correct class: λ for the layers, 1 with a readout."""
     return network.config.ceiling if network.readout is None else 1.0

@@ -13,19 +13,19 @@ import torch
 
 
 def trim_heap() -> None:
-    """Return what was freed on the heap to the system, holes between what is kept too, where the C library can."""
+    """Return freed heap memory to the system, holes included, if the C library is glibc."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class PeakMemory:
-    """The most memory held since :meth:`reset`, in bytes."""
+    """Peak memory since :meth:`reset`."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
     def reset(self) -> None:
-        """Start anew. Where the system does not let a process reset its peak, the peak is that of its whole life."""
+        """Reset the peak; where the system has no such call, the peak is that of the whole process."""
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
             return
@@ -33,7 +33,7 @@ class PeakMemory:
             Path("/proc/self/clear_refs").write_text("5")
 
     def bytes(self) -> int:
-        """Return the peak."""
+        """Return the peak in bytes."""
         if self.device.type == "cuda":
             return torch.cuda.max_memory_allocated(self.device)
         try:
@@ -46,9 +46,10 @@ class PeakMemory:
 
 
 class Stopwatch:
-    """Seconds and peak memory by stage. On a GPU the computing is waited for: a stage is charged for its own work.
+    """Seconds and peak memory by stage.
 
-    Copies that go on beside the computing, on streams of their own, are not waited for.
+    On a GPU it waits for the current stream, so that each stage is charged for its own work. Copies on other streams
+    are not waited for.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -1,6 +1,6 @@
-"""What several workers say when they end: an error all of them have is told once, by the first.
+"""Last messages of several processes: an error that all of them have is printed once, by rank 0.
 
-A worker that ends gives the first one time to say why it ends too; ``torchrun`` ends the others as soon as one is gone.
+A process that ends waits for rank 0's message first, since ``torchrun`` ends all others as soon as one is gone.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .watchdog import OWN_WORDS, connect, key_of
+from .store import ERROR_GRACE_SECONDS, connect, key_of
 
 POLL = 0.1  # seconds
 
 
-def say_as_first(text: str) -> None:
-    """Let the others know what the first worker has said, so that they need not say it again."""
-    with suppress(RuntimeError):  # the store may be going
+def publish_rank0_message(text: str) -> None:
+    """Store the message that rank 0 has printed, so that the other ranks need not repeat it."""
+    with suppress(RuntimeError):  # the store may be closing
         if store := _store():
             store.set(key_of("said", 0), text)
 
 
-def words_of_first(patience: float = OWN_WORDS) -> str | None:
-    """Return what the first worker has said at its end, waiting for it a while; None if it says nothing."""
+def rank0_message(patience: float = ERROR_GRACE_SECONDS) -> str | None:
+    """Wait for the message of rank 0 and return it; None if there is none after ``patience`` seconds."""
     end, key = time.monotonic() + patience, key_of("said", 0)
     with suppress(RuntimeError):
         if store := _store():
@@ -34,13 +34,13 @@ def words_of_first(patience: float = OWN_WORDS) -> str | None:
                 if time.monotonic() > end:
                     return None
                 time.sleep(POLL)
-            said: str = store.get(key).decode()
-            return said
+            message: str = store.get(key).decode()
+            return message
     return None
 
 
-def leave_for_torchrun(text: str) -> None:
-    """Put a sentence where ``torchrun`` looks for what its report calls the root cause."""
+def write_torchelastic_error(text: str) -> None:
+    """Write a sentence to the file from which ``torchrun`` reports the root cause."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if file:
         message = {"message": text, "extraInfo": {"timestamp": str(int(time.time()))}}
@@ -49,7 +49,7 @@ def leave_for_torchrun(text: str) -> None:
 
 
 def _store() -> Any:
-    """Return a connection to the store, or None where nobody keeps it: PyTorch would wait for it, and complain."""
+    """Return a connection to the store; None if it is closed: PyTorch would wait for it and print a warning."""
     try:
         socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])), timeout=1).close()
     except (OSError, KeyError, ValueError):

@@ -1,8 +1,7 @@
-"""Several processes that train one network, on PyTorch's own engine: NCCL between GPUs, gloo between CPUs.
+"""Processes that train one network together: NCCL between GPUs, gloo between CPUs.
 
-Each has its share of the images. All that is learnt comes from sums and extremes over images: those are exchanged, a
-few times a layer. The factorisation is done once, by the first worker, and what is solved from it is sent to all.
-``torchrun`` starts the processes and tells each its rank.
+Each has a shard of the images. Everything learned comes from sums and extremes over images, which are reduced a few
+times per layer. Rank 0 factorises and broadcasts the solution. ``torchrun`` starts the processes and sets their ranks.
 """
 
 from __future__ import annotations
@@ -19,28 +18,28 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ...stages.images import ValueRange
-from .watchdog import Heartbeat, WorkerLostError, WorkerStopped
+from .watchdog import Watchdog, WorkerLostError, WorkerStopped
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 2e-5, 2e-3  # seconds between two looks at an exchange
-PIECE = 64 * 2**20  # bytes of what is sent as bytes
-LONGEST_STEP = timedelta(days=2)  # a worker that computes for long is not lost: the heartbeat tells
+SHORTEST_PAUSE, LONGEST_PAUSE = 2e-5, 2e-3  # seconds between two checks of an exchange
+PIECE = 64 * 2**20  # bytes per broadcast of a byte string
+LONGEST_STEP = timedelta(days=2)  # a worker may compute for long: the watchdog notices lost ones
 
 
 class Workers:
-    """The process itself and the others that train with it.
+    """The processes of a run, seen from one of them.
 
     Attributes
     ----------
     rank : int
-        Of this process, from 0. The first writes files and factorises.
+        Rank of this process. Rank 0 writes files and factorises.
     count : int
-        Of all processes.
+        Number of processes.
     on_this_machine : int
-        Of those that share its memory.
+        Number of processes that share this machine's memory.
     device : torch.device
-        What is exchanged lies there.
+        Device of exchanged tensors.
     exchanges : bool
-        Whether PyTorch's engine is asked; who works alone has all sums already.
+        Whether collectives are called; a single process has all sums already.
     exchanged : int
         Bytes of all tensors exchanged so far, each counted once.
     """
@@ -51,22 +50,22 @@ class Workers:
         count: int = 1,
         on_this_machine: int = 1,
         device: torch.device | None = None,
-        heartbeat: Heartbeat | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self.rank, self.count, self.on_this_machine = rank, count, on_this_machine
         self.device = device or torch.device("cpu")
-        self.exchanges, self.exchanged = count > 1 or heartbeat is not None, 0
-        self._heartbeat = heartbeat
+        self.exchanges, self.exchanged = count > 1 or watchdog is not None, 0
+        self._watchdog = watchdog
 
     @property
     def is_rank0(self) -> bool:
-        """Whether this process is the one that writes and factorises."""
+        """Whether this process writes files and factorises."""
         return self.rank == 0
 
     def shard(self, total: int, what: str = "images") -> slice:
-        """Return which of so many images are this worker's; refuse fewer images than workers."""
+        """Return this worker's part of n images; raise ValueError if there are fewer images than workers."""
         if total < self.count:
-            raise ValueError(f"{total} {what} are too few for {self.count} workers, one would have none: start fewer.")
+            raise ValueError(f"{what} must be at least {self.count}, one per worker, got {total}. Start fewer workers.")
         return slice(total * self.rank // self.count, total * (self.rank + 1) // self.count)
 
     def all_reduce(self, *tensors: Tensor) -> None:
@@ -75,17 +74,17 @@ class Workers:
             self._exchange(dist.all_reduce, tensor)
 
     def reduce_to_rank0(self, *tensors: Tensor) -> None:
-        """Replace each tensor by its sum over all workers on the first one; what the others then have is of no use."""
+        """Replace each tensor on rank 0 by its sum over all workers; on the others the values are undefined."""
         for tensor in tensors if self.exchanges else ():
             self._exchange(dist.reduce, tensor, dst=0)
 
     def broadcast(self, *tensors: Tensor) -> None:
-        """Replace each tensor by the first worker's."""
+        """Replace each tensor by that of rank 0."""
         for tensor in tensors if self.exchanges else ():
             self._exchange(dist.broadcast, tensor, src=0)
 
     def sum_int(self, number: int) -> int:
-        """Return a number's sum over all workers."""
+        """Return the sum of a number over all workers."""
         sums = torch.tensor([number], dtype=torch.int64, device=self.device)
         self.all_reduce(sums)
         return int(sums)
@@ -100,7 +99,7 @@ class Workers:
         return ValueRange(low, high)
 
     def broadcast_bytes(self, data: bytes) -> bytes:
-        """Return the first worker's bytes; they go piece by piece, so that a GPU need not hold them all."""
+        """Return the bytes of rank 0; they are sent in pieces, so that a GPU need not hold them all."""
         if not self.exchanges:
             return data
         size = torch.tensor([len(data)], dtype=torch.int64, device=self.device)
@@ -113,7 +112,7 @@ class Workers:
         return held.numpy().tobytes()
 
     def _exchange(self, how: Any, tensor: Tensor, **options: Any) -> None:
-        """Exchange a tensor in place; if a worker is gone, say which."""
+        """Run a collective on a tensor, in place; raise the error of a lost worker if there is one."""
         self.exchanged += tensor.numel() * tensor.element_size()
         place = (
             tensor if tensor.is_contiguous() and tensor.device == self.device else tensor.to(self.device).contiguous()
@@ -121,7 +120,7 @@ class Workers:
         try:
             self._wait_for(how(place, async_op=True, **options))
         except RuntimeError as error:
-            lost = self._heartbeat.wait_for_a_loss() if self._heartbeat else None
+            lost = self._watchdog.wait_for_loss() if self._watchdog else None
             if lost is None:
                 raise
             raise lost.error from error
@@ -129,11 +128,11 @@ class Workers:
             tensor.copy_(place)
 
     def _wait_for(self, work: Any) -> None:
-        """Wait for an exchange here and not inside it, where neither Ctrl-C nor the loss of a worker would be heard."""
+        """Poll an exchange: a blocking wait would notice neither Ctrl-C nor the loss of a worker."""
         pause = SHORTEST_PAUSE
         while not work.is_completed():
-            if self._heartbeat:
-                self._heartbeat.raise_loss()
+            if self._watchdog:
+                self._watchdog.raise_loss()
             time.sleep(pause)
             pause = min(1.5 * pause, LONGEST_PAUSE)
         work.wait()
@@ -141,15 +140,14 @@ class Workers:
 
 @contextmanager
 def join_workers(device: str = "auto", alone: bool = False) -> Iterator[Workers]:
-    """Join the workers ``torchrun`` has started; without it, work alone.
+    """Join the workers that ``torchrun`` has started; without it there is a single one.
 
     Parameters
     ----------
     device : str
-        As in :class:`ComputeOptions`; with several GPUs each worker of a machine takes its own.
+        As in :class:`ComputeOptions`; with ``"auto"`` or ``"cuda"`` each worker of a machine takes its own GPU.
     alone : bool
-        Let a single worker that ``torchrun`` has started exchange with itself: so one GPU shows that NCCL does what it
-        is asked (``experiments/measure.py nccl``).
+        Use collectives even with one rank, so that NCCL can be tested on a single GPU.
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1 and not alone:
@@ -162,36 +160,35 @@ def join_workers(device: str = "auto", alone: bool = False) -> Iterator[Workers]
     if on_gpu:
         torch.cuda.set_device(place)
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=LONGEST_STEP, device_id=place if on_gpu else None)
-    heartbeat = Heartbeat(rank, count)
+    watchdog = Watchdog(rank, count)
     try:
-        yield Workers(rank, count, here, place, heartbeat)
-        heartbeat.leave()
+        yield Workers(rank, count, here, place, watchdog)
+        watchdog.leave()
         dist.destroy_process_group()
-    except (WorkerLostError, WorkerStopped) as error:  # the others will notice the same, and name the same worker
-        heartbeat.linger()
+    except (WorkerLostError, WorkerStopped) as error:  # the others notice and name the same worker
+        watchdog.wait_before_exit()
         if on_gpu:
-            heartbeat.end_anyway(stopped=isinstance(error, WorkerStopped))
+            watchdog.exit_after_grace(stopped=isinstance(error, WorkerStopped))
         raise
     except BaseException as error:
-        heartbeat.give_up(error)
-        heartbeat.linger()
+        watchdog.give_up(error)
+        watchdog.wait_before_exit()
         raise
     finally:
-        heartbeat.stop()
+        watchdog.stop()
 
 
 def own_device(name: str, local_rank: int, here: int = 1) -> torch.device:
-    """Return the device of a worker, of so many on this machine: its own GPU, if there are GPUs and none is named."""
+    """Return the device of one of the ``here`` workers on this machine: its own GPU unless a device is named."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda:") and here > 1:
         raise ValueError(
-            f"device {name!r} is one GPU for {here} workers of this machine: say --device cuda, one a GPU."
+            f"device must be 'cuda' with {here} workers on one machine, got {name!r}. Each takes its own GPU."
         )
     if name != "cuda":
         return torch.device(name)
     if local_rank >= torch.cuda.device_count():
-        raise ValueError(
-            f"worker {local_rank} of this machine finds {torch.cuda.device_count()} GPUs: start one worker a GPU."
-        )
+        gpus = torch.cuda.device_count()
+        raise ValueError(f"workers must be at most {gpus} on a machine with {gpus} GPUs, got {local_rank + 1} or more.")
     return torch.device("cuda", local_rank)

@@ -1,4 +1,4 @@
-"""What a person sees while a network grows: the plan first, then one line a layer, and the time left."""
+"""Console table of a run: the plan, one line per layer, and a summary."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ COLUMNS = (
     f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"
 )
 PLACES = {"device": "in memory", "host": "on the host, streamed", "file": "in a file, streamed"}
-RECENT = 10  # layers over whose mean the time left is told
-EARLY = 3  # layers: with no training image wrong after so few, more may still help with new images
+RECENT = 10  # layers whose mean time estimates the time left
+EARLY = 3  # layers: if training accuracy is 1 by then, more may still help on new images
 
 
 class TrainingTable:
-    """Prints a run to a console as it goes; listens to the trainer."""
+    """Listener that prints a run to a console."""
 
     def __init__(self, console: Console, title: str, device: str, images: str = "") -> None:
         self.console, self.title, self.device, self.images = console, title, device, images
@@ -38,11 +38,11 @@ class TrainingTable:
         self.close()
 
     def close(self) -> None:
-        """Take the bar away, so that something else can be printed."""
+        """Remove the progress bar, so that something else can be printed."""
         self._progress.stop()
 
     def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Tell what is about to be built."""
+        """Print the plan and the heading of the table."""
         config, (channels, height, width) = network.config, network.image_shape
         self._layers, self._has_readout = config.layers, config.readout == "kernel"
         self._stops_at_zero_error = config.stop_at_zero_error
@@ -79,9 +79,9 @@ class TrainingTable:
         self._task = self._progress.add_task("layer 1", total=config.layers)
 
     def layer_added(self, record: LayerRecord) -> None:
-        """Print a layer's line."""
+        """Print the line of a layer."""
         left = self._layers - record.layer
-        if record.layer > 1:  # the first sees the image alone and warms the machine up: it tells nothing of the others
+        if record.layer > 1:  # the first layer has fewer input channels and includes start-up: it predicts no other
             self._seconds.append(record.total_seconds)
         recent = self._seconds[-RECENT:]
         shown_left = "–" if not left else show_seconds(left * sum(recent) / len(recent)) if recent else ""
@@ -100,10 +100,10 @@ class TrainingTable:
         self._progress.update(self._task, completed=record.layer, description=description)
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Print nothing yet: the sum of the run has it."""
+        """Print nothing: the summary reports it."""
 
     def finished(self, history: History) -> None:
-        """Sum the run up."""
+        """Print the summary of the run."""
         self.close()
         best, last = history[history.best_layer() - 1], history[-1]
         layers = count(len(history), "layer", "layers")

@@ -1,4 +1,4 @@
-"""TensorBoard's view of a run: one step a layer, written as the layers come."""
+"""TensorBoard log of a run: one step per layer."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ if TYPE_CHECKING:
 
 
 class TensorBoardLog:
-    """Writes the record of each layer to a folder that TensorBoard reads.
+    """Listener that writes the record of each layer to a folder for TensorBoard.
 
-    It is a listener of :func:`rescnet.train`, and a context manager: leaving it closes the event file. A second run
-    logged to the same folder replaces the first.
+    Pass it to :func:`rescnet.train`. It is a context manager, which closes the event file. A second run in the same
+    folder replaces the first.
 
     Parameters
     ----------
     folder : Path
-        Made when training starts. Refused here, before any work, if it is a file or if TensorBoard is not installed.
+        Created when training starts.
+
+    Raises
+    ------
+    ValueError
+        TensorBoard is not installed.
+    NotADirectoryError
+        ``folder`` is a file.
 
     Examples
     --------
@@ -37,10 +44,10 @@ class TensorBoardLog:
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ValueError("TensorBoard is not installed: pip install 'rescnet[tensorboard]'") from error
+            raise ValueError("tensorboard must be installed. Use: pip install 'rescnet[tensorboard]'") from error
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise NotADirectoryError(f"{self.folder} is a file, TensorBoard needs a folder: choose another place.")
+            raise NotADirectoryError(f"the TensorBoard log must be a folder, got the file {str(self.folder)!r}.")
         self._make_writer = SummaryWriter
         self._writer: SummaryWriter | None = None
         self._network: Network | None = None
@@ -59,14 +66,14 @@ class TensorBoardLog:
         self._writer.flush()
 
     def layer_added(self, record: LayerRecord) -> None:
-        """Write a layer's numbers, and see to it that they are on the disk."""
+        """Write a layer's numbers and flush them to the disk."""
         assert self._writer is not None
         for tag, value in scalars(record).items():
             self._writer.add_scalar(tag, value, record.layer)
         self._writer.flush()
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Write what the readout came to, at the step of the last layer it reads."""
+        """Write the accuracies of the readout at the step of its last layer."""
         assert self._writer is not None and self._network is not None
         found = {"validation": record.validation_accuracy, "test": record.test_accuracy, "seconds": record.seconds}
         for name, value in found.items():
@@ -82,7 +89,7 @@ class TensorBoardLog:
 
 
 def scalars(record: LayerRecord) -> dict[str, float]:
-    """Return a layer's numbers by TensorBoard tag; an accuracy without images is left out."""
+    """Return a layer's numbers by TensorBoard tag; accuracies without images are left out."""
     accuracies = {
         "accuracy/train": record.train_accuracy,
         "accuracy/validation": record.validation_accuracy,

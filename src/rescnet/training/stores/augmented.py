@@ -1,4 +1,4 @@
-"""Images with their copies or views as one store: copies are computed when a chunk is asked for, and never kept."""
+"""Images with their copies or views as one store: copies are computed per chunk and never kept."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AugmentedImages(MapStore):
         raise TypeError("images are read-only.")
 
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Compute the named copies, and take a patch of each."""
+        """Compute the named copies and cut a patch out of each."""
         image = image.cpu()
         found = []
         for start in range(0, max(1, len(image)), TAKEN_AT_A_TIME):

@@ -1,4 +1,4 @@
-"""Maps on the host, for a device that cannot hold them all."""
+"""Maps in the host's memory, for a device that cannot hold them all."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 from ...stages.patches import gather_patches
 from .store import MapStore, Shape
 
-WRITES_UNDER_WAY = 2  # chunks on their way back to the host; each still holds its memory on the device
+WRITES_UNDER_WAY = 2  # chunks being copied back to the host; each still holds its memory on the device
 
 
 class HostStore(MapStore):
-    """Maps in the host's memory, pinned for a GPU: chunks come and go on streams of their own, beside the computing.
+    """Maps in the host's memory, pinned for a GPU; separate streams copy chunks during the computation.
 
-    Two chunks are on the device at a time, one being computed with and one being fetched; two more may be on their way
-    back. No stream waits on the host for another, except that a third chunk to be written back waits for the first.
+    Two chunks are on the device at a time, one in use and one being fetched. Two more may be on their way back; a third
+    one waits for the first. Otherwise the host waits for no stream.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class HostStore(MapStore):
         self._cuda = device.type == "cuda"
         try:
             self._host = torch.empty(self._in_memory, dtype=dtype, pin_memory=self._cuda)
-        except RuntimeError:  # the system pins no more: copies are then slower, and right all the same
+        except RuntimeError:  # no more memory can be pinned: copies are slower
             self._host = torch.empty(self._in_memory, dtype=dtype)
         if given is not None:
             self._host.copy_(given)
@@ -52,7 +52,7 @@ class HostStore(MapStore):
                 yield self._outside(buffer.copy_(part))
             return
         assert self._back is not None
-        self._ahead.wait_stream(self._back)  # what the layer before wrote
+        self._ahead.wait_stream(self._back)  # the layer before has written them
         try:
             arrived = self._fetch(buffers[0], parts[0])
             for index, part in enumerate(parts):
@@ -60,11 +60,11 @@ class HostStore(MapStore):
                 if index + 1 < len(parts):
                     arrived = self._fetch(buffers[(index + 1) % 2], parts[index + 1])
                 yield self._outside(buffers[index % 2][: len(part)])
-        finally:  # the buffers go back to the current stream's memory: nothing may be under way to them
+        finally:  # the current stream reuses the buffers: no copy to them may be under way
             torch.cuda.current_stream(self.device).wait_stream(self._ahead)
 
     def _fetch(self, buffer: Tensor, part: Tensor) -> torch.cuda.Event:
-        """Start to copy a chunk to the device once all computing asked for so far, which may read it, is done."""
+        """Start to copy a chunk to the device, after all work queued so far, which may read the buffer."""
         assert self._ahead is not None
         self._ahead.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._ahead):
@@ -87,14 +87,14 @@ class HostStore(MapStore):
             self._written.append(self._back.record_event())
 
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Gather patches on the host, and send those alone."""
+        """Gather patches on the host and copy only those."""
         if self._back is not None:
             self._back.synchronize()
         found = gather_patches(self._outside(self._host), size, image.cpu(), row.cpu(), column.cpu())
         return found.to(self.device)
 
     def take(self, image: Tensor) -> Tensor:
-        """Copy some to the device."""
+        """Copy the named images' maps to the device."""
         if self._back is not None:
             self._back.synchronize()
         return self._outside(self._host)[image.cpu()].to(self.device)

@@ -1,4 +1,4 @@
-"""Stores made, and read together: maps and images chunk by chunk."""
+"""Construction of stores, and reading of maps and images together."""
 
 from __future__ import annotations
 
@@ -32,9 +32,14 @@ def make_store(
 def store_images(
     images: Tensor | MapStore, device: torch.device, place: Place, file: mmap.mmap | None = None
 ) -> MapStore:
-    """Return images (n, d, h, w), in their own type, as a store: on the device, or where the maps are not on it.
+    """Return a store of images (n, d, h, w), in their own type.
 
-    ``file`` is the one they are mapped from, if any.
+    They are on the device, unless the maps are not: then a GPU streams them from the host.
+
+    Parameters
+    ----------
+    file : mmap.mmap, optional
+        File that the images are mapped from.
     """
     if isinstance(images, MapStore):
         return images

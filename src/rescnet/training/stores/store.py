@@ -1,8 +1,8 @@
-"""Where the maps of all images live between layers: on the device, on the host, or in a memory-mapped file.
+"""Stores of the maps of all images between layers, and of the images themselves.
 
-A layer reads the maps before it chunk by chunk and overwrites each chunk by its successor. So they need not lie where
-they are computed: a store hands chunks out on the device, the next one on its way while this one is computed with, and
-takes chunks back. The numbers are the same wherever they live, bit for bit. Images are streamed the same way.
+A layer reads the maps of the layer before, chunk by chunk, and overwrites each chunk. A store therefore keeps them on
+the device, on the host or in a file, and copies the next chunk to the device while one is computed. The numbers are the
+same in every place, bit for bit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Shape = tuple[int, int, int, int]
 
 
 class MapStore(ABC):
-    """The maps (n, d_i, h, w), or the images (n, d, h, w), of a split.
+    """Maps (n, d_i, h, w), or images (n, d, h, w), of a split.
 
     Parameters
     ----------
@@ -28,9 +28,9 @@ class MapStore(ABC):
         (n, channels, h, w).
     dtype : torch.dtype
     device : torch.device
-        Where chunks are handed out.
+        Device of the chunks.
     channels_last : bool
-        The order in memory; chunks are (n, channels, h, w) in either.
+        Order in memory; chunks are (n, channels, h, w) in either order.
     """
 
     def __init__(self, shape: Shape, dtype: torch.dtype, device: torch.device, channels_last: bool = False) -> None:
@@ -44,7 +44,7 @@ class MapStore(ABC):
 
     @property
     def bytes_per_image(self) -> int:
-        """The bytes the maps of one image take."""
+        """Bytes of one image's maps."""
         _, d, h, w = self.shape
         return d * h * w * self.dtype.itemsize
 
@@ -52,31 +52,31 @@ class MapStore(ABC):
     def chunks(self, size: int) -> Iterator[Tensor]:
         """Yield all chunks on the device, in order, each (size or fewer, channels, h, w).
 
-        A chunk may be overwritten once the next one is asked for.
+        A chunk may be overwritten when the next one is requested.
         """
 
     @abstractmethod
     def write(self, part: slice, maps: Tensor) -> None:
-        """Put a chunk on the device (m, channels, h, w) in its place; it may be read again by a new pass only."""
+        """Overwrite a part by a chunk (m, channels, h, w) on the device; only a new pass may read it."""
 
     @abstractmethod
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Return single patches on the device, as :func:`gather_patches`, shape (samples, channels, k, k)."""
+        """Return single patches on the device, like :func:`gather_patches`, shape (samples, channels, k, k)."""
 
     @abstractmethod
     def take(self, image: Tensor) -> Tensor:
-        """Return some images' maps on the device, shape (samples, channels, h, w)."""
+        """Return the maps of the named images on the device, shape (samples, channels, h, w)."""
 
     def whole(self) -> Tensor:
-        """Return everything on the device, shape (n, channels, h, w)."""
+        """Return all maps on the device, shape (n, channels, h, w)."""
         return torch.cat([chunk.clone() for chunk in self.chunks(len(self))])
 
     def _outside(self, tensor: Tensor) -> Tensor:
-        """Return what lies in memory as (n, channels, h, w), a view."""
+        """Return a view (n, channels, h, w) of a tensor in the order of the memory."""
         return tensor.permute(0, 3, 1, 2) if self._channels_last else tensor
 
     def _inside(self, maps: Tensor) -> Tensor:
-        """Return (n, channels, h, w) as it lies in memory."""
+        """Return a view in the order of the memory of maps (n, channels, h, w)."""
         return maps.permute(0, 2, 3, 1) if self._channels_last else maps
 
 
@@ -86,9 +86,9 @@ class DeviceStore(MapStore):
     Parameters
     ----------
     given : Tensor, optional
-        What is stored, if it is there already.
+        Tensor to store; by default an empty one is made.
     file : mmap.mmap, optional
-        What is given is mapped from this file: pages that were read are let go, so that memory does not fill with them.
+        File that ``given`` is mapped from: its pages are released after reading, so that they do not fill the memory.
     """
 
     def __init__(
@@ -106,29 +106,29 @@ class DeviceStore(MapStore):
         self._maps = self._outside(own)
 
     def chunks(self, size: int) -> Iterator[Tensor]:
-        """Yield views."""
+        """Yield views of the maps."""
         for start in range(0, len(self), size):
             yield self._maps[start : start + size]
-            self._let_go()
+            self._release_pages()
 
     def write(self, part: slice, maps: Tensor) -> None:
-        """Copy a chunk into its place."""
+        """Copy a chunk to its part."""
         self._maps[part] = maps
 
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Gather patches where they lie."""
+        """Gather patches on the device."""
         where = image.to(self.device), row.to(self.device), column.to(self.device)
         found = gather_patches(self._maps, size, *where)
-        self._let_go()
+        self._release_pages()
         return found
 
     def take(self, image: Tensor) -> Tensor:
-        """Copy some."""
+        """Copy the named images' maps."""
         found = self._maps[image.to(self.device)]
-        self._let_go()
+        self._release_pages()
         return found
 
-    def _let_go(self) -> None:
+    def _release_pages(self) -> None:
         if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._file.madvise(mmap.MADV_DONTNEED)
 

@@ -1,4 +1,4 @@
-"""What a person reads before a run starts, and at its end."""
+"""The console table: the plan before a run, the time left, and the summary."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ import pytest
 import torch
 from rich.console import Console
 
-from rescnet import ComputeOptions, NetworkConfig, make_config
+from rescnet import ComputeOptions, Network, NetworkConfig, make_config
 from rescnet.network.history import LayerRecord
-from rescnet.network.network import Network
+from rescnet.network.memory import RunSizes
+from rescnet.network.stack import LayerStack
+from rescnet.training.data import TrainingData
+from rescnet.training.distributed.workers import Workers
 from rescnet.training.listeners.table import TrainingTable
-from rescnet.training.memory_plan import plan_memory
+from rescnet.training.memory_plan import Machine, MemoryPlan
 from rescnet.training.trainer import Trainer
+
+
+def plan_of(config, place="auto"):
+    return MemoryPlan.of(config, RunSizes((3, 32, 32), 10, 1000), Machine(torch.device("cpu"), 8 * 10**9), place)
 
 
 @pytest.mark.parametrize(
@@ -28,19 +35,18 @@ from rescnet.training.trainer import Trainer
 )
 def test_the_plan_says_where_maps_live(place, device, words):
     config, said = NetworkConfig(filters=50), io.StringIO()
-    plan = plan_memory(config, (3, 32, 32), 10, 1000, 0, 4, False, 8 * 10**9, torch.device("cpu"), place)
     with TrainingTable(Console(file=said, width=200), "digits", device) as table:
-        table.planned(Network(config, (3, 32, 32), 10), plan)
+        table.planned(Network(LayerStack(config, (3, 32, 32), 10)), plan_of(config, place))
     assert words in said.getvalue()
 
 
 @pytest.mark.parametrize(("layers", "stops", "helps"), [(20, True, True), (20, False, False), (2, True, False)])
-def test_few_images_that_are_learnt_at_once_are_told_of_more_layers(layers, stops, helps):
-    """Two layers were added; only a run that could have had more, and stopped by training images, says so."""
+def test_an_early_end_suggests_more_layers(layers, stops, helps):
+    """Only a run that stopped by its training accuracy, with fewer layers than allowed, suggests it."""
     images, labels = torch.rand(12, 1, 8, 8).numpy(), torch.arange(12).numpy() % 3
     config, said = make_config("digits", layers=layers, stop_at_zero_error=stops), io.StringIO()
     with TrainingTable(Console(file=said, width=200), "digits", "cpu") as table:
-        trainer = Trainer(images, labels, config, None, None, ComputeOptions())
+        trainer = Trainer(config, TrainingData.of(config, images, labels), ComputeOptions(), Workers())
         table.planned(trainer.network, trainer.plan)
         for _ in range(2):
             table.layer_added(trainer.add_layer())
@@ -49,22 +55,21 @@ def test_few_images_that_are_learnt_at_once_are_told_of_more_layers(layers, stop
     assert ("--no-stop-at-zero-error" in said.getvalue()) == helps
 
 
-def test_the_time_left_goes_by_layers_like_those_to_come():
-    """The first layer sees three channels, the others more: nothing is told by it. A run taken up tells at once."""
+def test_the_time_left_ignores_the_first_layer():
+    """The first layer has fewer channels and predicts nothing; a resumed run shows the time left at once."""
     record = LayerRecord(1, 0.5, None, None, 1.0, 0.4, 0.1, {"filters": 1.0}, 0)
     slow = [replace(record, layer=number, seconds={"filters": 3.0}) for number in (2, 3, 4)]
 
     def lines(*records):
         config, said = NetworkConfig(layers=4), io.StringIO()
-        plan = plan_memory(config, (3, 32, 32), 10, 1000, 0, 4, False, 8 * 10**9, torch.device("cpu"), "auto")
         with TrainingTable(Console(file=said, width=200), "digits", "cpu") as table:
-            table.planned(Network(config, (3, 32, 32), 10), plan)
+            table.planned(Network(LayerStack(config, (3, 32, 32), 10)), plan_of(config))
             said.truncate(said.seek(0))
             for each in records:
                 table.layer_added(each)
         return said.getvalue().splitlines()
 
-    first, told, second, third, last = lines(record, *slow)
-    assert first.rstrip().endswith("1.00") and "told after layer 2" in told
+    first, note, second, third, last = lines(record, *slow)
+    assert first.rstrip().endswith("1.00") and "told after layer 2" in note
     assert second.endswith(" 6.0 s") and third.endswith(" 3.0 s") and last.endswith("–")
     assert lines(slow[1])[0].endswith(" 3.0 s")

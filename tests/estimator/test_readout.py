@@ -7,26 +7,20 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from one_cpu import one_cpu_only
-from sklearn.datasets import load_digits
+from digits import IMAGES, LABELS
 
 from rescnet import ResCNetClassifier, load, save
 from rescnet.network.probabilities import probabilities
 
+pytestmark = pytest.mark.usefixtures("one_cpu")
 SMALL = {"n_filters": 6, "options": {"readout": "kernel", "stop_at_zero_error": False}, "random_state": 0}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_cpu():
-    """Use no GPU where there is one, and one thread: networks this small wait for more longer than they compute."""
-    with one_cpu_only():
-        yield
 
 
 @pytest.fixture(scope="module")
 def digits():
-    X, y = load_digits(return_X_y=True)
-    return X[:500], y[:500], X[500:700], y[500:700]
+    """Flat rows of all ten classes: 500 to train on, 200 to test."""
+    rows = IMAGES.reshape(-1, 64).astype(float)
+    return rows[:500], LABELS[:500], rows[500:700], LABELS[500:700]
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +48,7 @@ def test_it_survives_a_pickle_and_a_folder(fitted, digits, tmp_path):
 
 
 def test_early_stopping_fits_it_to_the_best_depth(digits, tmp_path):
-    """It reads the layers predictions go through, and is that of a run which ended with them."""
+    """It equals the readout of a run that ends at the best depth."""
     X, y, new, _ = digits
     classifier = ResCNetClassifier(n_layers=30, **SMALL, n_iter_no_change=2).fit(X, y)
     best = classifier.history_.best_layer()
@@ -69,7 +63,7 @@ def test_early_stopping_fits_it_to_the_best_depth(digits, tmp_path):
 
 
 def test_layers_added_later_are_those_of_one_run(digits):
-    """``warm_start`` fits the readout of the grown network anew."""
+    """``warm_start`` fits the readout of the grown network again."""
     X, y, new, _ = digits
     grown = ResCNetClassifier(n_layers=1, **SMALL, warm_start=True).fit(X, y)
     grown.set_params(n_layers=2).fit(X, y)

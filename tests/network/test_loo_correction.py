@@ -1,4 +1,4 @@
-"""The second look: leave-one-out outputs, the regression of what they miss, and the network that has one."""
+"""Leave-one-out correction: the outputs, the regression of their errors, and a network with a correction."""
 
 from __future__ import annotations
 
@@ -7,36 +7,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from one_cpu import one_cpu_only
+from digits import IMAGES, LABELS
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
-from sklearn.datasets import load_digits
 
 from rescnet import ComputeOptions, load, make_config, save, train
 from rescnet.model_files import ModelFileError
 from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
-from rescnet.network.memory import readout_bytes
+from rescnet.network.memory import RunSizes, readout_bytes
 from rescnet.network.model import Model
 from rescnet.network.readout.layerwise_pass import LayerwisePass
 from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, fit_correction, leave_one_out
 from rescnet.stages.augment import view_images
 from rescnet.stages.gaussian_kernel import PairDistances, Standard
 
-DIGITS = load_digits()
-IMAGES, LABELS = DIGITS.images[:, None].astype(np.uint8), DIGITS.target
 OPTIONS = {"layers": 2, "filters": 4, "readout": "kernel"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_cpu():
-    """Use no GPU where there is one, and one thread."""
-    with one_cpu_only():
-        yield
+pytestmark = pytest.mark.usefixtures("one_cpu")
 
 
 @pytest.fixture(scope="module")
 def pair():
-    """A network without a second look and the same with one, both of 250 digits, and their histories."""
+    """A network without a correction and the same with one, both of 250 digits, and their histories."""
     others = {"validation": (IMAGES[250:400], LABELS[250:400]), "test": (IMAGES[400:600], LABELS[400:600])}
     return [
         train(
@@ -68,15 +59,15 @@ def test_leaving_one_out_is_fitting_without_it():
 
 
 def test_the_inverse_is_counted_before_any_work():
-    shape, config = (1, 8, 8), make_config("digits", **OPTIONS)
-    once, twice = (
-        readout_bytes(replace(config, loo_correction=look), shape, 5000, 100, 4, False, "cpu") for look in (False, True)
+    config, sizes = make_config("digits", **OPTIONS), RunSizes((1, 8, 8), 10, 5000, 100)
+    plain, more = (
+        readout_bytes(replace(config, loo_correction=corrected), sizes, "cpu") for corrected in (False, True)
     )
-    assert twice - once == 4 * 5000**2
+    assert more - plain == 4 * 5000**2
 
 
-def test_mirrored_views_are_looked_at_again():
-    """With flips an image and its mirror image stay the same, and views are averaged after the second look."""
+def test_views_are_averaged_after_the_correction():
+    """With flips an image and its mirror image also have the same outputs."""
     options = OPTIONS | {"augment": "flip", "test_views": "flip + shift 1", "loo_correction": True}
     others = {"validation": (IMAGES[250:300], LABELS[250:300])}
     network, history = train(
@@ -102,65 +93,67 @@ def test_mirrored_views_are_looked_at_again():
 def test_the_regression_is_the_one_its_formula_says():
     generator = torch.Generator().manual_seed(1)
     outputs, labels = torch.rand(300, 3, generator=generator, dtype=torch.float64), torch.arange(300) % 3
-    look = fit_correction(outputs, one_hot(labels, 3))
+    correction = fit_correction(outputs, one_hot(labels, 3))
     o = outputs.numpy()
     near = np.exp(-((o[:, None] - o[None]) ** 2).sum(2) / (2 * WIDTH**2))
     system = near.T @ near + RIDGE * near + JITTER * np.eye(300)
     wanted = np.linalg.solve(system, near.T @ (one_hot(labels, 3).numpy() - o))
-    np.testing.assert_allclose(look(outputs), o + near @ wanted, atol=1e-7)
+    np.testing.assert_allclose(correction(outputs), o + near @ wanted, atol=1e-7)
 
 
-def test_it_mends_a_class_that_is_given_too_little():
-    """Also of images it was not fitted to, from more images than it has centres."""
+def test_it_corrects_a_class_with_outputs_too_small():
+    """Also on other images than it was fitted to, and with more images than centres."""
     generator = torch.Generator().manual_seed(2)
     labels = torch.randint(3, (6000,), generator=generator)
     outputs = one_hot(labels, 3) * 0.6 + 0.15 * torch.randn(6000, 3, generator=generator, dtype=torch.float64)
     outputs[:, 1] -= 0.3
-    look = fit_correction(outputs[:4000], one_hot(labels[:4000], 3))
-    assert len(look.centres) == 1000
-    before, after = (float((z[4000:].argmax(1) == labels[4000:]).double().mean()) for z in (outputs, look(outputs)))
+    correction = fit_correction(outputs[:4000], one_hot(labels[:4000], 3))
+    assert len(correction.centres) == 1000
+    before, after = (
+        float((z[4000:].argmax(1) == labels[4000:]).double().mean()) for z in (outputs, correction(outputs))
+    )
     assert after > before + 0.02
 
 
-def test_a_network_looks_at_its_outputs_again(pair):
-    (plain, _), (twice, history) = pair
+def test_a_network_corrects_its_outputs(pair):
+    (plain, _), (corrected, history) = pair
     new = IMAGES[400:600]
-    first, look = plain.outputs(new), twice.readout.loo_correction
-    assert plain.readout.loo_correction is None
-    torch.testing.assert_close(twice.outputs(new), look(first), rtol=0, atol=1e-8)
-    assert float((twice.outputs(new) - first).abs().max()) > 0.05
+    first, correction = plain.outputs(new), corrected.readout.correction
+    assert plain.readout.correction is None
+    torch.testing.assert_close(corrected.outputs(new), correction(first), rtol=0, atol=1e-8)
+    assert float((corrected.outputs(new) - first).abs().max()) > 0.05
     for accuracy, part in (
         (history.readout.validation_accuracy, slice(250, 400)),
         (history.readout.test_accuracy, slice(400, 600)),
     ):
-        assert float((twice.predict(IMAGES[part]).numpy() == LABELS[part]).mean()) == pytest.approx(accuracy)
-    assert twice.nbytes - plain.nbytes == look.centres.nbytes + look.coefficients.nbytes
+        assert float((corrected.predict(IMAGES[part]).numpy() == LABELS[part]).mean()) == pytest.approx(accuracy)
+    assert corrected.nbytes - plain.nbytes == correction.centres.nbytes + correction.coefficients.nbytes
 
 
-def test_it_is_learnt_from_outputs_of_images_left_out(pair):
-    """The outputs it is centred on are those of the label's regression, the layers' heads having no part in them."""
-    (plain, _), (twice, _) = pair
+def test_it_is_learned_from_outputs_of_images_left_out(pair):
+    """Its centres are outputs of the regression of the labels; the layers' heads have no part in them."""
+    (plain, _), (corrected, _) = pair
     with torch.inference_mode():
-        walk = LayerwisePass(plain, torch.as_tensor(IMAGES[:250]), False)
+        walk = LayerwisePass(plain.stack, torch.as_tensor(IMAGES[:250]), False)
         distances = PairDistances(250, 250, 1, walk.output)
         for layer in plain.layers:
-            features = walk.through(layer)
+            features = walk.advance(layer)
             distances.add(Standard.of(features).apply_(features), features)
         kernel = distances.kernel_(plain.readout.scale) + plain.readout.ridge * torch.eye(250, dtype=torch.float64)
         out, kept = 100, [i for i in range(250) if i != 100]
         alone = torch.linalg.solve(kernel[kept][:, kept], one_hot(LABELS[:250])[kept])
-        torch.testing.assert_close(twice.readout.loo_correction.centres[out], kernel[out, kept] @ alone)
+        torch.testing.assert_close(corrected.readout.correction.centres[out], kernel[out, kept] @ alone)
 
 
 def test_files_keep_it(pair, tmp_path):
-    (_, _), (twice, history) = pair
-    save(tmp_path / "model", Model(twice, history, tuple("0123456789"), {}))
+    (_, _), (corrected, history) = pair
+    save(tmp_path / "model", Model(corrected, history, tuple("0123456789"), {}))
     read = load(tmp_path / "model").network
-    assert torch.equal(read.readout.loo_correction.centres, twice.readout.loo_correction.centres)
-    torch.testing.assert_close(read.outputs(IMAGES[400:450]), twice.outputs(IMAGES[400:450]))
-    tensors = load_tensors(readout_to_bytes(twice.readout))
+    assert torch.equal(read.readout.correction.centres, corrected.readout.correction.centres)
+    torch.testing.assert_close(read.outputs(IMAGES[400:450]), corrected.outputs(IMAGES[400:450]))
+    tensors = load_tensors(readout_to_bytes(corrected.readout))
     tensors["loo_correction.coefficients"] = tensors["loo_correction.coefficients"][:, :9].contiguous()
-    with pytest.raises(ModelFileError, match=r"looks twice at \(250, 10\) outputs with \(250, 9\) coefficients"):
+    with pytest.raises(ModelFileError, match=r"got centres \(250, 10\) and coefficients \(250, 9\)"):
         readout_from_bytes(save_tensors(tensors), "readout", (1, 8, 8), 10)
     del tensors["loo_correction.coefficients"]
     with pytest.raises(ModelFileError, match="is not a readout of rescnet"):

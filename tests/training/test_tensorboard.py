@@ -1,4 +1,4 @@
-"""``rescnet train --tensorboard``: what TensorBoard reads back is the history, also after Ctrl-C."""
+"""``rescnet train --tensorboard``: TensorBoard reads the history back, also after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_a_readout_is_told_at_the_last_layer(train, tmp_path):
     for model, log in (("m", "log"), ("later", "log-later")):
         record, events = load_model(tmp_path / model).history.readout, read(tmp_path / log)
         for name in ("validation_accuracy", "test_accuracy", "seconds"):
-            told = curve(events, f"readout/{name.removesuffix('_accuracy')}")
-            assert told == {2: pytest.approx(getattr(record, name))}
+            found = curve(events, f"readout/{name.removesuffix('_accuracy')}")
+            assert found == {2: pytest.approx(getattr(record, name))}
 
 
 def test_tensorboard_reads_the_history(train, tmp_path):
@@ -126,12 +126,12 @@ def test_a_missing_tensorboard_is_told_before_any_work(train, tmp_path, monkeypa
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     code, said = train("--out", tmp_path / "m", "--tensorboard", tmp_path / "log")
     assert code == 2
-    assert said == "error: TensorBoard is not installed: pip install 'rescnet[tensorboard]'\n"
+    assert said == "error: tensorboard must be installed. Use: pip install 'rescnet[tensorboard]'\n"
     assert not (tmp_path / "m").exists() and not (tmp_path / "log").exists()
 
 
 def test_a_file_is_no_place_for_a_log(train, tmp_path):
     (tmp_path / "log").write_text("mine")
     code, said = train("--out", tmp_path / "m", "--tensorboard", tmp_path / "log")
-    assert code == 2 and "is a file, TensorBoard needs a folder" in said
+    assert code == 2 and "the TensorBoard log must be a folder, got the file" in said
     assert (tmp_path / "log").read_text() == "mine" and not (tmp_path / "m").exists()

@@ -10,34 +10,25 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from one_cpu import one_cpu_only
+from digits import IMAGES, LABELS
 from scipy.spatial.distance import pdist
-from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 
 from rescnet import ComputeOptions, make_config, train
 from rescnet.config.augmentation import Augmentation
-from rescnet.network.memory import image_bytes, readout_bytes
+from rescnet.network.memory import RunSizes, image_bytes, readout_bytes
 from rescnet.network.readout import fit_kernel
 from rescnet.network.readout.kernel import _factor
 from rescnet.network.readout.layerwise_pass import LayerwisePass
 from rescnet.network.readout.reference_features import batch_size, cache_bytes
-from rescnet.stages.augment import change_images, view_images
-from rescnet.training.distributed.workers import Workers
-from rescnet.training.memory_plan import check_readout_fits
+from rescnet.stages.augment import change_images, draw_changes, view_images
+from rescnet.training.data import TrainingData
+from rescnet.training.memory_plan import Machine, check_readout_fits
 
 DOUBLE = ComputeOptions(dtype="float64")
 TRAINING, VALIDATION, TEST = slice(300), slice(300, 400), slice(400, 520)
-DIGITS = load_digits()
-IMAGES, LABELS = DIGITS.images[:, None].astype(np.uint8), DIGITS.target
 FEW = {"filters": 3}  # so few that the layers alone are wrong on training images
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_cpu():
-    """Use no GPU where there is one, and one thread: networks this small wait for more longer than they compute."""
-    with one_cpu_only():
-        yield
+pytestmark = pytest.mark.usefixtures("one_cpu")
 
 
 def config_of(**options):
@@ -67,10 +58,10 @@ def layers_alone(network, images):
 @torch.inference_mode()
 def all_features(network, images):
     """Return the features of all layers side by side, shape (n, layers·D)."""
-    prepared, maps, found = network.prepared(torch.as_tensor(images)), None, []
+    images, maps, found = torch.as_tensor(images), None, []
     for layer in network.layers:
-        maps = network.maps(layer, maps, prepared)
-        found.append(network.features(maps).numpy())
+        maps = network.stack.maps(layer, maps, images)
+        found.append(network.stack.features(maps).numpy())
     return np.concatenate(found, axis=1)
 
 
@@ -95,9 +86,9 @@ def residual_of(output, labels):
     [
         {},
         {"kernel_width": 3.0, "kernel_ridge": 0.2},
-        {"momentum": 0.5, "stack_depth": 2, "contrast": 3, "means": True},
+        {"stack_depth": 2, "rectifier": "both", "head": "ridge"},
     ],
-    ids=["default", "width and ridge", "other flows"],
+    ids=["default", "width and ridge", "stacks"],
 )
 def test_the_readout_is_kernel_ridge_regression_of_what_the_layers_leave(options):
     """Its kernel is Gaussian in the standardised features of all layers together."""
@@ -203,8 +194,8 @@ def test_predictions_do_not_depend_on_how_many_are_made_at_once(room, options, m
     network, _ = trained(**options)
     new = IMAGES[TEST][:6]
     wanted = network.outputs(new)
-    monkeypatch.setattr("rescnet.network.readout.memory.PREDICTION", {"cpu": room})
-    at_a_time = batch_size(network, 300, network.readout.mirrored)
+    monkeypatch.setattr("rescnet.network.readout.reference_features.CHUNK", {"cpu": room})
+    at_a_time = batch_size(network.stack, 300, network.readout.mirrored)
     assert at_a_time == 1 if room == 1 else 2 <= at_a_time < 6
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
     monkeypatch.setattr("rescnet.network.memory.LARGEST_WORKSPACE", {"cpu": 2_000_000})
@@ -214,50 +205,50 @@ def test_predictions_do_not_depend_on_how_many_are_made_at_once(room, options, m
 
 
 @pytest.fixture
-def walked(monkeypatch):
-    """Return a list of how many images each walk through the layers takes along."""
+def passes(monkeypatch):
+    """Return a list with the number of images of each pass through the layers."""
     counts = []
 
     class Counted(LayerwisePass):
-        def __init__(self, network, images, mirrored):
+        def __init__(self, stack, images, mirrored):
             counts.append(len(images))
-            super().__init__(network, images, mirrored)
+            super().__init__(stack, images, mirrored)
 
     for module in ("kernel", "reference_features"):
-        monkeypatch.setattr(f"rescnet.network.readout.{module}.Walk", Counted)
+        monkeypatch.setattr(f"rescnet.network.readout.{module}.LayerwisePass", Counted)
     return counts
 
 
 @pytest.mark.parametrize("options", [{}, {"augment": "flip"}], ids=["plain", "mirrored"])
-def test_training_images_go_through_the_layers_once_if_their_features_fit(options, walked, monkeypatch):
-    """Predictions are the same to the last bit, however they are come by."""
+def test_training_images_go_through_the_layers_once_if_their_features_fit(options, passes, monkeypatch):
+    """Predictions are the same to the last bit, from the cache or not."""
     network = unused(**options)
     new = IMAGES[TEST][:5]
     first = network.outputs(new)
-    assert sorted(walked) == [5, 300]
-    assert torch.equal(network.outputs(new), first) and sorted(walked) == [5, 5, 300]
-    needed = cache_bytes(network, 300, network.readout.mirrored)
-    assert needed == sum(known.features.nbytes for known in network.readout._kept.layers)
-    for limit, walks in ((needed, [5, 5, 300]), (needed - 1, [5, 5, 300, 300])):
+    assert sorted(passes) == [5, 300]
+    assert torch.equal(network.outputs(new), first) and sorted(passes) == [5, 5, 300]
+    needed = cache_bytes(network.stack, 300, network.readout.mirrored)
+    assert needed == sum(known.features.nbytes for known in network.readout._cache.layers)
+    for limit, counts in ((needed, [5, 5, 300]), (needed - 1, [5, 5, 300, 300])):
         network = unused(**options)
-        walked.clear()
-        monkeypatch.setattr("rescnet.network.readout.memory.KEPT", {"cpu": limit})
+        passes.clear()
+        monkeypatch.setattr("rescnet.network.readout.reference_features.CACHE", {"cpu": limit})
         assert torch.equal(network.outputs(new), first) and torch.equal(network.outputs(new), first)
-        assert sorted(walked) == walks
+        assert sorted(passes) == counts
 
 
-def test_features_that_were_kept_serve_the_layers_they_are_of_only(walked):
+def test_features_that_were_kept_serve_the_layers_they_are_of_only(passes):
     """Views to be averaged use the same ones; other layers, or the same in another type, have others."""
     network = unused()
     new = IMAGES[TEST][:5]
     before = network.outputs(new)
     assert torch.equal(network.averaged_over("shift 1").averaged_over("").outputs(new), before)
-    assert walked.count(300) == 1
-    single = replace(network, layers=[layer.to(torch.device("cpu"), torch.float32) for layer in network.layers])
+    assert passes.count(300) == 1
+    single = with_layers(network, [layer.to(torch.device("cpu"), torch.float32) for layer in network.layers])
     torch.testing.assert_close(single.outputs(new).double(), before, rtol=0, atol=1e-3)
-    assert single.outputs(new).dtype == torch.float32 and walked.count(300) == 2
+    assert single.outputs(new).dtype == torch.float32 and passes.count(300) == 2
     last = network.layers[-1]
-    other = replace(network, layers=[*network.layers[:-1], replace(last, weights=last.weights.flip(0))])
+    other = with_layers(network, [*network.layers[:-1], replace(last, weights=last.weights.flip(0))])
     found = other.outputs(new)
     assert torch.equal(found, replace(other, readout=replace(other.readout)).outputs(new))
     assert not torch.allclose(found, before, atol=1e-3)
@@ -267,10 +258,15 @@ def test_features_that_were_kept_are_no_part_of_the_model():
     network = unused()
     before = pickle.dumps(network.readout)
     outputs = network.outputs(IMAGES[TEST][:5])
-    assert network.readout._kept is not None
+    assert network.readout._cache is not None
     again = pickle.loads(pickle.dumps(network.readout))
-    assert len(pickle.dumps(network.readout)) == len(before) and again._kept is None
+    assert len(pickle.dumps(network.readout)) == len(before) and again._cache is None
     assert torch.equal(replace(network, readout=again).outputs(IMAGES[TEST][:5]), outputs)
+
+
+def with_layers(network, layers):
+    """Return the network with other layers."""
+    return replace(network, stack=replace(network.stack, layers=layers))
 
 
 def unused(**options):
@@ -280,22 +276,22 @@ def unused(**options):
 
 
 def test_what_is_kept_leaves_room_for_new_images(monkeypatch):
-    """Half of what is left beside the training images on their way: what could be predicted before still can be."""
+    """The cache takes at most half of the memory left after the training images' maps: prediction stays possible."""
     network, _ = trained()
-    needed = cache_bytes(network, 300, False)
-    walking = 300 * image_bytes(network.config, network.image_shape, 8, False)
-    for budget, kept in ((walking + 2 * needed, needed), (walking + 2 * needed - 2, 0), (walking + 1, 0)):
-        monkeypatch.setattr("rescnet.network.readout.memory.memory_budget", lambda *_, given=budget: given)
-        assert cache_bytes(network, 300, False) == kept
-        assert batch_size(network, 300, False) >= 1
+    needed = cache_bytes(network.stack, 300, False)
+    in_use = 300 * image_bytes(network.config, network.image_shape, 8, False)
+    for budget, kept in ((in_use + 2 * needed, needed), (in_use + 2 * needed - 2, 0), (in_use + 1, 0)):
+        monkeypatch.setattr("rescnet.network.readout.reference_features.memory_budget", lambda *_, given=budget: given)
+        assert cache_bytes(network.stack, 300, False) == kept
+        assert batch_size(network.stack, 300, False) >= 1
     assert len(unused().outputs(IMAGES[TEST][:2])) == 2
 
 
 def test_prediction_is_refused_where_the_training_images_do_not_fit(monkeypatch):
     """In one sentence; fewer layers than all need none of it."""
     network, _ = trained()
-    monkeypatch.setattr("rescnet.network.readout.memory.memory_budget", lambda *_: 100_000)
-    with pytest.raises(ValueError, match=r"lets its 300 training images through the layers, which takes .* and 100 kB"):
+    monkeypatch.setattr("rescnet.network.readout.reference_features.memory_budget", lambda *_: 100_000)
+    with pytest.raises(ValueError, match=r"memory must hold .* the readout's 300 training images, .*, got 100 kB"):
         network.outputs(IMAGES[TEST])
     assert len(network.outputs(IMAGES[TEST], layers=2)) == 120
 
@@ -314,9 +310,9 @@ def test_halves_come_near_doubles():
     """Features in half precision, padded for tensor cores, predict nearly all digits as doubles do."""
     network, _ = trained()
     single = [layer.to(torch.device("cpu"), torch.float32) for layer in network.layers]
-    halved = replace(network, layers=single, half=True, readout=None)
+    halved = replace(network, stack=replace(network.stack, layers=single, half=True), readout=None)
     known, labels, new = torch.as_tensor(IMAGES[TRAINING]), torch.as_tensor(LABELS[TRAINING]), IMAGES[TEST]
-    halved.readout, found = fit_kernel(halved, known, labels, torch.as_tensor(new))
+    halved.readout, found = fit_kernel(halved.stack, known, labels, torch.as_tensor(new))
     assert found.dtype == torch.float32
     assert halved.readout.scale == pytest.approx(network.readout.scale, rel=0.02)
     assert float((found.double() - network.outputs(new)).abs().median()) < 0.01
@@ -340,47 +336,52 @@ class Hears:
         self.heard.append(f"readout, {record.seconds > 0}")
 
 
-def test_too_little_memory_is_refused_before_any_layer_is_learnt():
+def test_too_little_memory_is_refused_before_any_layer_is_learned():
     """The message says how many images would do, and they do."""
     compute, listener = ComputeOptions(dtype="float64", memory="100MB"), Hears()
-    with pytest.raises(ValueError, match=r"1,600 images takes .* and 100 MB may be used: give about") as error:
+    with pytest.raises(ValueError, match=r"a kernel readout of 1,600 images, got 100 MB\. Use about") as error:
         train(*some(slice(1600)), config_of(layers=1), compute=compute, listener=listener)
     assert listener.heard == []
     text = str(error.value)
-    assert text.endswith("images, allow more memory, or choose readout heads.") and "\n" not in text
-    for told in (number_told(text), 1600):  # fewer images, or more memory
-        given = compute if told < 1600 else replace(compute, memory="300MB")
-        network, _ = train(*some(slice(told)), config_of(layers=1), compute=given, listener=listener)
+    assert text.endswith("images, more memory, or readout 'heads'.") and "\n" not in text
+    for count in (images_allowed(text), 1600):  # fewer images, or more memory
+        given = compute if count < 1600 else replace(compute, memory="300MB")
+        network, _ = train(*some(slice(count)), config_of(layers=1), compute=given, listener=listener)
         assert network.readout is not None and listener.heard == ["planned", "layer", "readout, True"]
         listener.heard.clear()
     network, _ = train(*some(slice(1600)), config_of(layers=1, readout="heads"), compute=compute)  # or no readout
     assert network.readout is None
 
 
-def number_told(text):
+def images_allowed(text):
     return int(re.search(r"about ([\d,]+) images", text)[1].replace(",", ""))
 
 
 @pytest.mark.parametrize("budget", [5 * 10**9, 40 * 10**9])
 @pytest.mark.parametrize("half", [False, True])
-def test_so_many_images_as_are_told_fit(budget, half):
-    """And not many more would."""
-    arguments = (0, 4, half, torch.device("cpu"), budget, Workers())
-    with pytest.raises(ValueError, match="give about") as error:
-        check_readout_fits(config_of(), (1, 8, 8), 10**6, *arguments)
-    fewer = number_told(str(error.value))
-    check_readout_fits(config_of(), (1, 8, 8), fewer, *arguments)
-    with pytest.raises(ValueError, match="give about"):
-        check_readout_fits(config_of(), (1, 8, 8), fewer * 10 // 8, *arguments)
+def test_the_number_of_images_in_the_message_fits(budget, half):
+    """Not many more would fit."""
+    machine = Machine(torch.device("cpu"), budget)
+    with pytest.raises(ValueError, match="Use about") as error:
+        check_readout_fits(config_of(), data_of(10**6), 4, half, machine)
+    fewer = images_allowed(str(error.value))
+    check_readout_fits(config_of(), data_of(fewer), 4, half, machine)
+    with pytest.raises(ValueError, match="Use about"):
+        check_readout_fits(config_of(), data_of(fewer * 10 // 8), 4, half, machine)
 
 
-def test_several_workers_are_refused():
-    """One process has the images of all pairs; without a readout any number may work."""
-    arguments = ((1, 8, 8), 300, 0, 8, False, torch.device("cpu"), 10**12)
-    with pytest.raises(ValueError, match="is fitted by one process: train with one, or choose readout heads"):
-        check_readout_fits(config_of(), *arguments, Workers(count=2))
-    check_readout_fits(config_of(), *arguments, Workers())
-    check_readout_fits(config_of(readout="heads"), *arguments, Workers(count=2))
+def data_of(count):
+    """Return n digits that take no memory."""
+    return TrainingData(torch.zeros(1, dtype=torch.uint8).expand(count, 1, 8, 8), torch.full((1,), 9).expand(count), {})
+
+
+def test_several_processes_cannot_fit_a_readout():
+    """One process has the images of all pairs; without a readout any number of processes may train."""
+    alone, two = (Machine(torch.device("cpu"), 10**12, count, count) for count in (1, 2))
+    with pytest.raises(ValueError, match="readout must be 'heads' with several processes"):
+        check_readout_fits(config_of(), data_of(300), 8, False, two)
+    check_readout_fits(config_of(), data_of(300), 8, False, alone)
+    check_readout_fits(config_of(readout="heads"), data_of(300), 8, False, two)
 
 
 def test_with_hardly_a_ridge_no_training_image_is_wrong():
@@ -415,7 +416,7 @@ def test_rounding_that_makes_a_kernel_indefinite_is_met_by_more_ridge():
         torch.testing.assert_close(
             torch.cholesky_solve(right, factor), torch.linalg.solve(matrix + needed * eye, right)
         )
-    with pytest.raises(FloatingPointError, match="no kernel readout could be solved"):
+    with pytest.raises(FloatingPointError, match="the kernel readout could not be solved"):
         _factor(ones * torch.nan, 0.01)
 
 
@@ -424,23 +425,23 @@ def test_copies_are_training_images_too():
     network, history = trained(**FEW, kernel_copies="shift 1")
     plain, _ = trained(**FEW)
     images, labels = (torch.from_numpy(part) for part in some(TRAINING))
-    changes = Augmentation.parse("shift 1").draw(300, 1, 1, network.config.seed)[:, 1]
+    changes = draw_changes(Augmentation.parse("shift 1"), 300, 1, 1, network.config.seed)[:, 1]
     both = torch.cat([images, change_images(images, changes)])
     others = torch.from_numpy(IMAGES[TEST])
-    _, wanted = fit_kernel(plain, both, torch.cat([labels, labels]), others)
+    _, wanted = fit_kernel(plain.stack, both, torch.cat([labels, labels]), others)
     assert torch.allclose(network.outputs(others), wanted, atol=1e-9)
     assert not torch.allclose(plain.outputs(others), wanted, atol=1e-3)
     assert torch.equal(network.readout.images, both)
     assert history.readout.test_accuracy == float((wanted.argmax(1) == torch.from_numpy(LABELS[TEST])).double().mean())
 
 
-def test_copies_take_memory_and_no_second_look():
-    shape = (1, 8, 8), 5000, 100, 4, False, "cpu"
-    twice = (1, 8, 8), 10_000, 100, 4, False, "cpu"
-    assert readout_bytes(config_of(kernel_copies="rotate 5"), *shape) == readout_bytes(config_of(), *twice)
-    with pytest.raises(ValueError, match=r"give about .* no kernel_copies, allow more memory"):
-        check_readout_fits(config_of(kernel_copies="rotate 5"), *shape[:5], torch.device("cpu"), 10**8, Workers())
-    with pytest.raises(ValueError, match="copies would still be there: choose no kernel_copies"):
+def test_copies_take_memory_and_exclude_the_correction():
+    once, twice = (RunSizes((1, 8, 8), 10, count, 100) for count in (5000, 10_000))
+    with_copies = config_of(kernel_copies="rotate 5")
+    assert readout_bytes(with_copies, once, "cpu") == readout_bytes(config_of(), twice, "cpu")
+    with pytest.raises(ValueError, match=r"Use about .* images without kernel_copies, more memory"):
+        check_readout_fits(with_copies, data_of(5000), 4, False, Machine(torch.device("cpu"), 10**8))
+    with pytest.raises(ValueError, match="kernel_copies must be empty with loo_correction"):
         config_of(kernel_copies="rotate 5", loo_correction=True)
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match=r"augmentation must be a list, e\.g\. .*, got 'turn 5'"):
         config_of(kernel_copies="turn 5")

@@ -1,0 +1,132 @@
+"""Options of a network: values, limits, declarations, and the images they suit."""
+
+from __future__ import annotations
+
+import pytest
+
+from rescnet import ComputeOptions, NetworkConfig, make_config
+from rescnet.config.option import OptionError, check_unchanged, options_of
+from rescnet.training.trainer import bank_options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"filters": 0}, "filters must be finite and at least 1, got 0"),
+        ({"layers": -1}, "layers must be finite and at least 1, got -1"),
+        ({"learning_rate": -0.1}, "learning_rate must be finite and at least 0, got -0.1"),
+        ({"learning_rate": float("nan")}, "learning_rate must be a number, got nan"),
+        ({"learning_rate": float("inf")}, "learning_rate must be finite and at least 0, got inf"),
+        ({"ceiling": 1.2}, "ceiling must be between 0 and 1, got 1.2"),
+        ({"ridge": "much"}, "ridge must be a number, got 'much'"),
+        ({"filters": 2.5}, "filters must be a whole number, got 2.5"),
+        ({"filters": True}, "filters must be a whole number, got True"),
+        ({"pyramid": ()}, r"pyramid must not be empty\. Use e\.g\. 4, 2, 1"),
+        ({"pyramid": (4, 0)}, "pyramid must be finite and at least 1, got 0"),
+        ({"pooling": "maxx"}, r"pooling must be one of max, mean, got 'maxx'\. Did you mean 'max'\?"),
+        ({"head": 3}, "head must be one of lda, multiclass-lda, ridge, got 3"),
+        ({"matrix_root": "yes"}, "matrix_root must be true or false, got 'yes'"),
+        ({"bank": "pca + ldaa"}, r"bank must be one of .*, got 'ldaa'\. Did you mean 'lda'\?"),
+        ({"bank": "pca + 2"}, "bank must be one of .*, got '2'"),
+        ({"block_sizes": (8, 8)}, r"block_sizes must differ from each other, got \(8, 8\)"),
+        ({"matrix_root": True}, "pooling must be mean with matrix_root, got 'max'"),
+        ({"copies": 3}, r"augment must name a change with copies 3\. Use e\.g\. 'shift 2'"),
+        ({"seed": -1}, "seed must be between 0 and .*, got -1"),
+        ({"seed": 2**62}, "seed must be between 0 and .*, got 4.61169e"),
+        ({"layers": float("inf")}, "layers must be a whole number, got inf"),
+    ],
+    ids=str,
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message) as error:
+        NetworkConfig(**options)
+    assert "\n" not in str(error.value)
+
+
+def test_text_becomes_the_declared_type():
+    config = NetworkConfig(pyramid="4,2,1", layers="7", ridge="0.5")
+    assert (config.pyramid, config.layers, config.ridge) == ((4, 2, 1), 7, 0.5)
+
+
+@pytest.mark.parametrize("owner", [NetworkConfig, ComputeOptions])
+def test_every_option_is_declared_in_full(owner):
+    for name, entry in options_of(owner).items():
+        facts = entry.metadata
+        assert len(facts["help"]) > 8 and facts["help"].endswith("."), name
+        assert facts["help"][0].isupper() or facts["help"].split()[0].rstrip(",;") in ("cpu", "exact", "'heads'"), name
+        assert facts["group"], name
+        assert facts["fixed_by"] in ("layers", "run", "nothing"), name
+
+
+def test_a_configuration_survives_json():
+    config = make_config("cifar100", ridge=0.25)
+    assert NetworkConfig(**config.to_dict()) == config
+
+
+@pytest.mark.parametrize(
+    ("options", "image", "message"),
+    [
+        ({"augment": "shift 8"}, (1, 8, 8), "augment must shift images of 8×8 by fewer pixels, got 8"),
+        ({"test_views": "shift 8"}, (1, 8, 8), "test_views must shift images of 8×8 by fewer pixels, got 8"),
+        ({"filter_size": 9}, (3, 8, 8), "filter_size must be at most 8 on images of 8×8, got 9"),
+        ({"block_sizes": (4, 20)}, (3, 12, 12), "block_sizes must be at most 12 on images of 12×12, got 20"),
+        ({"grey_stack_every": 1}, (1, 12, 12), "grey_stack_every must be 0 on grey images, got 1"),
+        ({"grey_stack_every": 2}, (3, 12, 12), "stack_depth must be set with grey_stack_every 2"),
+        ({"bank": "pca", "filters": 28}, (3, 12, 12), "at most 27 PCA filters for patches of 27 numbers, got 28"),
+        ({"bank": "dct", "filters": 27}, (3, 12, 12), "at most 26 DCT filters for patches of 27 numbers, got 27"),
+        ({"bank": "lda", "filters": 50, "grey_stack_every": 2, "stack_depth": 1, "layers": 4, "first_filter_size": 5},
+         (3, 12, 12), r"at most 49 LDA filters .* got 50\. Use fewer filters or a larger grey filter size"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_images_that_a_network_cannot_be_built_on(options, image, message):
+    config = NetworkConfig(**({"filters": 8, "block_sizes": (4,), "block_stride": 1} | options))
+    with pytest.raises(ValueError, match=message):
+        config.check_images(image[0], image[1:])
+
+
+def test_only_stacks_that_are_trained_are_checked():
+    grey = {"bank": "lda", "filters": 50, "grey_stack_every": 2, "stack_depth": 1, "first_filter_size": 5}
+    config = NetworkConfig(**grey, layers=1, block_sizes=(4,), block_stride=1)
+    config.check_images(3, (12, 12))
+
+
+def test_banks_of_a_stack_restart_with_it():
+    config = NetworkConfig(bank="dct; pca", stack_depth=3, layers=8)
+    assert [config.bank_of(layer) for layer in range(1, 8)] == ["dct", "pca", "pca", "dct", "pca", "pca", "dct"]
+
+
+def test_grey_stacks_have_larger_filters_first():
+    config = NetworkConfig(stack_depth=2, grey_stack_every=2, first_filter_size=5)
+    assert [config.is_grey(layer) for layer in range(1, 7)] == [False, False, True, True, False, False]
+    assert [config.size_of_filter(layer) for layer in range(1, 7)] == [5, 3, 7, 3, 5, 3]
+
+
+def test_bank_options_are_those_of_the_configuration():
+    config = NetworkConfig(
+        positives=3, negatives=5, tolerance=0.1, draw_ridge=0.2, stacked_lda_bias="lda", pca_bias="none",
+        stacked_lda_signs="both", pca_signs="drawn",
+    )  # fmt: skip
+    found = bank_options(config)
+    assert (found.positives, found.negatives, found.tolerance, found.draw_ridge) == (3, 5, 0.1, 0.2)
+    assert (found.bias, found.pca_bias, found.signs, found.pca_signs) == ("lda", "none", "both", "drawn")
+
+
+def test_check_unchanged_names_the_first_fixed_option():
+    """``layers`` may always change, ``ridge`` only at a warm start, ``sigmoid_scale`` never."""
+    before = make_config("digits")
+    for change, fixed_by, is_error in (
+        ({"layers": 99}, ("layers", "run"), False),
+        ({"ridge": 0.7}, ("layers",), False),
+        ({"ridge": 0.7}, ("layers", "run"), True),
+        ({"sigmoid_scale": 3.0}, ("layers",), True),
+    ):
+        (name,) = change
+        after = make_config("digits", **change)
+        if not is_error:
+            check_unchanged(before, after, fixed_by, "Train again.")
+            continue
+        with pytest.raises(OptionError, match=rf"^{name} must stay .*, got .*\. Train again\.$") as error:
+            check_unchanged(before, after, fixed_by, "Train again.")
+        assert error.value.name == name
+        assert str(error.value.under_name("other")).startswith("other must stay")

@@ -1,0 +1,177 @@
+"""Presets, configuration files and keywords."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rescnet import ComputeOptions, make_config, preset_names
+from rescnet.config.banks import bank_of_layer, parse_mixture, share_out
+from rescnet.config.presets import SMALL_SIDE, make_compute
+
+PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
+    "mnist": {
+        "layers": 231, "filters": 60, "first_filter_size": 13, "filter_size": 3, "bank": "pca", "block_sizes": (7,),
+        "block_stride": 4, "pyramid": (4, 2, 1), "posterior": "softmax", "ceiling": 0.8,
+        "head": "multiclass-lda", "scaling": "channel",  # which the paper leaves open
+    },
+    "cifar10": {
+        "layers": 937, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_sizes": (16,),
+        "block_stride": 1, "pyramid": (4, 2, 1), "sigmoid_scale": 16, "ceiling": 0.8,
+        "posterior": "normalised-sigmoid", "head": "multiclass-lda",
+    },
+    "cifar100": {
+        "layers": 436, "filters": 50, "filter_size": 3, "bank": "pca + stacked-lda", "block_sizes": (16,),
+        "block_stride": 4, "pyramid": (4, 2, 1), "sigmoid_scale": 16, "ceiling": 0.8,
+        "posterior": "normalised-sigmoid",  # our own: with plain sigmoids the paper's rates swing
+        "head": "multiclass-lda",  # which the paper leaves open
+    },
+    "tiny-imagenet": {
+        "layers": 512, "filters": 40, "filter_size": 3, "bank": "pca + stacked-lda", "block_sizes": (32,),
+        "block_stride": 8, "pyramid": (4, 2, 1), "sigmoid_scale": 16, "ceiling": 0.8,
+        "posterior": "normalised-sigmoid", "head": "multiclass-lda",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_presets_are_the_papers(name):
+    config = make_config(name)
+    for key, value in PAPER[name].items():
+        assert getattr(config, key) == value, key
+    assert (config.positives, config.negatives, config.tolerance) == (2, 32, 0)  # appendix A.4
+
+
+@pytest.mark.parametrize(
+    ("name", "layer", "rate"),
+    [
+        ("mnist", 1, 1), ("mnist", 231, 1), ("cifar10", 1, 0.4), ("cifar10", 937, 0.4),
+        ("cifar100", 1, 1), ("cifar100", 11, 0.9), ("cifar100", 436, 0.9**9), ("tiny-imagenet", 512, 0.9**7),
+    ],
+)  # fmt: skip
+def test_learning_rates_of_the_presets(name, layer, rate):
+    assert make_config(name).rate_of(layer) == pytest.approx(rate)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "features"),
+    [
+        ("mnist", (28, 28), 21 * 60 * 59 // 2),
+        ("cifar10", (32, 32), 14 * 50 * 49 // 2),
+        ("tiny-imagenet", (64, 64), 14 * 40 * 39 // 2),
+    ],
+)
+def test_feature_counts(name, size, features):
+    config = make_config(name)
+    assert config.features(size) == features
+    per_cell = config.filters * (config.filters + 1) // 2
+    kept = make_config(name, pooling="mean", matrix_root=True, pyramid_bins="adaptive")
+    assert kept.features(size) == 21 * per_cell  # 38,430 on MNIST and 26,775 on CIFAR-10, as the paper counts
+
+
+def test_file_and_keywords_override_the_preset(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text("filters = 12\nridge = 0.5\n")
+    config = make_config("cifar10", file, ridge=0.7)
+    assert (config.filters, config.ridge, config.block_sizes) == (12, 0.7, (16,))
+
+
+def test_presets_exist():
+    assert {"digits", "mnist", "cifar10", "cifar100", "tiny-imagenet"} <= set(preset_names())
+    for name in preset_names():
+        make_config(name)
+
+
+def test_an_unknown_key_names_the_nearest(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"option names must be known, got 'filterz' in keywords\. Did you mean 'filters'\?"
+    ):
+        make_config("digits", filterz=3)
+    file = tmp_path / "mine.toml"
+    file.write_text("learning_rat = 0.5\n")
+    with pytest.raises(ValueError, match=r"'learning_rat' in .*mine.toml\. Did you mean 'learning_rate'\?"):
+        make_config("digits", file)
+    with pytest.raises(ValueError, match=r"preset must be one of cifar10, .*, got 'cifar1'\. Did you mean 'cifar10'\?"):
+        make_config("cifar1")
+
+
+@pytest.mark.parametrize("asked", [{"loo_correction": True}, {"kernel_width": 2.0}, {"kernel_ridge": 0.1}], ids=str)
+def test_readout_options_need_the_readout(asked, tmp_path):
+    """Options of a preset are ignored if its readout is replaced."""
+    (name,) = asked
+    message = f"{name} must be used with readout 'kernel', got readout 'heads'"
+    for preset, options in (("cifar10", {}), ("cifar10-best", {"readout": "heads"})):
+        with pytest.raises(ValueError, match=message):
+            make_config(preset, **options, **asked)
+    file = tmp_path / "mine.toml"
+    file.write_text(f"{name} = {str(asked[name]).lower()}\n")
+    with pytest.raises(ValueError, match=message):
+        make_config("cifar10", file)
+    assert getattr(make_config("cifar10", file, readout="kernel"), name) == asked[name]
+    assert getattr(make_config("cifar10-best", **asked), name) == asked[name]
+    assert make_config("cifar10-best", readout="heads").loo_correction
+    assert not make_config("cifar10", loo_correction=False).loo_correction
+
+
+def test_a_file_may_hold_options_of_the_machine_too(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('filters = 12\nmemory = "2GB"\n')
+    assert make_config("digits", file).filters == 12
+    assert make_compute(file, dtype="float64") == ComputeOptions(memory="2GB", dtype="float64")
+    file.write_text('memry = "2GB"\n')
+    with pytest.raises(ValueError, match=r"'memry' in .*mine\.toml\. Did you mean 'memory'\?"):
+        make_compute(file)
+
+
+def test_a_folder_is_no_configuration_file(tmp_path):
+    with pytest.raises(ValueError, match=r"configuration file must be readable, got .*directory"):
+        make_config("digits", tmp_path)
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 16, 20), (3, 32, 32), (3, 64, 64)])
+def test_default_settings_suit_the_images(shape):
+    config = make_config(image_shape=shape)
+    config.check_images(shape[0], shape[1:])
+    size = config.size_of_filter(1)
+    assert shape[0] * size**2 >= config.filters // 2  # as many principal components as are asked for
+    assert config.pca_signs == ("drawn" if shape[0] == 3 and min(shape[1:]) >= SMALL_SIDE else "fixed")
+
+
+def test_colour_and_many_classes_get_multiclass_scores():
+    few, many = (make_config(image_shape=(1, 28, 28), classes=classes) for classes in (10, 11))
+    assert few == make_config(image_shape=(1, 28, 28)) and (few.head, few.posterior) == ("lda", "sigmoid")
+    preset = make_config("cifar10")
+    for config in (preset, many, make_config(image_shape=(3, 32, 32), classes=2), make_config("cifar100")):
+        assert (config.head, config.posterior) == ("multiclass-lda", "normalised-sigmoid")
+    assert make_config(image_shape=(3, 32, 32), classes=11, head="ridge").head == "ridge"  # keywords win
+    small = make_config(image_shape=(1, 8, 8), classes=11)
+    assert small == make_config("digits", head=preset.head, posterior=preset.posterior)
+    assert make_config("mnist", image_shape=(1, 28, 28), classes=11) == make_config("mnist")
+
+
+SHAPES = {"cifar": (3, 32, 32), "mnist": (1, 28, 28), "fashion": (1, 28, 28), "tiny": (3, 64, 64), "digits": (1, 8, 8)}
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_a_preset_asks_for_filters_its_patches_have(name):
+    config = make_config(name)
+    shape = next(shape for start, shape in SHAPES.items() if name.startswith(start))
+    config.check_images(shape[0], shape[1:])
+    parts = parse_mixture(bank_of_layer(config.bank, 1))
+    counts = share_out(config.filters, [weight for weight, _ in parts])
+    components = sum(count for count, (_, bank) in zip(counts, parts, strict=True) if bank == "pca")
+    assert components <= shape[0] * config.size_of_filter(1) ** 2
+
+
+def test_presets_and_help_import_no_torch():
+    """A configuration, or ``rescnet --help``, is there without the seconds that torch takes to import."""
+    checks = "import sys; assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
+    for code in (
+        "import rescnet.config.presets as presets; presets.make_config('cifar10')",
+        "import sys; sys.argv = ['rescnet', '--help']\nfrom rescnet.__main__ import main\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code, end.code",
+    ):
+        done = subprocess.run([sys.executable, "-c", f"{code}\n{checks}"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr

@@ -1,0 +1,150 @@
+"""The training loop: one record per layer, a deadline, early ends, and the readout."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+import numpy as np
+import pytest
+import torch
+
+from rescnet import NetworkConfig, train
+from rescnet.network.history import LayerRecord, StopReason
+from rescnet.training.train import TrainingRun
+from rescnet.training.trainer import Trainer
+
+SMALL = {
+    "filters": 5, "layers": 3, "block_sizes": [6], "block_stride": 2, "pyramid": (2, 1), "ridge": 0.3, "bank": "pca",
+    "stop_at_zero_error": False,
+}  # fmt: skip
+
+
+def config_of(**options):
+    return NetworkConfig(**(SMALL | options))
+
+
+@pytest.fixture(scope="module")
+def few(blobs):
+    images, labels = blobs
+    return images[:60], labels[:60]
+
+
+class Events:
+    """A listener that keeps a list of events."""
+
+    def __init__(self):
+        self.seen = []
+
+    def planned(self, network, plan):
+        self.seen.append("planned")
+
+    def layer_added(self, record):
+        self.seen.append(record.layer)
+
+    def readout_fitted(self, record):
+        self.seen.append("readout")
+
+
+def test_a_run_yields_one_record_per_layer(few):
+    run = TrainingRun(*few, config_of())
+    records = []
+    for record in run:
+        assert isinstance(record, LayerRecord)
+        records.append(record)
+        assert len(run.network.layers) == len(run.history) == record.layer == len(records)
+        assert run.history.stopped is None
+    assert records == run.history.records
+    assert len(records) == 3
+    assert run.history.stopped is StopReason.DEPTH
+    network, _ = train(*few, config_of())
+    assert torch.equal(run.network.outputs(few[0]), network.outputs(few[0]))
+
+
+def test_nothing_is_learned_before_the_iteration(few, monkeypatch):
+    monkeypatch.setattr(Trainer, "add_layer", lambda self: pytest.fail("a layer was learned"))
+    run = TrainingRun(*few, config_of())
+    assert len(run.network.layers) == len(run.history) == 0
+    assert run.plan.chunk >= 1
+
+
+@pytest.mark.parametrize("readout", ["heads", "kernel"])
+def test_listeners_receive_the_plan_all_layers_and_the_readout(readout, few):
+    listener = Events()
+    network, history = train(*few, config_of(readout=readout), listener=listener)
+    assert listener.seen == ["planned", 1, 2, 3] + ["readout"] * (readout == "kernel")
+    assert (network.readout is None) == (history.readout is None) == (readout == "heads")
+
+
+def test_a_run_fits_the_readout_after_its_last_layer(few):
+    run = TrainingRun(*few, config_of(readout="kernel"))
+    for _ in run:
+        assert run.network.readout is None
+    assert run.network.readout is not None
+    assert run.history.readout.layers == 3
+
+
+def test_a_deadline_stops_the_run_without_a_readout(few):
+    listener = Events()
+    run = TrainingRun(*few, config_of(readout="kernel"), listener=listener, deadline=monotonic())
+    assert list(run) == []
+    assert run.history.stopped is StopReason.DEADLINE
+    assert not run.history.stopped.is_complete
+    assert run.network.readout is None and run.history.readout is None
+    assert listener.seen == ["planned"]
+
+
+def test_a_deadline_is_checked_before_each_layer(few, monkeypatch):
+    clock = iter([0.0, 10.0, 20.0, 30.0])
+    monkeypatch.setattr("rescnet.training.train.monotonic", lambda: next(clock))
+    run = TrainingRun(*few, config_of(layers=9), deadline=20.0)
+    assert [record.layer for record in run] == [1, 2]
+    assert run.history.stopped is StopReason.DEADLINE
+
+
+def test_a_complete_run_is_not_stopped_by_its_deadline(few):
+    """All layers are there when the deadline has passed: the readout is fitted."""
+    start = train(*few, config_of())
+    run = TrainingRun(*few, config_of(readout="kernel"), start=start, deadline=monotonic())
+    assert list(run) == []
+    assert run.history.stopped is StopReason.DEPTH
+    assert run.network.readout is not None
+
+
+def test_the_caller_can_stop_a_run_and_continue_it(few):
+    run = TrainingRun(*few, config_of())
+    for record in run:
+        if record.layer == 2:
+            break
+    assert len(run.network.layers) == len(run.history) == 2
+    assert run.history.stopped is None
+    assert run.network.predict(few[0]).shape == (60,)
+    continued, history = train(*few, config_of(), start=(run.network, run.history))
+    whole, _ = train(*few, config_of())
+    assert torch.equal(continued.outputs(few[0]), whole.outputs(few[0]))
+    assert history.stopped is StopReason.DEPTH
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"images": np.zeros((60, 12, 12))}, "images must have shape"),
+        ({"labels": np.zeros(59, int)}, r"labels must have shape \(60,\)"),
+        ({"config": config_of(patience=2)}, "patience must be 0 without validation images, got 2"),
+        ({"config": config_of(filter_size=13)}, "filter_size must be at most 12"),
+        ({"validation": (np.zeros((2, 3, 9, 9)), [0, 1])}, r"validation images must have shape \(3, 12, 12\)"),
+    ],
+    ids=["images", "labels", "patience", "filter_size", "validation"],
+)
+def test_inputs_are_checked_in_the_constructor(changes, message, few):
+    listener, given = Events(), {"images": few[0], "labels": few[1], "config": config_of()} | changes
+    with pytest.raises(ValueError, match=message):
+        TrainingRun(**given, listener=listener)
+    assert listener.seen == []
+
+
+def test_a_network_is_continued_only_with_the_options_its_layers_share(few):
+    start = train(*few, config_of(layers=1))
+    for change in ({"stack_depth": 1}, {"filter_size": 2}, {"rectifier": "both"}):
+        (name,) = change
+        with pytest.raises(ValueError, match=rf"{name} must stay .*, got .*\. All layers share it"):
+            TrainingRun(*few, config_of(**change), start=start)
