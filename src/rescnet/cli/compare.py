@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..config.compute import ComputeOptions
 from .config_flags import given, with_flags
-from .source_argument import Source, SourceOption, the_one_named
+from .shared_options import Source, SourceOption, one_source
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -60,12 +60,12 @@ def compare(
 
     Of the machine's options dtype and precision are for ResCNet alone.
     """
+    from ..data.splits import hold_out_images
     from ..experiments.compare import compare_models, draw_league, parse_models
     from ..network.device import choose_device
-    from .sources import load_source
-    from .splits import check_classes, check_limit, hold_out_images
+    from .sources import check_classes, check_limit, load_source
 
-    source = the_one_named(source, dataset)
+    source = one_source(source, dataset)
     contestants = parse_models(models)
     compute = ComputeOptions(**given(options, ComputeOptions))
     device = choose_device(compute.device)
