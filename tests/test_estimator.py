@@ -392,7 +392,7 @@ BAD = {
     "patience": ({"n_iter_no_change": 0}, (20, 8, 8), "^n_iter_no_change is 0: choose at least 1, or None"),
     "fraction": ({"n_iter_no_change": 1, "validation_fraction": 1.5}, (20, 8, 8), "validation_fraction is 1.5: choose"),
     "device": ({"device": "gpuu"}, (20, 8, 8), "device is 'gpuu'"),
-    "memory": ({"memory": "lots"}, (20, 8, 8), "memory must be a number with a unit, e.g. 500MB, 16GB or 16GiB, got 'lots'"),
+    "memory": ({"memory": "lots"}, (20, 8, 8), "memory must be a number with a unit, e.g. 500MB"),
     "too little memory": ({"memory": 1000}, (20, 8, 8), "memory of 1 kB is too little for this network"),
     "dtype": ({"dtype": "float16"}, (20, 8, 8), "dtype is 'float16'"),
     "precision": ({"precision": "rough"}, (20, 8, 8), "precision is 'rough', which is no choice"),
