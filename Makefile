@@ -3,13 +3,17 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint format clean
+.PHONY: demo quick test lint format records clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m rescnet train
 
-# There is a process a core: threads that share one wait for each other longer than they compute.
-test: export OMP_NUM_THREADS := 1
+# One process per core: threads that share a core wait for each other longer than they compute.
+quick test: export OMP_NUM_THREADS := 1
+
+quick: $(VENV)/installed
+	$(BIN)/python -m pytest -m "not alone and not slow" -n auto --maxprocesses 4 --dist worksteal
+
 test: $(VENV)/installed lint
 	$(BIN)/python -m pytest -m "not alone" -n auto --maxprocesses 4 --dist worksteal
 	$(BIN)/python -m pytest -m alone
@@ -18,6 +22,11 @@ lint: $(VENV)/installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
+
+# The pages of the record are current: no test, since the record is data.
+records: $(VENV)/installed
+	$(BIN)/python -m experiments.tables --check
 
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .

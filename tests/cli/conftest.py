@@ -44,14 +44,14 @@ def rescnet():
 
 @pytest.fixture(scope="package")
 def refused(rescnet):
-    """Run a command that must be refused: exit code 2, at most two sentences in one line of stderr, no stdout."""
+    """Run a command that must be refused: exit code 2, one or two sentences on stderr, nothing on stdout."""
 
     def run(*words):
         result = rescnet(*words)
         assert result.exit_code == 2, result.output
         assert result.stdout == ""
         assert result.stderr.startswith("error: ") and result.stderr.count("\n") == 1, result.stderr
-        assert result.stderr.rstrip(".\n").count(". ") <= 1, result.stderr
+        assert result.stderr.rstrip(".\n").count(". ") <= 1, result.stderr  # the rule, and the remedy
         return result.stderr
 
     return run

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from rescnet.cli.compare import _table
-from rescnet.experiments.compare import Row, draw_league, model_names, parse_models
-from rescnet.experiments.compare.published import PUBLISHED
+from rescnet.experiments.compare import PUBLISHED, Row, model_names, parse_models
+from rescnet.experiments.plots import draw_league
 
 QUICK = "pcanet:filters=2/2,stacked-lda:discriminants=50,rescnet:layers=1:filters=4"
 PROVENANCE = {"dataset", "config", "commit", "command", "device", "versions", "seed"}
@@ -57,25 +57,34 @@ def test_the_table_is_whole_within_80_columns(row):
     assert ("paper" in said.getvalue()) == ("published" in row)
 
 
-def test_the_picture_has_a_dot_a_model(table):
-    root = ElementTree.fromstring((table[1] / "league.svg").read_text())
-    circles = root.findall(".//{http://www.w3.org/2000/svg}circle")
-    assert len(circles) == 3
+def texts_of(file):
+    return [text.text for text in ElementTree.parse(file).iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_published_figures_stand_beside_the_measured_ones():
+def test_the_figure_names_every_model_with_its_facts(table):
+    texts = texts_of(table[1] / "league.svg")
+    assert all(model.replace(":", ", ") in texts for model in QUICK.split(","))
+    assert sum(" % · " in text for text in texts if text) == 3
+
+
+def test_published_figures_are_drawn_beside_the_measured_ones(tmp_path):
     rows = [Row("pcanet", accuracy=0.99, published=0.9934, seconds=2), Row("dctnet", accuracy=0.98, seconds=1)]
-    root = ElementTree.fromstring(draw_league(rows, "a & b"))
-    assert len(root.findall(".//{http://www.w3.org/2000/svg}circle")) == 3
+    draw_league(tmp_path / "both.svg", rows, "a & b")
+    assert {"measured", "published", "a & b"} <= set(texts_of(tmp_path / "both.svg"))
+    draw_league(tmp_path / "one.svg", [rows[1], Row("osnet:filters=4/4:" + 60 * "x", accuracy=0.8)], "")
+    assert "published" not in texts_of(tmp_path / "one.svg")
+    assert any(text.startswith("osnet, filters=4/4") and text.endswith("…") for text in texts_of(tmp_path / "one.svg"))
+    with pytest.raises(ValueError, match="no model was measured"):
+        draw_league(tmp_path / "none.svg", [Row("pcanet", error="it failed")], "")
     assert set(PUBLISHED) <= set(model_names())
 
 
-def test_a_model_is_drawn_with_what_was_changed_in_it_below():
-    rows = [Row("pcanet:filters=4/4:block_size=" + 40 * "1", accuracy=0.9), Row("pcanet", accuracy=0.8)]
-    texts = ElementTree.fromstring(draw_league(rows, "")).findall(".//{http://www.w3.org/2000/svg}text")
-    assert [text.text for text in texts].count("pcanet") == 2
-    (changed,) = (text.text for text in texts if text.text and text.text.startswith("filters="))
-    assert changed.startswith("filters=4/4, block_sizes=(1,)") and changed.endswith("…") and len(changed) == 34
+def test_without_matplotlib_a_line_says_what_draws(rescnet, tmp_path, monkeypatch):
+    monkeypatch.setattr("rescnet.experiments.plots.find_spec", lambda name: None)
+    words = ["--models", "stacked-lda:discriminants=20", "--limit", 100, "--plot", tmp_path / "league.svg"]
+    result = rescnet("compare", *words)
+    assert result.exit_code == 0 and "pip install rescnet[plots]" in result.output
+    assert not (tmp_path / "league.svg").exists()
 
 
 def test_rows_are_added_to_those_of_other_models(table, rescnet, tmp_path):
@@ -118,14 +127,14 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--models", "pcanett"], "there is no model 'pcanett': did you mean 'pcanet'"),
-        (["--models", "pcanet:filterz=3"], "pcanet has an unknown option 'filterz': did you mean 'filters'"),
-        (["--models", "rescnet:layers"], "the option 'layers' of rescnet cannot be read: write it as key=value"),
-        (["--models", "pcanet:bank=pcb"], "there is no filter bank 'pcb'"),
-        (["--splits", "0"], "splits is 0"),
-        (["--held-out", "0"], "choose --held-out above 0"),
+        (["--models", "pcanett"], "got 'pcanett'. Did you mean 'pcanet'"),
+        (["--models", "pcanet:filterz=3"], "got 'filterz' in pcanet. Did you mean 'filters'"),
+        (["--models", "rescnet:layers"], "option of rescnet must be key=value, got 'layers'"),
+        (["--models", "pcanet:bank=pcb"], "got 'pcb'. Did you mean 'pca'"),
+        (["--splits", "0"], "splits must be at least 1, got 0"),
+        (["--held-out", "0"], "--held-out must be above 0"),
         (["--held-out", "2"], "is 2: choose a share between 0 and 1"),
-        (["--out", "nowhere/rows.json"], "there is no folder 'nowhere' for rows.json: make it first"),
+        (["--out", "nowhere/rows.json"], "rows.json must be in an existing folder, got 'nowhere'"),
         (["--dataset", "digitz"], "did you mean digits"),
         (["digitz"], "did you mean digits"),
         (["digits", "--dataset", "mnist"], "both digits and --dataset mnist were given: name the images once"),
@@ -138,7 +147,7 @@ def test_bad_input_is_refused_in_one_sentence(refused, words, message):
 def test_a_file_that_is_no_table_is_not_added_to(refused, tmp_path):
     file = tmp_path / "rows.json"
     file.write_text("{}1")
-    assert "holds no league table to add to" in refused("compare", "--out", file, "--add")
+    assert "must hold rows of rescnet compare" in refused("compare", "--out", file, "--add")
     assert file.read_text() == "{}1"
 
 

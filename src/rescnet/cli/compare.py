@@ -1,4 +1,4 @@
-"""``rescnet compare``: the league table of several models on the same images."""
+"""``rescnet compare``: table of several models on the same images."""
 
 from __future__ import annotations
 
@@ -29,26 +29,25 @@ def compare(
     source: Source = None,
     dataset: SourceOption = None,
     models: Annotated[
-        str, typer.Option(help="Models parted by commas, with options after colons, as rescnet:layers=5; or all.")
+        str, typer.Option(help="Models separated by commas, options after colons, e.g. rescnet:layers=5; or all.")
     ] = "all",
     held_out: Annotated[
         float | None,
         typer.Option(
-            help=f"Measure on this share of the training images instead of the test images; {HELD_OUT} where the set "
-            "has none.",
+            help=f"Measure on this share of the training images. Default: {HELD_OUT} without test images, else 0.",
             show_default=False,
         ),
     ] = None,
-    splits: Annotated[int, typer.Option(help="Random choices of the images held out; accuracy is their mean.")] = 1,
-    limit: Annotated[int | None, typer.Option(help="Use about so many training images.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="Of splits and random draws.")] = 0,
+    splits: Annotated[int, typer.Option(help="Number of random splits; accuracy is their mean.")] = 1,
+    limit: Annotated[int | None, typer.Option(help="Use about n training images.", show_default=False)] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of splits and models.")] = 0,
     out: Annotated[
-        Path | None, typer.Option(help="JSON file for the rows, written after every model.", show_default=False)
+        Path | None, typer.Option(help="JSON file of the rows, rewritten after every model.", show_default=False)
     ] = None,
     add: Annotated[bool, typer.Option("--add", help="Keep the rows of other models in that file.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="SVG file for a picture of the table.", show_default=False)] = None,
+    plot: Annotated[Path | None, typer.Option(help="SVG file for a figure of the table.", show_default=False)] = None,
     commit: Annotated[
-        str | None, typer.Option(help="Commit to record where git cannot tell it.", show_default=False)
+        str | None, typer.Option(help="Commit to record if git does not know it.", show_default=False)
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout, nothing else.")] = False,
@@ -56,12 +55,12 @@ def compare(
 ) -> None:
     """Train several models on the same images and print accuracy, time, memory and size.
 
-    Without arguments: ResCNet and all of PCANet's family on the digits inside scikit-learn.
-
-    Of the machine's options dtype and precision are for ResCNet alone.
+    Without arguments: ResCNet and all of PCANet's family on the digits of scikit-learn. The options dtype and precision
+    are for ResCNet only.
     """
     from ..data.splits import hold_out_images
-    from ..experiments.compare import compare_models, draw_league, parse_models
+    from ..experiments.compare import compare_models, parse_models
+    from ..experiments.plots import NO_PLOTS, can_draw, draw_league
     from ..network.device import choose_device
     from .sources import check_classes, check_limit, load_source
 
@@ -70,18 +69,18 @@ def compare(
     compute = ComputeOptions(**given(options, ComputeOptions))
     device = choose_device(compute.device)
     if splits < 1:
-        raise ValueError(f"splits is {splits}: choose 1 or more.")
+        raise ValueError(f"splits must be at least 1, got {splits}.")
     kept = _rows_to_keep(out, add)
     for file in (out, plot):
         if file is not None and not file.parent.is_dir():
-            raise ValueError(f"there is no folder {str(file.parent)!r} for {file.name}: make it first.")
+            raise ValueError(f"{file.name} must be in an existing folder, got {str(file.parent)!r}: create it first.")
     whole = load_source(source or "digits", root)
     check_limit(whole, limit)
     data = hold_out_images(whole, 0, limit, seed)
     check_classes(data)
     share = held_out if held_out is not None else 0.0 if data.test is not None else HELD_OUT
     if share == 0 and (data.test is None or splits > 1):
-        raise ValueError("test images cannot be split anew, or there are none: choose --held-out above 0.")
+        raise ValueError("--held-out must be above 0 for several splits, or without test images, got 0.")
     console = Console(stderr=as_json)
     facts = _facts(data, share, splits, seed, device, commit)
     rows: list[Row] = []
@@ -95,8 +94,10 @@ def compare(
             out.write_text(json.dumps(others + mine, indent=1) + "\n")
     measured = len(data.train) - facts["train_images"] if share else len(data.test or ())
     console.print(_table(rows, f"{data.name}: {facts['protocol']}, {measured:,} images"))
-    if plot is not None:
-        plot.write_text(draw_league(rows, f"{data.name}, {facts['device']}"))
+    if plot is not None and can_draw():
+        draw_league(plot, rows, f"{data.name}, {facts['device']}")
+    elif plot is not None:
+        console.print(escape(NO_PLOTS), highlight=False, soft_wrap=True)
     if as_json:
         typer.echo(json.dumps([{**asdict(row), **facts} for row in rows]))
 
@@ -108,11 +109,11 @@ def _rows_to_keep(out: Path | None, add: bool) -> list[dict[str, Any]]:
         rows = json.loads(out.read_text())
         return [row for row in rows if row["model"]]
     except (ValueError, TypeError, KeyError):
-        raise ValueError(f"{out} holds no league table to add to: name another file, or leave --add out.") from None
+        raise ValueError(f"{out} must hold rows of rescnet compare: name another file, or omit --add.") from None
 
 
 def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, commit: str | None) -> dict[str, Any]:
-    """Return where the rows come from."""
+    """Return the provenance of the rows."""
     import sklearn
 
     from ..data.splits import hold_out
@@ -134,12 +135,12 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
 
 
 def _table(rows: list[Row], title: str) -> Table:
-    """Return the table, best first and within 80 columns; what failed comes last, its reason is printed above."""
+    """Return the table, best first and within 80 columns; models that failed come last."""
     from ..formatting import show_bytes
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("model", overflow="fold")
-    published = any(row.published is not None for row in rows)  # a column of nothing would cost the width of others
+    published = any(row.published is not None for row in rows)
     for column in ("accuracy", *(["paper"] if published else []), "train s", "CPU s", "test s", "memory", "size"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda row: -(row.accuracy or 0)):

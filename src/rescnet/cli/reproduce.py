@@ -1,4 +1,4 @@
-"""``rescnet reproduce``: a table or figure of the paper, run again, ours beside the paper's."""
+"""``rescnet reproduce``: run a table or figure of the paper, and show ours beside the paper's."""
 
 from __future__ import annotations
 
@@ -17,70 +17,66 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from ..experiments.reproduce import Experiment, Plan, RunOptions
+    from ..experiments.plans import Experiment, Plan
+    from ..experiments.records import Results
+    from ..experiments.runner import RunOptions
     from ..network.history import LayerRecord
 
 LAYERS_BETWEEN_LINES = 10
-SPLITS = {"train": "to learn from", "validation": "held out", "test": "to test with"}
+SPLITS = {"train": "training", "validation": "held out", "test": "test"}
 
 
 def reproduce(
     name: Annotated[str, typer.Argument(help="table2, figure2, table3, table4; or beyond: our best networks.")],
     only: Annotated[
-        list[str] | None, typer.Option(help="Run this experiment only, as cifar10; as often as you like.")
+        list[str] | None, typer.Option(help="Run this experiment only, e.g. cifar10. May be repeated.")
     ] = None,
-    layers: Annotated[int | None, typer.Option(help="Layers at most, instead of the paper's.", min=1)] = None,
+    layers: Annotated[int | None, typer.Option(help="Maximum number of layers, instead of the paper's.", min=1)] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Begin no layer after so many seconds; the same command goes on later.", min=0)
+        float | None, typer.Option(help="Start no layer after this time. The same command resumes.", min=0)
     ] = None,
     limit: Annotated[
-        int | None,
-        typer.Option(help="For a trial: about so many training and test images, results in their own file.", min=1),
+        int | None, typer.Option(help="Trial with about n training and n test images, in its own file.", min=1)
     ] = None,
-    held_out: Annotated[int, typer.Option(help="Training images the depth is chosen on; 0: none.", min=0)] = 5000,
+    held_out: Annotated[int, typer.Option(help="Training images that choose the depth. 0 disables it.", min=0)] = 5000,
     config: Annotated[Path | None, typer.Option(help="TOML file of options that override the presets'.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of every random draw; default: the preset's.")] = None,
-    precision: Annotated[str, typer.Option(help="exact, balanced or fast; auto: as in training.")] = "auto",
-    device: Annotated[str, typer.Option(help="cpu, cuda, …; auto: a GPU if there is one.")] = "auto",
-    memory: Annotated[str, typer.Option(help="Bytes training may use, as 16GB.")] = "auto",
+    seed: Annotated[int | None, typer.Option(help="Random seed. Default: the preset's.")] = None,
+    precision: Annotated[str, typer.Option(help="exact, balanced, fast or auto.")] = "auto",
+    device: Annotated[str, typer.Option(help="cpu, cuda, … or auto: a GPU if there is one.")] = "auto",
+    memory: Annotated[str, typer.Option(help="Memory limit of training, e.g. 16GB.")] = "auto",
     root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
-    download: Annotated[bool, typer.Option("--download", help="Fetch a data set that is not here.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder of NAME.json, NAME.md and the plots.")] = Path("results"),
-    state: Annotated[Path, typer.Option(help="Folder the layers are kept in, to go on from.")] = Path("runs/reproduce"),
+    download: Annotated[bool, typer.Option("--download", help="Download missing data sets.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of NAME.json, NAME.md and the figures.")] = Path("results"),
+    state: Annotated[Path, typer.Option(help="Folder of unfinished layers, to resume from.")] = Path("runs/reproduce"),
     no_save: Annotated[
-        bool, typer.Option("--no-save", help="Keep no layers: a run cut short begins anew, its history is written.")
+        bool, typer.Option("--no-save", help="Keep no layers: an interrupted run starts again.")
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Run finished experiments again.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and the time expected, run nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and the expected time only.")] = False,
 ) -> None:
-    """Run the experiments of a table or figure of the paper, and write what came out beside what it reports.
+    """Run the experiments of a table or figure of the paper, and write the results beside what it reports.
 
-    Test accuracy is told in three ways: at the depth chosen on held-out training images, at the last layer, and at the
-    best layer of the test curve, which is the paper's rule. Settings are the presets'.
+    Test accuracy is shown at the depth chosen on held-out training images, at the last layer, and at the best layer of
+    the test curve, which is the paper's rule. Settings are the presets'.
     """
     from ..config.compute import ComputeOptions
     from ..data.fetching import default_root
-    from ..experiments.reproduce import Results, RunOptions, load_plan
+    from ..experiments.plans import load_plan
+    from ..experiments.plots import NO_PLOTS, can_draw
+    from ..experiments.records import Results
+    from ..experiments.runner import RunOptions
     from ..network.device import choose_device
 
     plan = load_plan(name)
     experiments = plan.only(only or [])
     for option, folder in (("--out", out), ("--state", state)):
         if folder.exists() and not folder.is_dir():
-            raise ValueError(f"{option} {folder} is a file: name a folder, it need not be there.")
+            raise ValueError(f"{option} must be a folder, got the file {folder}. Name another one.")
     compute = ComputeOptions(device=device, precision=precision, memory=memory)  # type: ignore[arg-type]
     choose_device(device)
-    options = RunOptions(
-        held_out=held_out,
-        limit=limit,
-        state=None if no_save else state,
-        deadline=None if seconds is None else time.monotonic() + seconds,
-        compute=compute,
-    )
-    overrides = {"layers": layers, "seed": seed}
-    overrides = {key: value for key, value in overrides.items() if value is not None}
+    deadline = None if seconds is None else time.monotonic() + seconds
+    options = RunOptions(held_out, limit, None if no_save else state, deadline, compute)
+    overrides = {key: value for key, value in (("layers", layers), ("seed", seed)) if value is not None}
     console, results = Console(), Results(out / f"{_stem(name, limit)}.json")
     configs = {experiment.name: experiment.config(config, **overrides) for experiment in experiments}
     present = {experiment.name: download or _is_here(experiment.dataset, root) for experiment in experiments}
@@ -89,8 +85,8 @@ def reproduce(
         return
     if not any(present.values()):
         raise ValueError(
-            f"none of the data sets of {name} is whole in {root or default_root()}: name their folder with --root, or "
-            "say --download."
+            f"none of the data sets of {name} is complete in {root or default_root()}: name their folder with --root, "
+            "or use --download."
         )
     with _terminate_as_interrupt():
         for experiment in experiments:
@@ -102,21 +98,23 @@ def reproduce(
             finally:
                 _write_table(plan, results)
     _print_table(console, plan, results)
+    if not can_draw():
+        _say(console, escape(NO_PLOTS))
 
 
 def _run(
     console: Console,
     experiment: Experiment,
     config: Any,
-    results: Any,
+    results: Results,
     options: RunOptions,
     root: Path | None,
     again: bool,
 ) -> None:
     import torch
 
-    from ..experiments.reproduce import ExperimentRun, plan_names
-    from ..experiments.reproduce.running import experiment_key
+    from ..experiments.plans import plan_names
+    from ..experiments.runner import ExperimentRun, experiment_key
     from ..formatting import count
     from .sources import check_limit, load_source
 
@@ -124,14 +122,13 @@ def _run(
     siblings = [_stem(table, options.limit) for table in plan_names()]
     done = results.finished(key, config.layers, experiment.name, siblings)
     if done and not again:
-        own = experiment.name, experiment.label, experiment.changes, [vars(figure) for figure in experiment.paper]
-        results.put(done | dict(zip(("name", "label", "changes", "paper"), own, strict=True)))
-        _say(
-            console, f"[bold]{experiment.name}[/bold]: finished before, {done['layers']} layers (--again runs it anew)"
-        )
+        own = {"name": experiment.name, "label": experiment.label, "changes": experiment.changes}
+        results.put(done | own | {"paper": [vars(figure) for figure in experiment.paper]})
+        layers = count(done["layers"], "layer", "layers")
+        _say(console, f"[bold]{experiment.name}[/bold]: finished before, {layers} (--again repeats it)")
         return
-    if options.deadline is not None and time.monotonic() > options.deadline:
-        _say(console, f"{experiment.name}: not begun, the time is over")
+    if options.time_is_up:
+        _say(console, f"{experiment.name}: not started, the time limit was reached")
         return
     dataset = load_source(experiment.dataset, root)
     check_limit(dataset, options.limit)
@@ -142,25 +139,21 @@ def _run(
     depth = f"up to {count(config.layers, 'layer', 'layers')}"
     _say(console, f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, {depth}; images: {images}")
     if left := min(run.left_before(), config.layers):
-        _say(console, f"  going on after layer {left}, whose maps are computed anew first")
+        _say(console, f"  resuming after layer {left}; its maps are computed first")
     try:
         entry = run.go()
     except KeyboardInterrupt:
-        kept = "nothing is kept" if options.state is None else "the same command goes on from there"
-        _say(console, f"  cut short after {count(run.layers, 'layer', 'layers')}: {kept}")
+        kept = "nothing is kept" if options.state is None else "the same command resumes"
+        _say(console, f"  interrupted after {count(run.layers, 'layer', 'layers')}: {kept}")
         raise
     if entry is None:
-        _say(console, "  no layer was learnt: the time is over")
+        _say(console, "  no layer was learned: the time limit was reached")
         return
-    _say(
-        console,
-        f"  {count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s; "
-        f"stopped because {entry['stopped']}",
-    )
-    if entry["readout"]:
-        found = (entry["readout"][f"{split}_accuracy"] for split in ("validation", "test"))
-        held, test = ("–" if share is None else f"{100 * share:.2f}" for share in found)
-        _say(console, f"  with the kernel readout  held out {held}  test {test}  {entry['readout']['seconds']:.2f} s")
+    took = f"{count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s"
+    _say(console, f"  {took}; stopped because {entry['stopped']}")
+    if readout := entry["readout"]:
+        held, test = (_percent(readout[f"{split}_accuracy"]) for split in ("validation", "test"))
+        _say(console, f"  with the kernel readout  held out {held}  test {test}  {readout['seconds']:.2f} s")
     del run, dataset
     gc.collect()
     if torch.cuda.is_available():
@@ -168,20 +161,20 @@ def _run(
 
 
 def _stem(table: str, limit: int | None) -> str:
-    """Return the name of a table's file: a trial with few images has its own."""
+    """Return the name of a table's file; a trial with few images has its own."""
     return table if limit is None else f"{table}-of-{limit}-images"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.2f}"
 
 
 def _layer_printer(console: Console, layers: int) -> Any:
     def show(record: LayerRecord) -> None:
         if record.layer % LAYERS_BETWEEN_LINES in (0, 1) or record.layer == layers:
-            found = (record.train_accuracy, record.validation_accuracy, record.test_accuracy)
-            train, held, test = ("–" if share is None else f"{100 * share:.2f}" for share in found)
-            _say(
-                console,
-                f"  layer {record.layer:4d}  training {train}  held out {held}  test {test}  "
-                f"{record.total_seconds:.2f} s",
-            )
+            train, held = _percent(record.train_accuracy), _percent(record.validation_accuracy)
+            accuracies = f"training {train}  held out {held}  test {_percent(record.test_accuracy)}"
+            _say(console, f"  layer {record.layer:4d}  {accuracies}  {record.total_seconds:.2f} s")
 
     return show
 
@@ -196,8 +189,8 @@ def _print_plan(
     out: Path,
 ) -> None:
     from ..data.archives import PUBLIC_SETS
+    from ..experiments.costs import seconds_per_layer
     from ..experiments.provenance import device_name
-    from ..experiments.reproduce.forecast import seconds_per_layer
     from ..formatting import show_seconds
     from ..network.device import choose_device, choose_precision
 
@@ -225,30 +218,27 @@ def _print_plan(
             "unknown" if layer is None else show_seconds(layer * config.layers),
         )
     console.print(table)
-    if others := ", ".join(e.name for e in plan.experiments if e.another_reading and e not in experiments):
-        _say(console, f"other readings, each run with --only: {others}")
     if unknown:
         _say(console, f"times are unknown until rescnet bench --out {out}/bench-….json has run on this device")
     else:
         _say(console, f"all together about {show_seconds(total)}")
 
 
-def _write_table(plan: Plan, results: Any) -> None:
-    """Write the table and the plots beside the JSON file."""
-    from ..experiments.reproduce.plots import curves, datasets
-    from ..experiments.reproduce.tables import markdown
+def _write_table(plan: Plan, results: Results) -> None:
+    """Write the table and the figures beside the JSON file."""
+    from ..experiments.plots import can_draw, datasets, draw_curves
+    from ..experiments.tables import markdown
 
     entries = results.entries()
     if not entries:
         return
-    text = "\n".join([f"# {plan.title}", "", *markdown(plan, entries), ""])
-    results.file.with_suffix(".md").write_text(text)
-    for dataset in datasets(plan, entries):
-        results.file.with_name(f"{results.file.stem}-{dataset}.svg").write_text(curves(plan, entries, dataset))
+    results.file.with_suffix(".md").write_text("\n".join([f"# {plan.title}", "", *markdown(plan, entries), ""]))
+    for dataset in datasets(plan, entries) if can_draw() else ():
+        draw_curves(results.file.with_name(f"{results.file.stem}-{dataset}.svg"), plan, entries, dataset)
 
 
-def _print_table(console: Console, plan: Plan, results: Any) -> None:
-    from ..experiments.reproduce.tables import table_rows, titles
+def _print_table(console: Console, plan: Plan, results: Results) -> None:
+    from ..experiments.tables import table_rows, titles
 
     table = Table(title=plan.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in titles(results.entries()):
@@ -266,7 +256,7 @@ def _is_here(dataset: str, root: Path | None) -> bool:
 
 @contextmanager
 def _terminate_as_interrupt() -> Iterator[None]:
-    """Treat the signal of ``timeout`` and of batch systems like Ctrl-C: layers are saved before the end."""
+    """Treat SIGTERM, e.g. of a batch system, like Ctrl-C, so that layers are saved."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,1 +1,1 @@
-"""Commands that measure: ``reproduce``, ``bench`` and ``compare``."""
+"""Experiments of the commands ``reproduce``, ``bench`` and ``compare``."""

@@ -1,4 +1,4 @@
-"""Where a measured figure comes from: every file in ``results/`` carries these facts."""
+"""Provenance of a measured figure: commit, command, device, versions and date."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def origin(device: torch.device | str = "cpu", command: str | None = None) -> di
 
 
 def command_line() -> str:
-    """Return the command line of this process, as it was given."""
+    """Return the command line of this process, word by word."""
     return shlex.join(["rescnet", *sys.argv[1:]])
 
 
 def shown_command(*program: str) -> str:
-    """Return the command line of this process, absolute paths by their last name: they mean nothing elsewhere."""
+    """Return the command line of this process; absolute paths are cut to their last name."""
     return shlex.join([*program, *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])
 
 
 def device_name(device: torch.device) -> str:
-    """Return a GPU's own name, or how many threads of which kind of CPU are used."""
+    """Return the name of a GPU, or the number of CPU threads and the architecture."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     threads = torch.get_num_threads()
@@ -60,16 +60,16 @@ def device_name(device: torch.device) -> str:
 def commit() -> str:
     """Return the commit of the code, with a ``+`` if files differ from it; ``unknown`` outside its repository.
 
-    The environment variable ``RESCNET_COMMIT`` goes before: a copy of the working tree has no repository to ask.
+    The environment variable ``RESCNET_COMMIT`` takes precedence: a copy of the working tree has no repository.
     """
     if named := os.environ.get("RESCNET_COMMIT"):
         return named
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parents[1]
     try:
         top = _git(package, "rev-parse", "--show-toplevel")
         if package != Path(top).resolve() / "src" / "rescnet":
-            return "unknown"  # installed somewhere inside somebody else's repository
-        return _git(package, "describe", "--always", "--dirty=+")
+            return "unknown"  # installed inside another repository
+        return _git(package, "describe", "--always", "--exclude=*", "--dirty=+")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

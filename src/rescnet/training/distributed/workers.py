@@ -149,7 +149,7 @@ def join_workers(device: str = "auto", alone: bool = False) -> Iterator[Workers]
         As in :class:`ComputeOptions`; with several GPUs each worker of a machine takes its own.
     alone : bool
         Let a single worker that ``torchrun`` has started exchange with itself: so one GPU shows that NCCL does what it
-        is asked (``benchmarks/nccl_smoke.py``).
+        is asked (``experiments/measure.py nccl``).
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1 and not alone:

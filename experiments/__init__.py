@@ -1,0 +1,1 @@
+"""Questions, the runner that answers them, their records, and the tables and figures made of these."""

@@ -1,0 +1,227 @@
+"""Measurements of memory, workers and time that are no training of a question.
+
+    python -m experiments.measure memory-growth     ten times the images, the same peak memory
+    python -m experiments.measure capped-memory     CIFAR-10 on a GPU of 16 GB, against the same GPU without the cap
+    python -m experiments.measure workers           one worker against two
+    python -m experiments.measure layer-times       seconds by stage in each precision
+    torchrun --standalone --nproc-per-node 1 -m experiments.measure nccl      every exchange through NCCL, same bits
+
+Each result is one line of ``records/bench.jsonl``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from rescnet import ComputeOptions, NetworkConfig, make_config
+from rescnet.data import load
+from rescnet.experiments.bench import choose_cases, measure_case, measure_ceilings
+from rescnet.experiments.provenance import origin, shown_command
+from rescnet.formatting import parse_bytes
+from rescnet.network.device import choose_device
+from rescnet.training.distributed.workers import Workers, join_workers
+from rescnet.training.train import TrainingRun
+
+from .records import append_bench
+
+SHAPE, CLASSES = (1, 16, 16), 10
+SMALL = {"layers": 2, "filters": 20, "first_filter_size": 5, "block_stride": 2, "ridge": 0.3}
+WORKER_LAYERS, WORKER_IMAGES = 4, 6000
+
+
+def small_config(**changes: Any) -> NetworkConfig:
+    """Return a network for 16×16 grey images."""
+    return make_config(image_shape=SHAPE, classes=CLASSES, **(SMALL | {"stop_at_zero_error": False} | changes))
+
+
+def gratings(file: Path, count: int) -> None:
+    """Write random gratings, one direction per class, uint8 (count, 1, 16, 16)."""
+    images = np.lib.format.open_memmap(file, "w+", np.uint8, (count, *SHAPE))
+    y, x = np.mgrid[: SHAPE[1], : SHAPE[2]]
+    for start in range(0, count, 5000):
+        rng = np.random.default_rng(start)
+        labels = np.arange(start, min(start + 5000, count)) % CLASSES
+        angle = labels[:, None, None] * np.pi / CLASSES
+        wave = np.sin(np.cos(angle) * x + np.sin(angle) * y + rng.uniform(0, 6, (len(labels), 1, 1)))
+        images[start : start + 5000, 0] = (128 + 40 * wave + rng.normal(0, 50, wave.shape)).clip(0, 255)
+    images.flush()
+
+
+def child(words: list[str], program: tuple[str, ...] = (sys.executable,), **environment: str) -> dict[str, Any]:
+    """Run a part of this module in its own process, and return the JSON of its last line."""
+    command = [*program, "-m", "experiments.measure", *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=os.environ | environment)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def memory_growth_child(file: str, memory: str) -> dict[str, Any]:
+    """Train on the images of a file with maps in a memory-mapped file; return the peak."""
+    images = np.load(file, mmap_mode="r")
+    compute = ComputeOptions(device="cpu", memory=memory, maps="file", scratch=str(Path(file).parent))
+    run = TrainingRun(images, np.arange(len(images)) % CLASSES, small_config(), compute=compute)
+    peak = max(record.peak_memory for record in run)
+    return {"images": len(images), "peak_memory": peak, "plan": asdict(run.plan)}
+
+
+def memory_growth(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure the peak memory of the process at 20,000 and 200,000 images."""
+    runs = []
+    for count in arguments.images or [20_000, 200_000]:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "images.npy"
+            gratings(file, count)
+            runs.append(child(["memory-growth-child", "--file", str(file), "--memory", arguments.memory or "400MB"]))
+        print(f"{count:,} images: peak {runs[-1]['peak_memory'] / 1e6:.0f} MB", flush=True)
+    return {"question": "memory", "peak_ratio": runs[-1]["peak_memory"] / runs[0]["peak_memory"], "runs": runs}
+
+
+def capped_memory(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Train the same layers with and without a cap of the GPU's memory, and compare the networks bit for bit."""
+    data = load("cifar10")
+    assert data.test is not None
+    cap = parse_bytes(arguments.memory or "16GB")
+    config = make_config("cifar10", layers=6, stop_at_zero_error=False)
+    found: dict[str, Any] = {"question": "memory", "dataset": "cifar10", "cap": cap}
+    networks: list[list[Any]] = []
+    for name, compute in (("free", ComputeOptions()), ("capped", ComputeOptions(memory=str(cap)))):
+        gc.collect()
+        if name == "capped" and torch.cuda.is_available():
+            torch.cuda.empty_cache()
+            torch.cuda.set_per_process_memory_fraction(min(1.0, cap / torch.cuda.get_device_properties(0).total_memory))
+        test = data.test.images, data.test.labels
+        run = TrainingRun(data.train.images, data.train.labels, config, test=test, compute=compute)
+        records = list(run)
+        seconds, peak = median(r.total_seconds for r in records[1:]), max(r.peak_memory for r in records)
+        found[name] = {"plan": asdict(run.plan), "seconds_per_layer": seconds, "peak_memory": peak}
+        networks.append([layer.to(torch.device("cpu"), torch.float32) for layer in run.network.layers])
+        print(f"{name}: {seconds:.3f} s per layer, peak {peak / 1e9:.1f} GB", flush=True)
+    pairs = list(zip(*networks, strict=True))
+    heads = [(a.head.weights, b.head.weights) for a, b in pairs]
+    equal = all(torch.equal(a, b) for a, b in [*heads, *((a.weights, b.weights) for a, b in pairs)])
+    return found | {"equal_networks": equal, "greatest_difference": max(float((a - b).abs().max()) for a, b in heads)}
+
+
+def workers_child(file: str) -> dict[str, Any] | None:
+    """Train as one of the workers; rank 0 returns seconds and exchanged bytes per layer."""
+    torch.set_num_threads(1)
+    images = np.load(file, mmap_mode="r")
+    with join_workers("cpu") as workers:
+        config, compute = small_config(layers=WORKER_LAYERS), ComputeOptions(device="cpu")
+        run = TrainingRun(images, np.arange(len(images)) % CLASSES, config, compute=compute, workers=workers)
+        records, exchanged = [], [0]
+        for record in run:
+            records.append(record)
+            exchanged.append(workers.exchanged)
+        if not workers.is_rank0:
+            return None
+        return {
+            "workers": workers.count,
+            "seconds": median(record.total_seconds for record in records[1:]),
+            "exchanged": median(b - a for a, b in pairwise(exchanged[1:])),
+            "train_accuracies": [record.train_accuracy for record in records],
+        }
+
+
+def workers(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure one worker and two on this machine, one thread each."""
+    runs = []
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "images.npy"
+        gratings(file, (arguments.images or [WORKER_IMAGES])[0])
+        for count in (1, 2):
+            torchrun = ("torchrun", "--standalone", "--nproc-per-node", str(count))
+            runs.append(child(["workers-child", "--file", str(file)], torchrun, OMP_NUM_THREADS="1"))
+            print(f"{count} workers: {runs[-1]['seconds']:.2f} s per layer", flush=True)
+    return {"question": "workers", "runs": runs}
+
+
+def layer_times(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure the presets in each precision; use ``rescnet bench`` for one of them."""
+    device = choose_device("auto")
+    ceilings, runs = measure_ceilings(device), []
+    for case in choose_cases([], device, (arguments.images or [None])[0]):
+        for precision in ("balanced", "fast") if device.type == "cuda" else ("exact",):
+            try:
+                runs.append(measure_case(case, ComputeOptions(precision=precision), ceilings))
+            except (ValueError, ArithmeticError, RuntimeError) as error:
+                print(f"{case.describe()} {precision}: not measured: {error}", flush=True)
+                continue
+            print(f"{runs[-1]['name']}: {runs[-1]['seconds']:.3f} s", flush=True)
+            gc.collect()
+    return {"question": "speed", "runs": runs}
+
+
+def nccl(arguments: argparse.Namespace) -> None:
+    """Train with one worker that exchanges with itself, and without workers: the bits must be the same."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(2000) % 10
+    images = (torch.rand(2000, 3, 32, 32, generator=generator) * 128 + 12 * labels.view(-1, 1, 1, 1)).byte()
+    cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({}, {}),
+        ({}, {"maps": "host"}),
+        ({"bank": "lda + stacked-lda", "augment": "flip + shift 1", "average": "flip"}, {"maps": "host"}),
+        ({"head": "ridge", "scaling": "channel"}, {"precision": "exact"}),
+        ({}, {"dtype": "float64", "maps": "file"}),
+    ]
+    with join_workers(device, alone=True) as together:
+        print(f"{torch.distributed.get_backend()} on {together.device}, torch {torch.__version__}")
+        for options, machine in cases:
+            found = []
+            for who in (together, Workers()):
+                config = NetworkConfig(filters=20, layers=3, stop_at_zero_error=False, **options)
+                compute, test = ComputeOptions(device=device, **machine), (images[1800:], labels[1800:])
+                run = TrainingRun(images[:1800], labels[:1800], config, test=test, compute=compute, workers=who)
+                list(run)
+                found.append([t for layer in run.network.layers for t in (layer.weights, layer.head.weights)])
+            same = all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+            print(f"{'same bits' if same else 'DIFFERENT'}: {options} {machine}", flush=True)
+
+
+MEASUREMENTS = {
+    "memory-growth": memory_growth,
+    "capped-memory": capped_memory,
+    "workers": workers,
+    "layer-times": layer_times,
+}
+
+
+def main() -> None:
+    """Measure, and append the result to the record."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("what", choices=[*MEASUREMENTS, "nccl", "memory-growth-child", "workers-child"])
+    made.add_argument("--images", nargs="+", type=int, default=None)
+    made.add_argument("--memory", default=None, help="memory limit, e.g. 16GB")
+    made.add_argument("--file", default="", help=argparse.SUPPRESS)
+    arguments = made.parse_args()
+    if arguments.what == "nccl":
+        nccl(arguments)
+    elif arguments.what == "memory-growth-child":
+        print(json.dumps(memory_growth_child(arguments.file, arguments.memory)))
+    elif arguments.what == "workers-child":
+        if found := workers_child(arguments.file):
+            print(json.dumps(found))
+    else:
+        result = MEASUREMENTS[arguments.what](arguments)
+        device = choose_device("auto") if arguments.what in ("capped-memory", "layer-times") else "cpu"
+        facts = origin(device, shown_command("python", "-m", "experiments.measure"))
+        print(append_bench({"file": arguments.what, "name": arguments.what, **facts, "seed": 0, **result}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""The runner of questions: train every network of a question and append it to the record.
+
+    python -m experiments.run signs --seconds 500
+    python -m experiments.run table2 --only cifar10 --seeds 0 1 2 --held-out 0
+    python -m experiments.run family-mnist --member-seconds 480
+
+A question is a file of ``experiments/questions``, or a table of ``rescnet reproduce``. The same command resumes: runs
+that are finished are not repeated, unfinished layers are kept under ``runs/experiments``. Questions with ``models`` are
+run by ``rescnet compare``, each model in its own process: one that fails or hangs costs its own row only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rescnet import ComputeOptions
+from rescnet.data import load
+from rescnet.experiments.plans import Plan, load_plan, plan_names, read_plan
+from rescnet.experiments.provenance import shown_command
+from rescnet.experiments.records import Results
+from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key
+from rescnet.network.history import LayerRecord
+
+from .records import RECORDS, append, differing
+
+QUESTIONS, STATE = Path(__file__).resolve().parent / "questions", Path("runs/experiments")
+NOT_IN_A_LINE = ("history", "config", "changes", "paper", "key", "compute")
+
+
+def read_question(name: str) -> dict[str, Any]:
+    """Return the content of a question's file; ``[base]`` is part of the changes of every experiment."""
+    content = tomllib.loads((QUESTIONS / f"{name}.toml").read_text())
+    for entry in content.get("experiment", []):
+        entry.setdefault("label", entry["name"])
+        entry.setdefault("dataset", content.get("dataset", "cifar10"))
+        entry["changes"] = content.get("base", {}) | entry.get("changes", {})
+    return content
+
+
+def question_names() -> list[str]:
+    """Return all questions that can be run."""
+    own = [file.stem for file in sorted(QUESTIONS.glob("*.toml"))]
+    return [*plan_names(), *(name for name in own if {"experiment", "models"} & set(read_question(name)))]
+
+
+def plan_of(name: str) -> tuple[Plan, dict[str, Any]]:
+    """Return the networks of a question, and how it is run."""
+    if name in plan_names():
+        return load_plan(name), {}
+    content = read_question(name)
+    return read_plan(name, content), content
+
+
+def show(record: LayerRecord) -> None:
+    """Print a line for the first layer and every twentieth."""
+    if record.layer % 20 in (0, 1):
+        shares = (record.train_accuracy, record.validation_accuracy, record.test_accuracy)
+        train, validation, test = ("–" if share is None else f"{100 * share:.2f}" for share in shares)
+        print(f"  layer {record.layer:4d}  train {train}  validation {validation}  test {test}", flush=True)
+
+
+def run_networks(arguments: argparse.Namespace) -> None:
+    """Run the networks of a question, every seed of each, until the time limit."""
+    plan, how = plan_of(arguments.question)
+    deadline = time.monotonic() + arguments.seconds
+    compute = ComputeOptions(precision=arguments.precision, memory=arguments.memory)
+    held_out = arguments.held_out if arguments.held_out is not None else how.get("held_out", 5000)
+    limit = arguments.limit or how.get("limit")
+    command = shown_command("python", "-m", "experiments.run")
+    options = RunOptions(held_out, limit, STATE, deadline, compute, command)
+    layers = {"layers": arguments.layers} if arguments.layers else {}
+    results = Results(STATE / f"{arguments.question}.json")
+    for experiment in plan.only(arguments.only):
+        for seed in arguments.seeds or how.get("seeds", [0]):
+            try:
+                config = experiment.config(seed=seed, **layers)
+                done = results.finished(experiment_key(experiment, config, options), config.layers, experiment.name)
+                if done or options.time_is_up:
+                    continue
+                print(f"{experiment.name}, seed {seed}", flush=True)
+                entry = ExperimentRun(experiment, config, load(experiment.dataset), results, options, show).go()
+            except (ValueError, ArithmeticError, RuntimeError) as error:  # the others still run
+                print(f"{experiment.name}, seed {seed}: {str(error).splitlines()[0]}", flush=True)
+                continue
+            if entry:
+                print(
+                    f"  {append(line_of(arguments.question, entry), layer_rows(entry), arguments.records)}", flush=True
+                )
+            gc.collect()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+
+def line_of(question: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the line of the record for an entry of the runner."""
+    line = {key: value for key, value in entry.items() if key not in NOT_IN_A_LINE}
+    stages: dict[str, float] = {}
+    for record in entry["history"]:
+        for stage, seconds in record["seconds"].items():
+            stages[stage] = round(stages.get(stage, 0.0) + seconds, 3)
+    known = {"file": question, "question": question, "kind": "network"}
+    return known | line | {"options": differing(entry["config"], "network"), "seconds_by_stage": stages}
+
+
+def layer_rows(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the layers of an entry as rows of the record."""
+    return [
+        {
+            "layer": record["layer"],
+            **{split: record[f"{split}_accuracy"] for split in ("train", "validation", "test")},
+            **{key: record[key] for key in ("positive_share", "rate", "ridge", "peak_memory")},
+            "seconds": round(sum(record["seconds"].values()), 4),
+        }
+        for record in entry["history"]
+    ]
+
+
+def run_models(arguments: argparse.Namespace, content: Mapping[str, Any]) -> None:
+    """Compare the models of a question, one process each."""
+    deadline = time.monotonic() + arguments.seconds
+    words = {"--held-out": content.get("held_out"), "--splits": content.get("splits"), "--limit": arguments.limit}
+    words = {word: str(value) for word, value in words.items() if value is not None}
+    if arguments.memory != "auto":
+        words["--memory"] = arguments.memory
+    for model in content["models"]:
+        if (arguments.only and model not in arguments.only) or time.monotonic() > deadline:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "rows.json"
+            command = [sys.executable, "-m", "rescnet", "compare", content["dataset"], "--models", model]
+            command += [*(part for pair in words.items() for part in pair), "--out", str(out)]
+            try:
+                subprocess.run(command, check=False, timeout=arguments.member_seconds, stdout=subprocess.DEVNULL)
+                (row,) = json.loads(out.read_text())
+            except (subprocess.TimeoutExpired, OSError, ValueError) as error:
+                print(f"{model}: {type(error).__name__}", flush=True)
+                continue
+        kind = "network" if model.startswith("rescnet") else "family"
+        line = {"file": arguments.question, "question": arguments.question, "kind": kind}
+        line |= {key: value for key, value in row.items() if key != "config"}
+        line["options"] = differing(row["config"], kind)
+        print(f"{model}: {append(line, [], arguments.records)}, accuracy {row['accuracy']}", flush=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options."""
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("question", choices=question_names())
+    made.add_argument("--only", nargs="+", default=[], help="names of experiments, or models")
+    made.add_argument("--seeds", nargs="+", type=int, default=None, help="default: the question's")
+    made.add_argument("--seconds", type=float, default=500, help="start nothing after this time")
+    made.add_argument("--member-seconds", type=float, default=480, help="time limit of one model")
+    made.add_argument("--held-out", type=int, default=None, help="validation images; default: the question's, or 5000")
+    made.add_argument("--limit", type=int, default=None, help="training images, for a trial")
+    made.add_argument("--layers", type=int, default=None, help="layers of every network, for a trial")
+    made.add_argument("--precision", default="auto")
+    made.add_argument("--memory", default="auto", help="memory limit, e.g. 40GB")
+    made.add_argument("--records", type=Path, default=RECORDS, help="folder of the record")
+    return made
+
+
+def main() -> None:
+    """Run a question."""
+    arguments = parser().parse_args()
+    if arguments.question not in plan_names() and "models" in (content := read_question(arguments.question)):
+        run_models(arguments, content)
+    else:
+        run_networks(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Comparison of several models on the same images: accuracy, time, memory and size of each."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..config.compute import ComputeOptions
+from ..config.presets import check_names, make_config, preset_names
+from ..data import Dataset, ImageSet
+from ..data.archives import PUBLIC_SETS
+from ..data.splits import hold_out
+from ..family.config import FamilyConfig, make_member, member_names
+from ..formatting import nearest
+from ..network.device import choose_device
+from ..training.stopwatch import PeakMemory, trim_heap
+
+RESCNET = "rescnet"
+PUBLISHED: dict[str, dict[str, float]] = {
+    "pcanet": {"cifar10": 77.14, "cifar100": 51.62, "mnist": 99.34, "tiny-imagenet": 30.0},
+    "ldanet": {"cifar10": 78.33, "mnist": 99.38},
+    "dfsnet-3": {"cifar10": 81.06},
+    "multilayer-pcanet": {"cifar10": 81.72, "cifar100": 57.86, "mnist": 99.40, "tiny-imagenet": 40.87},
+    "rescnet": {"cifar10": 87.54, "cifar100": 64.9, "mnist": 99.52, "tiny-imagenet": 44.37},
+}
+"""Test accuracy in percent in the model's own paper."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted model: ``predict`` maps images (n, channels, height, width) to classes (n,); ``size`` is in bytes."""
+
+    predict: Callable[[NDArray[Any]], Tensor]
+    size: int
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model by its name, and options over its preset.
+
+    Attributes
+    ----------
+    label : str
+        The name with its options, as given by the user.
+    name : str
+    options : dict
+        Keys of :class:`rescnet.NetworkConfig` for ResCNet, of :class:`rescnet.family.FamilyConfig` for the others.
+    """
+
+    label: str
+    name: str
+    options: dict[str, Any]
+
+    def configure(self, dataset: Dataset, seed: int) -> Any:
+        """Return the configuration for a data set."""
+        options = self.options | {"seed": seed}
+        if self.name != RESCNET:
+            return make_member(self.name, dataset.shape, options)
+        preset = dataset.name if dataset.name in preset_names() else None
+        return make_config(preset, image_shape=dataset.shape, classes=len(dataset.class_names), **options)
+
+    def fit(self, config: Any, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> Fitted:
+        """Fit the model to images (n, channels, height, width) and their classes (n,)."""
+        if isinstance(config, FamilyConfig):
+            return _fit_family(config, images, labels, compute)
+        from ..training.train import train
+
+        network, _ = train(images, labels, config, compute=compute)
+        return Fitted(network.predict, network.nbytes)
+
+
+def _fit_family(config: FamilyConfig, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> Fitted:
+    from ..family.fitting import fit_member
+    from ..network.inputs import as_images, as_labels
+    from ..network.memory import memory_budget
+
+    device = choose_device(compute.device)
+    checked = as_images(images)
+    # A class without an image has no score: fit the classes that occur, and map their numbers back.
+    present, numbered = torch.unique(as_labels(labels, checked), return_inverse=True)
+    network = fit_member(checked, numbered, len(present), config, device, memory_budget(compute.memory, device))
+    size = sum(tensor.nbytes for tensor in network.tensors())
+    return Fitted(lambda new: present[network.outputs(as_images(new, network.image_shape)).argmax(1)], size)
+
+
+def model_names() -> list[str]:
+    """Return the names of all models."""
+    return [*member_names(), RESCNET]
+
+
+def parse_models(text: str) -> list[Contestant]:
+    """Read models: names separated by commas, each with options after colons; ``all`` is every model.
+
+    Numbers of a list are separated by slashes: ``pcanet:filters=8/6``.
+
+    Examples
+    --------
+    >>> [contestant.label for contestant in parse_models("pcanet, rescnet:layers=5:filters=20")]
+    ['pcanet', 'rescnet:layers=5:filters=20']
+    """
+    names = model_names() if text.strip() == "all" else text.split(",")
+    return [_parse_one(name.strip()) for name in names]
+
+
+def _parse_one(text: str) -> Contestant:
+    name, *words = text.split(":")
+    if name not in model_names():
+        known = model_names()
+        raise ValueError(f"model must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+    options: dict[str, Any] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise ValueError(f"option of {name} must be key=value, got {word!r}: write for example filters=20.")
+        options[key] = {"true": True, "false": False}.get(value.strip(), value.strip().replace("/", " "))
+    check_names(options, name, *([FamilyConfig] if name != RESCNET else []))
+    return Contestant(text, name, options)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Results of one model; means over splits.
+
+    Attributes
+    ----------
+    model : str
+        Its name, with the options given over its preset.
+    accuracy : float or None
+        As a share of 1; None if it failed.
+    deviation : float or None
+        Standard deviation over splits; None for one split.
+    seconds, predict_seconds : float
+        For fitting, and for prediction of the images it is measured on.
+    cpu_seconds : float
+        Processor time of fitting, all cores together.
+    peak_memory : int
+        Bytes of the process, or of the GPU's memory.
+    model_bytes : int
+    published : float or None
+        Test accuracy in its paper, on the same data set.
+    error : str
+        Reason of a failure.
+    config : dict
+    """
+
+    model: str
+    accuracy: float | None = None
+    deviation: float | None = None
+    seconds: float = 0.0
+    predict_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    peak_memory: int = 0
+    model_bytes: int = 0
+    published: float | None = None
+    error: str = ""
+    config: dict[str, Any] | None = None
+
+
+def compare_models(
+    dataset: Dataset, contestants: list[Contestant], held_out: float, splits: int, seed: int, compute: ComputeOptions
+) -> Iterator[Row]:
+    """Yield the row of each model when it is done.
+
+    Parameters
+    ----------
+    held_out : float
+        Share of the training images that models are measured on. 0 uses the test images.
+    splits : int
+        Number of random splits, with seeds ``seed``, ``seed + 1``, …
+    seed : int
+        Of splits and models.
+    """
+    configs = [contestant.configure(dataset, seed) for contestant in contestants]  # all are checked before any work
+    for contestant, config in zip(contestants, configs, strict=True):
+        yield _measure(dataset, contestant, config, held_out, range(seed, seed + splits), compute)
+
+
+def split_of(dataset: Dataset, held_out: float, seed: int) -> tuple[ImageSet, ImageSet]:
+    """Return the training images and those a model is measured on."""
+    train = dataset.train
+    if not held_out:
+        assert dataset.test is not None
+        return train, dataset.test
+    kept, held = hold_out(train.labels, held_out, seed)
+    return tuple(ImageSet(train.images[some], train.labels[some], train.class_names) for some in (kept, held))  # type: ignore[return-value]
+
+
+def _published(contestant: Contestant, dataset: Dataset) -> float | None:
+    """Return the published share; None if a public set lacks training images, which makes it no comparison."""
+    public, figure = PUBLIC_SETS.get(dataset.name), PUBLISHED.get(contestant.name, {}).get(dataset.name)
+    partial = public is not None and len(dataset.train) < public.n_train
+    return None if figure is None or partial else figure / 100
+
+
+def _measure(
+    dataset: Dataset, contestant: Contestant, config: Any, held_out: float, seeds: range, compute: ComputeOptions
+) -> Row:
+    memory = PeakMemory(choose_device(compute.device))
+    accuracies, seconds, predict_seconds, cpu_seconds, size, peak = [], [], [], [], 0, 0
+    for seed in seeds:
+        train, test = split_of(dataset, held_out, seed)
+        _free_memory()
+        memory.reset()
+        start, processor = time.perf_counter(), time.process_time()
+        try:
+            fitted = contestant.fit(config, train.images, train.labels, compute)
+        except (ValueError, ArithmeticError, MemoryError, RuntimeError) as error:  # the other models still run
+            said = str(error).splitlines()[0] if str(error) else "it is out of memory"
+            return Row(contestant.label, error=said, config=config.to_dict())
+        if memory.device.type == "cuda":
+            torch.cuda.synchronize(memory.device)
+        learned = time.perf_counter()
+        cpu_seconds.append(time.process_time() - processor)
+        predicted = fitted.predict(test.images).cpu().numpy()
+        predict_seconds.append(time.perf_counter() - learned)
+        accuracies.append(float((predicted == test.labels).mean()))
+        seconds.append(learned - start)
+        peak, size = max(peak, memory.bytes()), fitted.size
+        del fitted
+    return Row(
+        contestant.label,
+        accuracy=fmean(accuracies),
+        deviation=pstdev(accuracies) if len(seeds) > 1 else None,
+        seconds=fmean(seconds),
+        predict_seconds=fmean(predict_seconds),
+        cpu_seconds=fmean(cpu_seconds),
+        peak_memory=peak,
+        model_bytes=size,
+        published=None if held_out else _published(contestant, dataset),
+        config=config.to_dict(),
+    )
+
+
+def _free_memory() -> None:
+    """Return freed memory to the system, so that one model's memory is not the next one's peak."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    trim_heap()

@@ -1,0 +1,164 @@
+"""Operations and bytes of one layer by stage, and the seconds they forecast.
+
+The count is the minimum a stage's formula needs: a symmetric matrix counts once, each input is read once, each result
+written once, and padding, copies and retries count nothing. The greater of ``operations / ceiling`` and
+``bytes / ceiling`` is a lower bound for the stage.
+
+Symbols: n training images and m others of c channels, h×w pixels; d filters of k×k on c + d channels; M = (c + d)k²
+numbers per patch; P channel pairs, B blocks, D features; C classes, K head columns (2C, or C for ridge). An operation
+is an addition, a multiplication or a comparison.
+
+=============  =======================================================  ================================================
+stage          operations                                               bytes
+=============  =======================================================  ================================================
+scaling        2n(c+d)hw: a minimum and a maximum                       maps and images of n
+filters        2n·hw(c+d)²(2k²-2k+1): products of pixels at all shifts  maps and images of n, M² sums
+               within a patch, of which half are transposes;
+               9M³: eigenvectors
+residual       4nC: difference, absolute value, comparison, sign        outputs, targets of n
+convolution    2(n+m)hw·M·d                                             maps and images of n + m, new maps
+pooling        (n+m)P(2hw + 8B): every pixel's products once, sliding    maps of n + m, features
+               sums, normalisation, reduction
+moments        nD(D+1) + 2nDK: half of a Gram matrix, cross products    features of n, D(D+1)/2 + DK sums
+heads          D³/3 + 2D²K: Cholesky, two triangular solves             D(D+1)/2 read and written, DK
+update         2(n+m)DK                                                 features of n + m, DK, outputs twice
+=============  =======================================================  ================================================
+
+If features do not fit in memory they are computed twice, and the pooling of n counts twice. If heads are solved from
+rows (few images), ``moments`` has 2nD + 2nDK operations and ``heads`` n²D + n³/3 + 2n²K + 2nDK, as if all images were
+of one sign. The draws of stacked-LDA (a few thousand patches) count nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..config.geometry import count_pairs
+from ..config.network import NetworkConfig
+
+STAGES = ("scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update")
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """Cost of a stage; ``unit`` names the ceiling of its operations: ``float16``, ``float32`` or ``float64``."""
+
+    operations: float
+    bytes: float
+    unit: str
+
+
+def layer_costs(
+    config: NetworkConfig,
+    image_shape: tuple[int, int, int],
+    classes: int,
+    train: int,
+    other: int,
+    *,
+    precision: str = "exact",
+    itemsize: int = 4,
+    features_kept: bool = True,
+    by_rows: bool = False,
+    layer: int = 2,
+) -> dict[str, StageCost]:
+    """Return the cost of each stage of a layer.
+
+    Parameters
+    ----------
+    train, other : int
+        Number of training images, and of validation and test images.
+    precision : {"exact", "balanced", "fast"}
+        All but ``exact`` store and factorise in half precision.
+    itemsize : int
+        Bytes of a number outside half precision.
+    features_kept : bool
+        Whether features are computed once.
+    by_rows : bool
+        Whether heads are solved from products of images.
+    layer : int
+        Counted from 1; layers that see maps are alike.
+    """
+    c, h, w = image_shape
+    d, k, pixels = config.filters, config.size_of_filter(layer), h * w
+    before = 0 if config.place_in_stack(layer) == 1 else d
+    stored = itemsize if precision == "exact" else 2
+    pairs = count_pairs(config.pooled_maps, config.keeps_diagonal)
+    blocks = sum(grid.shape[0] * grid.shape[1] for grid, _ in config.grids((h, w)))
+    features = config.features((h, w))
+    outputs = classes if config.head == "ridge" else 2 * classes
+    everyone = train + other
+    pooled = everyone if features_kept else everyone + train
+
+    patch = (before + c) * k * k
+    products = 2 * train * pixels * (before + c) ** 2 * (2 * k * k - 2 * k + 1)
+    entering = before * pixels * stored + c * pixels  # bytes of an image's maps and pixels
+    triangle, head = features * (features + 1) / 2, features * outputs
+    sums, solving, held = triangle, features**3 / 3 + 2 * features * head, 2 * triangle
+    if by_rows:
+        sums = features
+        solving = train * (train + 1) * features + train**3 / 3 + 2 * train**2 * outputs + 2 * train * head
+        held = 2 * train * features + train * (train + 1)
+    half, full = ("float32" if itemsize == 4 else "float64",) * 2
+    if precision != "exact":
+        half = "float16"
+
+    def cost(operations: float, moved: float, unit: str) -> StageCost:
+        return StageCost(float(operations), float(moved), unit)
+
+    return {
+        "scaling": cost(2 * train * (before + c) * pixels, train * entering, full),
+        "filters": cost(products + 9 * patch**3, train * entering + 8 * patch**2, half),
+        "residual": cost(4 * train * classes, train * (classes + outputs) * itemsize, full),
+        "convolution": cost(2 * everyone * pixels * patch * d, everyone * (entering + d * pixels * stored), half),
+        "pooling": cost(pooled * pairs * (2 * pixels + 8 * blocks), pooled * (d * pixels + features) * stored, half),
+        "moments": cost(
+            2 * train * sums + 2 * train * head, train * features * stored + (sums + head) * itemsize, half
+        ),
+        "heads": cost(solving, (held + head) * itemsize, half),
+        "update": cost(
+            2 * everyone * head, everyone * (features * stored + 2 * classes * itemsize) + head * itemsize, full
+        ),
+    }
+
+
+def seconds_per_layer(
+    folder: Path,
+    device: str,
+    precision: str,
+    config: NetworkConfig,
+    image_shape: tuple[int, int, int],
+    classes: int,
+    train: int,
+    other: int,
+) -> float | None:
+    """Return the seconds a layer should take, or None if nothing was measured on this device.
+
+    Each stage is scaled by operations from the measured network with the nearest number of them.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of ``bench-*.json``, written by ``rescnet bench --out``.
+    device : str
+        Of :func:`rescnet.experiments.provenance.device_name`.
+    """
+    measured = [run for run in _runs(folder) if (run["device"], run["precision"]) == (device, precision)]
+    if not measured:
+        return None
+    costs = layer_costs(config, image_shape, classes, train, other, precision=precision)
+    total = 0.0
+    for stage in measured[0]["stages"]:
+        wanted = costs[stage].operations
+        known = [run["stages"][stage] for run in measured if stage in run["stages"]]
+        ratios = [max(one["operations"] / wanted, wanted / one["operations"]) for one in known]
+        nearest = known[ratios.index(min(ratios))]
+        total += float(nearest["seconds"]) * wanted / nearest["operations"]
+    return total
+
+
+def _runs(folder: Path) -> list[dict[str, Any]]:
+    contents = (json.loads(file.read_text()) for file in sorted(folder.glob("bench-*.json")))
+    return [run for content in contents if isinstance(content, list) for run in content]

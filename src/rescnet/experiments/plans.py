@@ -1,0 +1,108 @@
+"""Plans: the networks a table or figure of the paper is made of, and what the paper reports."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ..config.network import NetworkConfig
+from ..config.presets import make_config
+from ..formatting import nearest
+
+
+@dataclass(frozen=True)
+class PaperFigure:
+    """A published accuracy in percent, its depth and kind (``best``: read off the test curve).
+
+    Figures of other papers have depth 0.
+    """
+
+    layers: int
+    accuracy: float
+    what: str
+
+    @property
+    def shown(self) -> str:
+        """The figure as text for a table."""
+        return f"{self.accuracy:g} ({f'{self.layers}, ' if self.layers else ''}{self.what})"
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One network of a plan.
+
+    Attributes
+    ----------
+    name, label : str
+        For the command line, and for tables.
+    dataset : str
+        A public data set.
+    preset : str
+        Preset with the settings; by default the data set's.
+    changes : dict
+        Options that differ from the preset.
+    paper : tuple of PaperFigure
+    """
+
+    name: str
+    label: str
+    dataset: str
+    changes: dict[str, Any] = field(default_factory=dict)
+    preset: str = ""
+    paper: tuple[PaperFigure, ...] = ()
+
+    def config(self, file: Path | None = None, **overrides: Any) -> NetworkConfig:
+        """Return the settings: preset, then file, then changes, then overrides."""
+        base = make_config(self.preset or self.dataset, file).to_dict()
+        return NetworkConfig(**(base | self.changes | overrides))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A table or figure: its experiments, and for Table 2 the other networks as published there."""
+
+    name: str
+    title: str
+    experiments: tuple[Experiment, ...]
+    published: tuple[dict[str, Any], ...] = ()
+
+    def only(self, names: list[str]) -> tuple[Experiment, ...]:
+        """Return the experiments of these names; all if there are no names."""
+        for name in names:
+            known = [experiment.name for experiment in self.experiments]
+            if name not in known:
+                raise ValueError(f"experiment must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+        return tuple(e for e in self.experiments if not names or e.name in names)
+
+
+@cache
+def _plans() -> dict[str, Any]:
+    files = (resources.files(__package__).joinpath(name) for name in ("paper.toml", "beyond.toml"))
+    return {name: plan for file in files for name, plan in tomllib.loads(file.read_text("utf-8")).items()}
+
+
+def plan_names() -> list[str]:
+    """Return the names of all plans."""
+    return list(_plans())
+
+
+def load_plan(name: str) -> Plan:
+    """Return a plan by its name."""
+    if name not in plan_names():
+        known = plan_names()
+        raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+    return read_plan(name, _plans()[name])
+
+
+def read_plan(name: str, content: Mapping[str, Any]) -> Plan:
+    """Return a plan from the content of its TOML table."""
+    experiments = tuple(
+        Experiment(**(entry | {"paper": tuple(PaperFigure(**figure) for figure in entry.get("paper", ()))}))
+        for entry in content["experiment"]
+    )
+    return Plan(name, content["title"], experiments, tuple(content.get("published", ())))

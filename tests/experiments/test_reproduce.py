@@ -1,0 +1,419 @@
+"""The paper's tables: what they are made of; runs that are cut short, gone on with, and written beside the paper."""
+
+from __future__ import annotations
+
+import json
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from rescnet import ComputeOptions, make_config, train
+from rescnet.cli import app
+from rescnet.data import Dataset, ImageSet
+from rescnet.experiments.costs import layer_costs, seconds_per_layer
+from rescnet.experiments.plans import Experiment, PaperFigure, load_plan, plan_names
+from rescnet.experiments.plots import draw_curves
+from rescnet.experiments.records import Results, seeds_together, summarise
+from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key, split_images
+from rescnet.experiments.tables import markdown, table_rows, titles
+from rescnet.network.history import LayerRecord
+
+NAMES = tuple("abcdef")
+
+
+@pytest.fixture(scope="module")
+def dataset(blobs):
+    images, labels = blobs
+    labels = labels.astype(np.int64)
+    return Dataset(
+        "blobs", ImageSet(images[:180], labels[:180], NAMES), None, ImageSet(images[180:], labels[180:], NAMES)
+    )
+
+
+@pytest.fixture(scope="module")
+def config():
+    return make_config(
+        filters=6, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca", layers=5, stop_at_zero_error=False
+    )
+
+
+EXPERIMENT = Experiment("blobs", "Blobs", "cifar10", {"filters": 6}, paper=(PaperFigure(4, 90.0, "best"),))
+
+
+def run(config, dataset, folder, experiment=EXPERIMENT, **options):
+    options = RunOptions(
+        **({"held_out": 30, "state": folder / "state", "compute": ComputeOptions(device="cpu")} | options)
+    )
+    results = Results(folder / "table2.json")
+    return ExperimentRun(experiment, config, dataset, results, options), results
+
+
+def accuracies(entry):
+    return [(r["layer"], r["train_accuracy"], r["validation_accuracy"], r["test_accuracy"]) for r in entry["history"]]
+
+
+def test_every_plan_can_be_configured_and_holds_the_papers_figures():
+    assert plan_names() == ["table2", "figure2", "table3", "table4", "beyond"]
+    for name in plan_names():
+        for experiment in load_plan(name).experiments:
+            config = experiment.config()
+            assert all(config.to_dict()[key] == value for key, value in experiment.changes.items())
+            assert name == "beyond" or config.layers >= max(figure.layers for figure in experiment.paper)
+    best = {e.dataset: max(f.accuracy for f in e.paper) for e in load_plan("table2").experiments}
+    assert best == {"cifar10": 87.54, "cifar100": 64.9, "mnist": 99.52, "tiny-imagenet": 44.37}
+    flips = {e.dataset: e.paper[0].accuracy for e in load_plan("table4").experiments if "augment" in e.changes}
+    assert flips == {"cifar10": 88.35, "cifar100": 67.8, "tiny-imagenet": 45.91}
+    with pytest.raises(ValueError, match="Did you mean 'table2'"):
+        load_plan("tabel2")
+    with pytest.raises(ValueError, match=r"got 'cifar'\. Did you mean 'cifar10"):
+        load_plan("table2").only(["cifar"])
+
+
+def test_experiments_are_chosen_by_name():
+    table = load_plan("table2")
+    assert [experiment.name for experiment in table.only([])] == ["cifar10", "cifar100", "mnist", "tiny-imagenet"]
+    assert [experiment.name for experiment in table.only(["mnist"])] == ["mnist"]
+
+
+def test_a_run_is_that_of_train_and_says_where_it_comes_from(config, dataset, tmp_path):
+    experiment, results = run(config, dataset, tmp_path)
+    entry = experiment.go()
+    splits = split_images(dataset, 30, None, 0)
+    assert {name: len(images) for name, images in splits.items()} == {"train": 150, "validation": 30, "test": 60}
+    pairs = [(splits[name].images, splits[name].labels) for name in ("train", "validation", "test")]
+    _, history = train(*pairs[0], config, validation=pairs[1], test=pairs[2])
+    assert accuracies(entry) == [(r.layer, r.train_accuracy, r.validation_accuracy, r.test_accuracy) for r in history]
+    assert results.entries() == [json.loads(json.dumps(entry))]
+    assert {"dataset", "config", "commit", "command", "device", "versions", "seed", "seconds"} <= set(entry)
+    assert entry["finished"] and entry["stopped"] == "all layers were added"
+
+
+FLIPS = {"augment": "flip", "test_views": "flip"}
+
+
+@pytest.mark.parametrize("flips", [{}, FLIPS], ids=["plain", "flips"])
+def test_a_run_that_is_cut_short_goes_on_where_it_was_left(config, dataset, tmp_path, flips):
+    config = replace(config, **flips)
+    whole = run(config, dataset, tmp_path / "whole")[0].go()
+    cut, results = run(config, dataset, tmp_path / "cut")
+    heard = []
+
+    def interrupt(record):
+        heard.append(record.layer)
+        if record.layer == 3:
+            raise KeyboardInterrupt
+
+    cut.heard = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        cut.go()
+    (left,) = results.entries()
+    assert heard == [1, 2, 3] and left["layers"] == 3 and not left["finished"]
+    assert left["stopped"] == "it was interrupted"
+    again = run(config, dataset, tmp_path / "cut")[0]
+    again.heard = lambda record: heard.append(record.layer)
+    entry = again.go()
+    assert heard == [1, 2, 3, 4, 5] and entry["finished"]
+    assert accuracies(entry) == accuracies(whole)
+
+
+def test_a_deeper_network_of_another_name_is_taken_up_to_the_layers_asked_for(config, dataset, tmp_path):
+    shallow = run(replace(config, layers=2), dataset, tmp_path / "shallow")[0].go()
+    ran, results = run(config, dataset, tmp_path)
+    deep = ran.go()
+    found = results.finished(ran.key, 2, "another")
+    same = ("key", "config", "finished", "stopped", "layers", "summary", "seed")
+    assert {fact: found[fact] for fact in same} == {fact: shallow[fact] for fact in same}
+    assert found["history"] == deep["history"][:2]
+    assert found["seconds"] == pytest.approx(sum(sum(r["seconds"].values()) for r in deep["history"][:2]), abs=0.01)
+    assert results.finished(ran.key, 2, deep["name"]) == deep  # its own is left as it is
+    assert results.finished(ran.key, 5, "another") == deep and results.finished(ran.key, 6, "another") is None
+
+
+def test_a_run_cut_short_takes_the_place_of_none_with_more_layers(config, dataset, tmp_path):
+    """Unless it is of other settings; run to its end, a shallower one was asked for."""
+    whole = run(config, dataset, tmp_path)[0].go()
+    results = Results(tmp_path / "table2.json")
+    results.put(whole)
+    results.put(whole | {"layers": 2, "finished": False})
+    assert results.entries() == [whole]
+    for shallower in (whole | {"layers": 2}, whole | {"layers": 1, "finished": False, "key": "of other settings"}):
+        results.put(shallower)
+        assert results.entries() == [shallower]
+
+
+def test_networks_of_other_settings_are_no_seeds_of_each_other(config):
+    def entry(seed, **settings):
+        told = replace(config, seed=seed, **settings).to_dict()
+        return {"name": "cifar10", "images": {"train": 50}, "seed": seed, "config": told}
+
+    first, second = entry(0), entry(1)
+    del second["config"]["copies"]  # an option at its default that there was not yet
+    assert seeds_together([second, first]) == [[first, second]]
+    assert [len(group) for group in seeds_together([first, entry(1, ridge=7.0), entry(2, layers=9)])] == [1, 1, 1]
+
+
+def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path, monkeypatch):
+    cut, results = run(config, dataset, tmp_path, deadline=time.monotonic() + 1e9)
+    with monkeypatch.context() as patch:
+        late = iter([0.0, 0.0, 1e99])  # before each of three layers
+        patch.setattr("rescnet.training.train.monotonic", lambda: next(late))
+        entry = cut.go()
+    assert entry["layers"] == 2 and entry["stopped"] == "the time limit was reached" and not entry["finished"]
+    assert results.finished(entry["key"], 5, entry["name"]) is None
+    assert results.finished(entry["key"], 2, entry["name"])["layers"] == 2
+    assert run(replace(config, layers=7), dataset, tmp_path)[0].go()["layers"] == 7
+    shallow = run(replace(config, layers=4), dataset, tmp_path)[0].go()
+    assert shallow["layers"] == 4
+    deeper = run(replace(config, layers=8), dataset, tmp_path)[0]
+    heard = []
+    deeper.heard = lambda record: heard.append(record.layer)
+    assert deeper.go()["layers"] == 8 and heard == [8]  # the seven layers were not lost to the shallower run
+
+
+def test_identity_is_all_that_decides_what_is_learnt(config):
+    options = RunOptions()
+    key = experiment_key(EXPERIMENT, config, options)
+    assert key == experiment_key(replace(EXPERIMENT, name="other"), replace(config, layers=99), options)
+    for other in (
+        experiment_key(EXPERIMENT, replace(config, ridge=0.3), options),
+        experiment_key(EXPERIMENT, replace(config, **FLIPS), options),
+        experiment_key(EXPERIMENT, config, replace(options, held_out=10)),
+        experiment_key(EXPERIMENT, config, replace(options, limit=10)),
+    ):
+        assert other != key
+
+
+def record(layer, train, held, test):
+    return LayerRecord(layer, train, held, test, 0.5, 0.1, 0.1, {"heads": 1.0}, 0)
+
+
+def test_three_ways_to_tell_an_accuracy():
+    found = summarise(
+        [record(1, 0.5, 0.6, 0.7), record(2, 0.6, 0.9, 0.71), record(3, 0.7, 0.9, 0.8), record(4, 1, 0.8, 0.75)]
+    )
+    assert (found["chosen"]["layer"], found["chosen"]["test"]) == (2, 0.71)
+    assert (found["last"]["layer"], found["last"]["test"]) == (4, 0.75)
+    assert (found["paper_rule"]["layer"], found["paper_rule"]["test"]) == (3, 0.8)
+    assert "chosen" not in summarise([record(1, 0.5, None, 0.7)])
+
+
+def test_table_and_plot_show_ours_beside_the_papers(config, dataset, tmp_path):
+    plan = load_plan("table2")
+    entry = run(config, dataset, tmp_path, plan.experiments[0])[0].go()
+    rows = markdown(plan, [entry])
+    ours = next(row for row in rows if row.startswith("| CIFAR-10 |"))
+    last = entry["summary"]["last"]
+    assert "87.54 (937, best)" in ours and f"**{100 * last['test']:.2f}** (5)" in ours
+    assert sum("not run yet" in row for row in rows) == len(plan.experiments) - 1
+    draw_curves(tmp_path / "curves.svg", plan, [entry], "cifar10")
+    chart = ElementTree.parse(tmp_path / "curves.svg")
+    drawn = [text.text for text in chart.iter("{http://www.w3.org/2000/svg}text")]
+    assert "paper 87.54" in drawn and drawn.count("CIFAR-10, 150 images") == 1  # test and training, one name
+
+
+def test_seeds_of_one_network_are_one_row(tmp_path):
+    results = Results(tmp_path / "table2.json")
+    for seed, images, test in ((1, 90, 0.86), (0, 90, 0.84), (0, 100, 0.9), (0, 90, 0.85)):
+        at = {"layer": 10 + seed, "test": test}
+        entry = {
+            "name": "cifar10",
+            "seed": seed,
+            "images": {"train": images},
+            "summary": {"last": at},
+            "seconds": 60,
+            "layers": 12,
+        }
+        results.put(entry | {"finished": True, "config": {}})
+    shown = [row[3] for row in table_rows(load_plan("table2"), results.entries()) if row[3]]
+    assert shown == ["**90.00** (10)", "**85.50** ± 0.71 (10, 11; 2 seeds)"]  # the first of seed 0 was replaced
+
+
+def test_a_forecast_scales_what_was_measured_by_operations(tmp_path, config):
+    costs = layer_costs(config, (3, 12, 12), 6, 100, 20)
+    stages = {stage: {"seconds": 0.5, "operations": cost.operations} for stage, cost in costs.items()}
+    measured = [{"device": "here", "precision": "exact", "stages": stages}]
+    (tmp_path / "bench-here.json").write_text(json.dumps(measured))
+    same = seconds_per_layer(tmp_path, "here", "exact", config, (3, 12, 12), 6, 100, 20)
+    assert same == pytest.approx(0.5 * len(stages))
+    more = seconds_per_layer(tmp_path, "here", "exact", config, (3, 12, 12), 6, 200, 40)
+    assert same < more < 2 * same  # heads and eigenvectors do not grow with the images
+    assert seconds_per_layer(tmp_path, "elsewhere", "exact", config, (3, 12, 12), 6, 100, 20) is None
+
+
+@pytest.fixture
+def small_cifar(blobs, monkeypatch, tmp_path):
+    """Blobs enlarged to 32×32 in place of CIFAR-10, and settings that train in a moment."""
+    images, labels = blobs
+    large = np.kron(images, np.ones((1, 1, 3, 3), np.uint8))[..., :32, :32]
+    data = Dataset(
+        "cifar10",
+        ImageSet(large[:60], labels[:60].astype(np.int64), NAMES),
+        None,
+        ImageSet(large[60:90], labels[60:90].astype(np.int64), NAMES),
+    )
+    monkeypatch.setattr("rescnet.cli.sources.load_source", lambda source, root, size=None: data)
+    monkeypatch.setattr("rescnet.cli.reproduce._is_here", lambda source, root: source == "cifar10")
+    file = tmp_path / "small.toml"
+    file.write_text('filters = 4\nblock_stride = 4\nbank = "pca"\nstop_at_zero_error = false\n')
+    return ["--config", str(file), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state"), "--layers", "2"]
+
+
+def test_the_command_runs_resumes_and_reuses_other_tables(small_cifar, tmp_path):
+    words = ["reproduce", "table2", "--only", "cifar10", "--only", "cifar100", *small_cifar, "--held-out", "20"]
+    first = CliRunner().invoke(app, words)
+    assert first.exit_code == 0, first.output
+    assert "cifar100 is not here, skipped" in first.output and "2 layers in" in first.output
+    assert "cifar10: CIFAR-10, up to 2 layers; images: 42 training, 18 held out, 30 test" in first.output
+    (entry,) = json.loads((tmp_path / "out" / "table2.json").read_text())
+    assert entry["name"] == "cifar10" and entry["layers"] == 2 and entry["images"]["validation"] == 18
+    assert (tmp_path / "out" / "table2-cifar10.svg").exists()
+    assert "| CIFAR-10 | 87.54 (937, best) | **" in (tmp_path / "out" / "table2.md").read_text()
+    second = CliRunner().invoke(app, ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "20"])
+    assert "finished before, 2 layers" in second.output
+    other = CliRunner().invoke(app, ["reproduce", "table4", "--only", "cifar10", *small_cifar, "--held-out", "20"])
+    assert "finished before, 2 layers" in other.output  # the same network, of another table
+    (same,) = json.loads((tmp_path / "out" / "table4.json").read_text())
+    assert same["label"] == "CIFAR-10, stride 4" and same["history"] == entry["history"]
+
+
+def test_a_trial_on_few_images_leaves_the_results_alone(small_cifar, tmp_path):
+    done = CliRunner().invoke(app, ["reproduce", "table2", *small_cifar, "--held-out", "0", "--limit", "40"])
+    assert done.exit_code == 0, done.output
+    written = {file.name for file in (tmp_path / "out").iterdir()}
+    assert written == {f"table2-of-40-images{end}" for end in (".json", ".md", "-cifar10.svg")}
+    words = ["reproduce", "table4", "--only", "cifar10", *small_cifar, "--held-out", "0", "--limit", "40"]
+    assert "finished before, 2 layers" in CliRunner().invoke(app, words).output  # the same network, of another table
+
+
+def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
+    result = CliRunner().invoke(app, ["reproduce", "table4", "--dry-run", *small_cifar])
+    assert result.exit_code == 0 and "88.35" in result.output and "times are unknown" in result.output
+    result = CliRunner().invoke(app, ["reproduce", "beyond", "--dry-run", *small_cifar])
+    assert result.exit_code == 0, result.output
+    assert "expected time" in result.output and "…" not in result.output.partition("times are")[0]
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_matplotlib_the_table_is_written_and_a_line_says_what_draws(small_cifar, tmp_path, monkeypatch):
+    monkeypatch.setattr("rescnet.experiments.plots.find_spec", lambda name: None)
+    done = CliRunner().invoke(app, ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "0"])
+    assert done.exit_code == 0 and "pip install rescnet[plots]" in done.output
+    assert {file.name for file in (tmp_path / "out").iterdir()} == {"table2.json", "table2.md"}
+
+
+def test_bad_input_is_refused(small_cifar, tmp_path):
+    (tmp_path / "file").touch()
+    for words in (
+        ["table5"],
+        ["table2", "--only", "cifar"],
+        ["table2", "--only", "mnist"],
+        ["table2", "--memory", "x"],
+        ["table2", "--limit", "5"],
+        ["table2", "--seconds", "-1"],
+        ["table2", "--state", str(tmp_path / "file")],
+    ):
+        assert CliRunner().invoke(app, ["reproduce", words[0], *small_cifar, *words[1:]]).exit_code == 2, words
+
+
+def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
+    from rescnet.training.trainer import Trainer
+
+    add = Trainer.add_layer
+
+    def interrupted(self):
+        if len(self.history) == 1:
+            raise KeyboardInterrupt
+        return add(self)
+
+    words = ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "20"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "add_layer", interrupted)
+        result = CliRunner().invoke(app, words)
+    assert result.exit_code == 130
+    assert "interrupted after 1 layer: the same command resumes" in result.output
+    assert "(1, unfinished)" in (tmp_path / "out" / "table2.md").read_text()
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0 and "2 layers in" in result.output and "layer    1 " not in result.output
+    assert "resuming after layer 1; its maps are computed first" in result.output
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "add_layer", interrupted)
+        result = CliRunner().invoke(app, [*words, "--seed", "1"])
+    assert "interrupted after 1 layer:" in result.output  # not the two of the other seed
+
+
+def test_a_readout_is_run_told_and_fitted_anew_for_other_layers(config, dataset, tmp_path):
+    """It has a column of its own and a mark; what was cut short before it is not finished, nor is another depth."""
+    config = replace(config, readout="kernel", layers=2)
+    ran, results = run(config, dataset, tmp_path, deadline=time.monotonic() - 1)
+    assert ran.go() is None
+    ran, results = run(config, dataset, tmp_path)
+    entry = ran.go()
+    assert entry["summary"]["readout"]["test"] == entry["readout"]["test_accuracy"] > 0.5
+    assert entry["seconds"] >= round(entry["readout"]["seconds"], 2)
+    assert results.finished(ran.key, 2, "x") and not results.finished(ran.key, 1, "x")
+    cut = Results(tmp_path / "cut" / "table2.json")
+    cut.put(entry | {"readout": None})
+    assert not cut.finished(ran.key, 2, "x")
+    plan = replace(load_plan("table2"), experiments=(EXPERIMENT,))
+    shown = f"{100 * entry['readout']['test_accuracy']:.2f}"
+    assert titles([entry])[2] == "with the kernel readout (layers)" and shown in table_rows(plan, [entry])[0][2]
+    assert "and the readout" in table_rows(plan, [entry])[0][-1]
+    draw_curves(tmp_path / "curves.svg", plan, [entry], "cifar10")
+    assert f"readout {shown}" in (tmp_path / "curves.svg").read_text()
+    assert len(table_rows(plan, [])[0]) == len(titles([]))
+
+
+def test_patience_goes_on_after_the_last_layer_and_reads_out_the_best_depth(config, dataset, tmp_path):
+    """What is kept has all layers, though it is used at fewer."""
+    config = replace(config, patience=2, layers=30, readout="kernel")
+    entry = run(config, dataset, tmp_path)[0].go()
+    assert entry["stopped"] == "the validation accuracy no longer rises"
+    assert entry["summary"]["readout"]["layer"] == entry["summary"]["chosen"]["layer"] == entry["layers"] - 2
+    heard = []
+    ran, _ = run(config, dataset, tmp_path)
+    ran.heard = heard.append
+    assert ran.go()["layers"] == entry["layers"] and not heard
+
+
+def test_a_run_cut_before_its_readout_replaces_none_that_has_one(config, dataset, tmp_path, monkeypatch):
+    """Whatever cuts it short; once it has come to its readout it takes the place."""
+    config = replace(config, readout="kernel", layers=2)
+    ran, results = run(config, dataset, tmp_path)
+    ran.go()
+    before = results.entries()
+    assert before[0]["readout"]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    again, _ = run(config, dataset, tmp_path)
+    again.forget()
+    with monkeypatch.context() as patch:
+        patch.setattr("rescnet.training.train.fit_readout", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            again.go()
+    assert results.entries() == before and again.layers == 2
+    run(replace(config, layers=3), dataset, tmp_path)[0].go()
+    assert [(entry["layers"], bool(entry["readout"])) for entry in results.entries()] == [(3, True)]
+    run(replace(config, readout="heads"), dataset, tmp_path)[0].go()  # which is to have none
+    assert [(entry["layers"], entry["readout"]) for entry in results.entries()] == [(2, None)]
+
+
+def test_a_readout_that_fails_leaves_the_layers(config, dataset, tmp_path, monkeypatch):
+    """The entry says why, and has no readout."""
+
+    def fails(*_):
+        raise FloatingPointError("no kernel readout could be solved.")
+
+    monkeypatch.setattr("rescnet.training.train.fit_readout", fails)
+    ran, _ = run(replace(config, readout="kernel", layers=1), dataset, tmp_path)
+    entry = ran.go()
+    assert (
+        entry["stopped"] == "an error occurred: no kernel readout could be solved."
+        and entry["readout"] is None
+        and entry["layers"] == 1
+    )
