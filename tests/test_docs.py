@@ -154,7 +154,7 @@ def test_the_family_page_lists_every_member_and_its_banks_exist():
 
 def known_flags():
     group = typer.main.get_command(app)
-    commands = [group, *group.commands.values()]
+    commands = [group, *(command.load() for command in group.commands.values())]
     return {flag for command in commands for param in command.params for flag in (*param.opts, *param.secondary_opts)}
 
 

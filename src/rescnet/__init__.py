@@ -59,7 +59,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for: PyTorch and scikit-learn take seconds to load."""
+    """Import a public name at its first use; PyTorch and scikit-learn take seconds to import."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, _, attribute = _HOME[name].rpartition(".")
@@ -69,5 +69,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the public names, those not imported yet too."""
+    """Return all public names, also those that are not imported yet."""
     return sorted({*globals(), *__all__})

@@ -9,8 +9,8 @@ INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C while PyTorch is still loading is answered like any other."""
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # of a lost worker we tell ourselves; PyTorch would show its stack
+    """Run the command line; Ctrl-C during imports exits like any other interrupt."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # the errors of a lost rank are ours; PyTorch would print a stack
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
     try:
         from .cli import main as run

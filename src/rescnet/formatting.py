@@ -1,17 +1,19 @@
-"""Numbers, bytes and durations written for people, and read from them."""
+"""Text of numbers, bytes and durations, suggestions for misspelt names, and atomic writes of files."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 def parse_bytes(text: str) -> int:
-    """Read an amount of memory.
+    """Return the bytes of a text with a unit.
 
     Examples
     --------
@@ -20,12 +22,12 @@ def parse_bytes(text: str) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
     if not match or match[2] not in UNITS or float(match[1]) <= 0:
-        raise ValueError(f"memory is {text!r}: write it as 500MB, 16GB or 16GiB.")
+        raise ValueError(f"memory must be a number with a unit, e.g. 500MB, 16GB or 16GiB, got {text!r}.")
     return int(float(match[1]) * UNITS[match[2]])
 
 
 def show_bytes(count: float) -> str:
-    """Write an amount of memory for people.
+    """Return bytes as text, in the unit that fits.
 
     Examples
     --------
@@ -33,14 +35,14 @@ def show_bytes(count: float) -> str:
     ('1.34 GB', '1 MB')
     """
     for unit in ("B", "kB", "MB", "GB", "TB", "PB", "EB"):
-        if count < 999.5 or unit == "EB":  # what rounds to 1000 is one of the next
+        if count < 999.5 or unit == "EB":  # 999.5 rounds to 1000, which is 1 of the next unit
             return f"{count:.3g} {unit}"
         count /= 1000
     raise AssertionError
 
 
 def count(number: int, one: str, many: str) -> str:
-    """Write a number of things for people.
+    """Return a number with its noun, e.g. "1 layer" or "2 layers".
 
     Examples
     --------
@@ -51,7 +53,7 @@ def count(number: int, one: str, many: str) -> str:
 
 
 def show_points(share: float) -> str:
-    """Write a change of accuracy for people.
+    """Return a difference of accuracies as text.
 
     Examples
     --------
@@ -62,7 +64,7 @@ def show_points(share: float) -> str:
 
 
 def show_seconds(seconds: float) -> str:
-    """Write a duration for people.
+    """Return a duration as text.
 
     Examples
     --------
@@ -80,7 +82,7 @@ def show_seconds(seconds: float) -> str:
 
 
 def nearest(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return a question that names the most similar known word, after a space; empty if there is none.
+    """Return " Did you mean ...?" with the most similar known name; empty if none is similar.
 
     Examples
     --------
@@ -89,3 +91,26 @@ def nearest(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str:
     """
     near = get_close_matches(str(name), list(known), 1, cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+@contextmanager
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``, and rename the file there to ``path`` if no error occurs.
+
+    Readers of ``path`` see the old file or the complete new one, and an error leaves the old file as it was.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "a.txt"
+    >>> with atomic_write(target) as path:
+    ...     _ = path.write_text("complete")
+    >>> target.read_text(), [file.name for file in target.parent.iterdir()]
+    ('complete', ['a.txt'])
+    """
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        yield beside
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

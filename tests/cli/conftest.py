@@ -14,14 +14,14 @@ from rescnet.cli import app
 
 @pytest.fixture(scope="package", autouse=True)
 def one_cpu():
-    """Use no GPU where there is one, and one thread: networks this small wait for more longer than they compute."""
+    """Use one thread and no GPU: networks this small gain nothing from more."""
     with one_cpu_only():
         yield
 
 
 @pytest.fixture(scope="package")
 def small():
-    """Options of a network that trains in a moment: three layers of six filters."""
+    """Options of a small network: three layers of six filters."""
     sizes = ["--filters", "6", "--layers", "3", "--block-sizes", "4", "--block-stride", "2", "--pyramid", "2,1"]
     return [*sizes, "--bank", "pca", "--no-stop-at-zero-error"]
 
@@ -30,7 +30,8 @@ def small():
 def rescnet():
     """Run a command; returns its result, with ``exit_code``, ``stdout`` and ``stderr``."""
 
-    apart = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner.__init__).parameters else {}  # as it once was
+    older = "mix_stderr" in signature(CliRunner.__init__).parameters
+    apart = {"mix_stderr": False} if older else {}
 
     def run(*words):
         result = CliRunner(**apart).invoke(app, [str(word) for word in words])

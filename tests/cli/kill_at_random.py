@@ -1,4 +1,4 @@
-"""Train, kill, resume, kill, …: prints the runs that came to an end and how many kills they took, as JSON.
+"""Train, kill and resume runs at random moments; print the finished runs and their number of kills as JSON.
 
 One process imports everything once and forks a child for each attempt, so that forty attempts take seconds.
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from rescnet.cli import app
+from rescnet.cli import app, resume, train  # noqa: F401  (so that the children need not import them)
 
 
 def attempt(words, out):

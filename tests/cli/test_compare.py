@@ -137,7 +137,7 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
         (["--out", "nowhere/rows.json"], "rows.json must be in an existing folder, got 'nowhere'"),
         (["--dataset", "digitz"], "did you mean digits"),
         (["digitz"], "did you mean digits"),
-        (["digits", "--dataset", "mnist"], "both digits and --dataset mnist were given: name the images once"),
+        (["digits", "--dataset", "mnist"], "the images must be named once, got digits and --dataset mnist"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(refused, words, message):

@@ -1,4 +1,4 @@
-"""What several workers say when they end: once, by the first, and which worker it was where one is lost."""
+"""Messages of several ranks that end: rank 0 prints a common error once, and a lost rank is named."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from rescnet import __main__ as command
 
-pytestmark = pytest.mark.alone  # on a busy machine a worker may be killed before the others have found it
+pytestmark = [pytest.mark.alone, pytest.mark.slow]
 
 LONG = ["--layers", "5000", "--quiet"]
 DIED = "worker 0 has died. Continue with --resume; the number of workers may change."
@@ -20,7 +20,7 @@ DIED = "worker 0 has died. Continue with --resume; the number of workers may cha
 
 @pytest.fixture(scope="module")
 def ended(small, pictures, tmp_path_factory):
-    """Run all cases at once; returns the exit codes of a case, what its workers said and left for torchrun."""
+    """Run all cases at once; return exit codes, output and torchrun messages by case."""
     folder = tmp_path_factory.mktemp("ended")
     train = ["train", str(pictures), *small]
     cases = [
@@ -46,14 +46,14 @@ def ended(small, pictures, tmp_path_factory):
     return case
 
 
-def test_a_wrong_flag_is_told_by_the_first_alone(ended):
+def test_rank0_reports_a_wrong_flag(ended):
     codes, said, left = ended(0)
     assert codes == [2, 2]
     assert "No such option: --filter" in said[0] and said[1] == ""
     assert "No such option: --filter" in left[0]
 
 
-def test_an_error_all_have_is_told_by_the_first_alone(ended):
+def test_rank0_reports_a_common_error(ended):
     codes, said, left = ended(1)
     assert codes == [2, 2]
     assert said[0].startswith("error: source must be a public data set") and said[0].count("\n") == 1
@@ -61,7 +61,7 @@ def test_an_error_all_have_is_told_by_the_first_alone(ended):
     assert left[0].startswith("source must be a public data set")
 
 
-def test_ctrl_c_of_one_worker_ends_all_without_alarm(ended):
+def test_ctrl_c_of_one_rank_ends_all(ended):
     codes, said, left = ended(2)
     assert codes == [130, 130]
     assert said[0].startswith("worker 1 was stopped by the user: ") and said[0].count("\n") == 1
@@ -70,21 +70,21 @@ def test_ctrl_c_of_one_worker_ends_all_without_alarm(ended):
     assert left == [said[0].strip(), ""]
 
 
-def test_the_loss_of_the_first_is_one_sentence(ended):
+def test_loss_of_rank0_is_one_sentence(ended):
     codes, said, left = ended(3)
     assert codes == [-9, 1]
     assert said == ["", f"error: worker 1: the machine failed: {DIED}\n"]
     assert left[1] == f"worker 1: the machine failed: {DIED}"
 
 
-def test_an_error_of_the_first_alone_is_told_by_it_alone(ended):
+def test_rank0_reports_its_own_error(ended):
     codes, said, _ = ended(4)
     assert codes == [2, 1]
     assert said == ["error: there is no model nowhere. Check the path.\n", ""]
 
 
 @pytest.mark.parametrize(("workers", "level"), [("2", "ERROR"), ("1", None)])
-def test_pytorch_shows_no_stack_of_its_own_for_a_lost_worker(workers, level, monkeypatch):
+def test_pytorch_logs_no_stack_of_a_lost_rank(workers, level, monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", workers)
     monkeypatch.setenv("TORCH_CPP_LOG_LEVEL", "")
     monkeypatch.delenv("TORCH_CPP_LOG_LEVEL")

@@ -1,4 +1,4 @@
-"""A run with patience is used, by every command, at the depth that was best on validation images."""
+"""Every command uses a run with patience at its best validation depth."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from rescnet.model_files import ModelFolder, ModelWriter, layout, load_model, read_run, save_model
+from rescnet.network.history import StopReason
 from rescnet.network.model import Model
 from rescnet.report import write_report
 
@@ -26,7 +27,7 @@ def run(rescnet, pictures, options, tmp_path_factory):
     place = tmp_path_factory.mktemp("patience") / "run"
     result = rescnet("train", pictures, *options, "--out", place)
     history = ModelFolder.open(place).history()
-    assert "has not risen for 2 layers" in history.stopped
+    assert history.stopped is StopReason.PATIENCE
     return place, history.best_layer(), len(history), result.stdout
 
 
@@ -41,11 +42,12 @@ def some_images(place):
     return np.random.default_rng(0).integers(0, 256, (9, *shape)).astype(np.uint8)
 
 
+@pytest.mark.slow
 def test_every_command_uses_the_best_depth(run, rescnet, pictures, tmp_path):
     place, best, layers, printed = run
     assert best == layers - 2
-    told = f"used with the first {best} of {layers} layers, the best on validation images"
-    assert told in printed.splitlines()[-1]
+    phrase = f"predicts with the first {best} of {layers} layers, the best validation depth"
+    assert phrase in printed.splitlines()[-1]
     record = ModelFolder.open(place).records[best - 1]
     facts = json.loads(rescnet("evaluate", place, "--json").stdout)
     assert (facts["layers"], facts["accuracy"]) == (best, pytest.approx(record.test_accuracy))
@@ -56,7 +58,7 @@ def test_every_command_uses_the_best_depth(run, rescnet, pictures, tmp_path):
     )
     assert plain == shorter != whole
     assert f"all.pt2: {best} layer" in rescnet("export", place, tmp_path / "all.pt2").stdout
-    assert f"{layers} layers, of which the first {best} are used" in rescnet("info", place).stdout
+    assert f"{layers} layers; predicts with the first {best}" in rescnet("info", place).stdout
     assert json.loads(rescnet("info", place, "--json").stdout)["used_layers"] == best
 
 
@@ -76,26 +78,26 @@ def test_json_says_the_depth_and_half_heads_are_compared_there(rescnet, pictures
 
 def test_without_patience_all_layers_are_used(rescnet, pictures, small, tmp_path):
     result = rescnet("train", pictures, *small, "--out", tmp_path / "m")
-    assert result.stdout.splitlines()[-1].endswith("used with all 3 layers")
+    assert result.stdout.splitlines()[-1].endswith("predicts with all 3 layers")
 
 
-def test_a_resumed_run_goes_on_from_the_last_layer(copy, run, rescnet):
+def test_a_resumed_run_continues_after_the_last_layer(copy, run, rescnet):
     """Layers after the best are kept; with patience 0 they count again."""
     _, _, layers, _ = run
     files = [(copy / layout.layer_name(number)).read_bytes() for number in range(1, layers + 1)]
     result = rescnet("train", "--resume", copy, "--patience", 0, "--layers", layers + 1)
-    assert f"going on after layer {layers}" in result.stdout
+    assert f"continuing after layer {layers}" in result.stdout
     assert [(copy / layout.layer_name(number)).read_bytes() for number in range(1, layers + 1)] == files
     assert len(load_model(copy).network.layers) == layers + 1
 
 
-def test_more_layers_than_patience_allows_are_refused_with_what_to_say(copy, run, refused, rescnet):
-    """And with what is said they are learnt."""
+def test_more_layers_than_patience_allows_are_refused(copy, run, refused, rescnet):
+    """The remedy in the message works."""
     _, _, layers, _ = run
     before = (copy / "model.json").read_bytes()
     message = refused("train", "--resume", copy, "--layers", 40)
-    assert f"ended after {layers} layers because validation accuracy has not risen for 2 layers" in message
-    assert "also say --patience 0, or more than 2." in message
+    assert f"stopped after {layers} layers because the validation accuracy no longer rises" in message
+    assert "Add --patience 0 or more than 2." in message
     assert (copy / "model.json").read_bytes() == before
     assert rescnet("train", "--resume", copy, "--layers", 40, "--patience", 3).exit_code == 0
     assert len(ModelFolder.open(copy).records) > layers
@@ -134,7 +136,7 @@ def test_a_depth_chosen_by_hand_is_saved(run, tmp_path):
 
 
 def test_a_readout_of_a_damaged_layer_is_not_kept(copy, rescnet):
-    """Ctrl-C before the layer is learnt again leaves a model of those before it."""
+    """Ctrl-C before the layer is learned again leaves a model of those before it."""
     rescnet("train", "--resume", copy, "--readout", "kernel", "--patience", 0, "--no-stop-at-zero-error")
     run = read_run(copy)
     last = run.folder.path / run.folder.files[-1]["file"]
@@ -142,7 +144,7 @@ def test_a_readout_of_a_damaged_layer_is_not_kept(copy, rescnet):
     last.write_bytes(last.read_bytes()[:-1])
     run = read_run(copy)
     about = run.folder.image_shape, run.folder.class_names, {}
-    ModelWriter(copy, run.folder.config, *about, resumed=run).finish("it was interrupted")
+    ModelWriter(copy, run.folder.config, *about, resumed=run).finish(StopReason.INTERRUPTED)
     network = load_model(copy).network
     assert network.readout is None and len(network.layers) == len(run.layers)
 
@@ -153,7 +155,7 @@ def test_a_readout_of_another_depth_is_not_kept(copy, rescnet):
     run = read_run(copy)
     config = replace(run.folder.config, patience=0)
     about = run.folder.image_shape, run.folder.class_names, {}
-    ModelWriter(copy, config, *about, resumed=run).finish("it was interrupted")
+    ModelWriter(copy, config, *about, resumed=run).finish(StopReason.INTERRUPTED)
     assert load_model(copy).network.readout is None
 
 

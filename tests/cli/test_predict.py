@@ -1,4 +1,4 @@
-"""``rescnet predict``: picture files in, the three likeliest classes out."""
+"""``rescnet predict``: the three most probable classes of image files."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from rescnet import data
-from rescnet.cli.image_files import check_pictures
+from rescnet.cli.batches import check_image_files
 from rescnet.model_files import load_model
 
 
-def test_a_folder_of_png_files_is_told_as_the_network_would(rescnet, model, pictures, tmp_path):
+def test_predictions_of_files_are_those_of_the_network(rescnet, model, pictures, tmp_path):
     result = rescnet("predict", model, pictures / "test", "--json", "--out", tmp_path / "p.csv")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     dataset, loaded = data.load(pictures), load_model(model)
@@ -37,7 +37,7 @@ def test_the_table_and_a_json_file(rescnet, model, pictures, tmp_path):
     files = sorted((pictures / "test" / "three").iterdir())[:2]
     result = rescnet("predict", model, *files, files[0], "--out", tmp_path / "p.json")
     assert result.exit_code == 0
-    assert "likeliest" in result.stdout and "third" in result.stdout and " %" in result.stdout
+    assert "first" in result.stdout and "third" in result.stdout and " %" in result.stdout
     assert "2 predictions written to" in result.stdout  # a file named twice is one file
     assert [row["file"] for row in json.loads((tmp_path / "p.json").read_text())] == list(map(str, files))
 
@@ -55,17 +55,18 @@ def test_pictures_become_grey_and_are_resized_when_asked(rescnet, refused, model
     assert rows[0]["classes"] == rows[1]["classes"]
     large = save_png(tmp_path / "large.png", np.repeat(np.repeat(pixels, 2, 0), 2, 1))
     message = refused("predict", model, grey, large)
-    assert f"{large} is 16×16 but the model takes 8×8 (height×width): say --resize" in message
+    assert f"{large} must be 8×8 (height×width) for this model, got 16×16. Use --resize" in message
     assert rescnet("predict", model, large, "--resize").exit_code == 0
 
 
-def test_a_picture_that_lies_on_its_side_is_to_be_turned(tmp_path, save_png):
+def test_a_rotated_image_is_recognised(tmp_path, save_png):
     tall = save_png(tmp_path / "tall.png", np.zeros((9, 7)))
-    with pytest.raises(ValueError, match=r"is 9×7 but the model takes 7×9 \(height×width\): turn it, or resize it"):
-        check_pictures([tall], (1, 7, 9), resize=False)
+    message = r"must be 7×9 \(height×width\) for this model, got 9×7\. Rotate it, or resize it"
+    with pytest.raises(ValueError, match=message):
+        check_image_files([tall], (1, 7, 9), resize=False)
 
 
-def test_bad_input_is_named_and_nothing_is_overwritten(refused, model, pictures, tmp_path):
+def test_bad_input_is_named_and_nothing_overwritten(refused, model, pictures, tmp_path):
     (tmp_path / "torn.png").write_bytes((pictures / "test" / "one").iterdir().__next__().read_bytes()[:60])
     (tmp_path / "note.txt").write_text("hello")
     (tmp_path / "empty").mkdir()
@@ -73,20 +74,20 @@ def test_bad_input_is_named_and_nothing_is_overwritten(refused, model, pictures,
     good = pictures / "test" / "one"
     for words, message in (
         ([tmp_path / "torn.png"], "torn.png cannot be read as an image"),
-        ([good, tmp_path / "note.txt"], "note.txt must be an image"),
-        ([tmp_path / "none.png"], "there is no file or folder"),
-        ([tmp_path / "empty"], "empty holds no picture"),
-        ([good, "--out", tmp_path / "p.csv"], "p.csv is there already: choose another name, or say --overwrite"),
-        ([good, "--out", tmp_path / "p.xlsx"], "choose a name that ends in .csv or .json"),
-        ([good, "--out", tmp_path / "none" / "p.csv"], "there is no folder"),
-        ([good, "--layers", "9"], "layers must be between 1 and 3, got 9"),
+        ([good, tmp_path / "note.txt"], "note.txt is not an image that can be read"),
+        ([tmp_path / "none.png"], "image files must exist, got"),
+        ([tmp_path / "empty"], "empty must contain an image file (.bmp,"),
+        ([good, "--out", tmp_path / "p.csv"], "p.csv. Use --overwrite, or choose another name"),
+        ([good, "--out", tmp_path / "p.xlsx"], "the output file must end in .csv or .json, got"),
+        ([good, "--out", tmp_path / "none" / "p.csv"], "the folder of the output file must exist, got"),
+        ([good, "--layers", "9"], "9 layers were asked of a model that has 3"),
     ):
         assert message in refused("predict", model, *words)
     assert (tmp_path / "p.csv").read_text() == "mine"
     assert "there is no model" in refused("predict", tmp_path / "none", good)
 
 
-def test_pictures_come_in_the_numbers_the_model_was_trained_on(rescnet, refused, small, pictures, tmp_path):
+def test_images_have_the_range_of_the_training_images(rescnet, refused, small, pictures, tmp_path):
     dataset = data.load(pictures)
     answers = []
     for name, images in (
@@ -99,7 +100,7 @@ def test_pictures_come_in_the_numbers_the_model_was_trained_on(rescnet, refused,
         assert rescnet("train", tmp_path / f"{name}.npz", *small, "--out", tmp_path / name).exit_code == 0
         if name == "signed":
             message = refused("predict", tmp_path / name, pictures / "test")
-            assert "the model was trained on numbers from -1 to 1" in message
+            assert "must be trained on pixels from 0 to 255 to predict image files, got -1 to 1" in message
         else:
             result = rescnet("predict", tmp_path / name, pictures / "test", "--json")
             answers.append([json.loads(line)["classes"][0] for line in result.stdout.splitlines()])

@@ -1,4 +1,4 @@
-"""A kernel readout through the command line: trained, kept, told of, added later, and refused where it cannot go."""
+"""The kernel readout through the command line: trained, saved, shown, added later, and refused without a kernel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
+from rescnet.network.history import StopReason
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +28,16 @@ def place(rescnet, pictures, options, tmp_path_factory):
     return folder
 
 
-def test_the_readout_is_in_the_model_and_told_by_info(place, rescnet):
+def test_info_shows_the_readout(place, rescnet):
     """Its accuracy is in the history that is read back, and in what ``info`` prints."""
     record = ModelFolder.open(place).history().readout
     assert record is not None and 0 < record.validation_accuracy <= 1
-    told = rescnet("info", place).stdout
-    assert "with the kernel readout" in told and f"{100 * record.validation_accuracy:.2f}" in told
+    shown = rescnet("info", place).stdout
+    assert "with the kernel readout" in shown and f"{100 * record.validation_accuracy:.2f}" in shown
     assert json.loads(rescnet("info", place, "--json").stdout)["accuracy"]["readout"]["train"] is None
 
 
-def test_evaluate_is_right_as_often_as_training_said(place, rescnet):
+def test_evaluate_finds_the_accuracy_of_training(place, rescnet):
     """What is loaded predicts what was trained; with fewer layers there is no readout."""
     record = ModelFolder.open(place).history().readout
     whole = json.loads(rescnet("evaluate", place, "--json").stdout)
@@ -56,7 +57,7 @@ def test_pictures_are_predicted_with_it(place, pictures, rescnet, tmp_path):
 
 
 def test_a_network_gets_a_readout_later(rescnet, pictures, small, place, tmp_path):
-    """A run without a readout goes on with one, and is then the model that was trained with it."""
+    """A run without a readout is resumed with one, and equals the model trained with it."""
     folder = tmp_path / "model"
     rescnet("train", pictures, *small, "--limit", 120, "--out", folder)
     assert load_model(folder).network.readout is None
@@ -66,7 +67,7 @@ def test_a_network_gets_a_readout_later(rescnet, pictures, small, place, tmp_pat
 
 
 def test_more_layers_get_a_readout_of_their_own(rescnet, pictures, options, tmp_path):
-    """The readout of a run that goes on is fitted anew; without one its file is gone."""
+    """A resumed run fits its readout again; without one its file is removed."""
     folder = tmp_path / "model"
     rescnet("train", pictures, *options, "--layers", 1, "--out", folder)
     before = load_model(folder).network.readout.coefficients
@@ -76,21 +77,21 @@ def test_more_layers_get_a_readout_of_their_own(rescnet, pictures, options, tmp_
     assert load_model(folder).network.readout is None and not (folder / "readout.safetensors").exists()
 
 
-def test_a_second_look_is_added_later(place, rescnet, pictures, options, tmp_path):
-    """By fitting the readout anew: what the network says is then corrected."""
+def test_loo_correction_is_added_later(place, rescnet, pictures, options, tmp_path):
+    """The readout is fitted again, and the outputs are corrected."""
     folder = tmp_path / "model"
     rescnet("train", pictures, *options, "--out", folder)
     assert rescnet("train", "--resume", folder, "--loo-correction").exit_code == 0
     network, before = load_model(folder).network, load_model(place).network
     images = np.random.default_rng(0).integers(0, 256, (5, *network.image_shape)).astype(np.uint8)
-    look = network.readout.loo_correction
-    torch.testing.assert_close(network.outputs(images), look(before.outputs(images)), rtol=0, atol=1e-5)
+    correction = network.readout.correction
+    torch.testing.assert_close(network.outputs(images), correction(before.outputs(images)), rtol=0, atol=1e-5)
     assert "loo_correction" in rescnet("info", folder).stdout
 
 
-def test_its_options_are_refused_where_it_is_not(model, refused, pictures, small, tmp_path):
-    """In a new run and in one that goes on."""
-    message = "loo_correction is True but there is no kernel readout: choose readout kernel too"
+def test_its_options_are_refused_without_it(model, refused, pictures, small, tmp_path):
+    """In a new run and in a resumed one."""
+    message = "loo_correction must be used with readout 'kernel', got readout 'heads'"
     assert message in refused("train", pictures, *small, "--loo-correction", "--out", tmp_path / "m")
     assert message in refused("train", "--resume", model, "--loo-correction")
 
@@ -108,6 +109,7 @@ def test_a_damaged_readout_is_named(place, rescnet, pictures, options, tmp_path)
     assert load_model(folder, layers=2).network.readout is None
 
 
+@pytest.mark.slow
 def test_it_is_not_exported(place, refused, rescnet, tmp_path):
     """All layers are refused unless it is said to be left out; fewer are exported without."""
     said = refused("export", place, tmp_path / "all.pt2")
@@ -145,11 +147,11 @@ def test_a_resumed_run_keeps_its_readout_until_it_has_another(place, tmp_path):
         run = read_run(folder)
         config = replace(run.folder.config, **changes)
         about = run.folder.image_shape, run.folder.class_names, {}
-        ModelWriter(folder, config, *about, resumed=run).finish("it was interrupted")
+        ModelWriter(folder, config, *about, resumed=run).finish(StopReason.INTERRUPTED)
         assert (load_model(folder).network.readout is not None) == is_kept
 
 
-def test_a_readout_that_was_not_come_to_is_missed(place, rescnet, tmp_path):
+def test_a_missing_readout_is_reported(place, rescnet, tmp_path):
     """Info and evaluate say so, and what to do."""
     folder = tmp_path / "model"
     shutil.copytree(place, folder)
@@ -170,19 +172,19 @@ def test_an_interrupt_while_it_is_fitted_leaves_the_layers(rescnet, pictures, op
 
     folder = tmp_path / "model"
     with monkeypatch.context() as patch:
-        patch.setattr("rescnet.training.train.add_readout", interrupted)
+        patch.setattr("rescnet.training.train.fit_readout", interrupted)
         result = rescnet("train", pictures, *options, "--out", folder)
-    assert result.exit_code == 130 and "their kernel readout is missing" in result.stderr
+    assert result.exit_code == 130 and "; the kernel readout is missing, --resume fits it" in result.stderr
     assert len(load_model(folder).network.layers) == 3 and load_model(folder).network.readout is None
     assert rescnet("train", "--resume", folder).exit_code == 0
     assert load_model(folder).network.readout is not None
 
 
-def test_how_many_images_it_keeps_is_told_where_they_cost_time(place, rescnet):
+def test_the_number_of_reference_images_is_shown(place, rescnet):
     kept = len(load_model(place).network.readout.images)
-    assert f"a kernel readout with {kept} images, which go through the layers" in rescnet("info", place).stdout
-    assert f"lets the {kept} images it was fitted to through the layers first" in rescnet("evaluate", place).stderr
-    assert "it was fitted to" not in rescnet("evaluate", place, "--layers", 1).stderr
+    assert f"kernel readout with {kept} reference images" in rescnet("info", place).stdout
+    assert f"preparing the kernel readout: {kept} reference images" in rescnet("evaluate", place).stderr
+    assert "reference images" not in rescnet("evaluate", place, "--layers", 1).stderr
 
 
 def test_copies_are_counted_on_the_disk_and_among_the_parameters(place, rescnet, pictures, options, tmp_path):

@@ -1,4 +1,4 @@
-"""A run that is stopped, by whatever, goes on and ends with the network it would have ended with."""
+"""A run that was stopped is resumed, and ends with the network of an uninterrupted run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def options(small):
 
 @pytest.fixture(scope="module")
 def whole(rescnet, pictures, options, tmp_path_factory):
-    """A run nobody interrupted."""
+    """An uninterrupted run."""
     place = tmp_path_factory.mktemp("whole") / "run"
     assert rescnet("train", pictures, *options, "--out", place).exit_code == 0
     return place
@@ -61,6 +61,7 @@ def cut(place, layers, torn=b""):
         (place / layout.layer_name(number)).unlink()
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_ends_the_same_bit_for_bit(pictures, options, whole, tmp_path):
     script = Path(__file__).with_name("kill_at_random.py")
     words = [sys.executable, script, pictures, tmp_path, 20, 7, *options]
@@ -72,7 +73,7 @@ def test_killed_at_random_moments_it_ends_the_same_bit_for_bit(pictures, options
     for run in runs:
         assert layer_files(Path(run["place"])) == layer_files(whole)
         assert accuracies(Path(run["place"])) == accuracies(whole)
-        assert ModelFolder.open(run["place"]).about["stopped"] == f"{LAYERS} layers were asked for"
+        assert ModelFolder.open(run["place"]).about["stopped"] == "all layers were added"
 
 
 @pytest.mark.parametrize("torn", [b"", b'{"layer": 6, "train_acc', b'{"layer": 6}\n'], ids=["clean", "torn", "altered"])
@@ -80,8 +81,8 @@ def test_a_line_that_was_not_written_to_its_end_is_redone(torn, begun, whole, re
     cut(begun, 5, torn)
     result = rescnet("train", "--resume", begun)
     assert result.exit_code == 0
-    assert ("history.jsonl is damaged, so that layer 6 is learnt again" in result.stdout) == bool(torn)
-    assert "going on after layer 5" in result.stdout
+    assert ("history.jsonl is damaged, so layer 6 is learned again" in result.stdout) == bool(torn)
+    assert "continuing after layer 5" in result.stdout
     assert layer_files(begun) == layer_files(whole)
     assert len(ModelFolder.open(begun).records) == LAYERS
 
@@ -103,7 +104,7 @@ def test_a_damaged_last_layer_is_redone_and_an_older_one_refused(damage, sealed,
         shutil.copy(whole / "model.json", begun / "model.json")
     damage(begun / layout.layer_name(LAYERS))
     result = rescnet("train", "--resume", begun)
-    assert f"00012.safetensors is damaged, so that layer {LAYERS} is learnt again" in result.stdout
+    assert f"00012.safetensors is damaged, so layer {LAYERS} is learned again" in result.stdout
     assert layer_files(begun) == layer_files(whole)
     damage(begun / layout.layer_name(4))
     before = {file: file.read_bytes() for file in begun.rglob("*") if file.is_file()}
@@ -142,7 +143,7 @@ def test_a_full_disk_loses_nothing(pictures, options, whole, rescnet, tmp_path, 
     assert layer_files(place) == layer_files(whole)
 
 
-def test_too_little_disk_is_told_before_the_first_layer(pictures, small, refused, tmp_path, monkeypatch):
+def test_too_little_disk_is_refused_before_the_first_layer(pictures, small, refused, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=5000))
     message = refused("train", pictures, *small, "--out", tmp_path / "run")
     assert "free for the layers, got 5 kB. Free space" in message
@@ -165,7 +166,7 @@ def test_a_limit_on_the_size_of_files_names_the_file(pictures, options, whole, r
 
 def test_fewer_layers_than_there_are_is_one_sentence(begun, refused):
     message = refused("train", "--resume", begun, "--layers", 3)
-    assert f"run has {LAYERS} layers already, more than 3: ask for more of them, or use the first ones with" in message
+    assert f"layers must be at least {LAYERS}, the layers of {begun}, got 3. To use fewer, give --layers 3" in message
 
 
 def test_one_writer_at_a_time(begun, pictures, small, refused, rescnet):
@@ -191,12 +192,12 @@ def test_more_layers_can_be_asked_for(begun, whole, rescnet, pictures, options, 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--filters", 7], "began with filters 6, which cannot become 7: leave it out"),
-        (["--seed", 3], "began with seed 0, which cannot become 3"),
-        (["--dtype", "float64"], "began with dtype float32, which cannot become float64"),
-        (["--limit", 7], "--limit cannot be given with --resume"),
-        (["--out", "x"], "--out cannot be given with --resume"),
-        (["digits"], "images of digits are not those"),
+        (["--filters", 7], "filters must stay 6, got 7. Leave the option out"),
+        (["--seed", 3], "seed must stay 0, got 3. Leave the option out"),
+        (["--dtype", "float64"], "dtype must stay 'float32', got 'float64'. Leave the option out"),
+        (["--limit", 7], "--limit must not be used with --resume"),
+        (["--out", "x"], "--out must not be used with --resume"),
+        (["digits"], "images of digits must be those that"),
     ],
 )
 def test_another_configuration_is_refused(words, message, begun, refused):
@@ -205,7 +206,7 @@ def test_another_configuration_is_refused(words, message, begun, refused):
     assert (begun / "model.json").read_bytes() == before
 
 
-def test_what_was_said_again_the_same_is_no_other_configuration(begun, rescnet):
+def test_a_repeated_option_is_no_change(begun, rescnet):
     first = json.loads((begun / "model.json").read_text())["about"]["command"]
     assert rescnet("train", "--resume", begun, "--filters", 6).exit_code == 0
     assert json.loads((begun / "model.json").read_text())["about"]["command"] == first
@@ -226,26 +227,27 @@ def test_changed_images_are_refused(small, rescnet, refused, pictures, save_png,
     changed = next((tmp_path / "mine" / "test").rglob("*.png"))
     save_png(changed, np.full((8, 8), 77))
     message = refused("train", "--resume", tmp_path / "run", "--layers", 5)
-    assert "the test images of mine are not those" in message and "was begun with" in message
+    assert "the test images of mine must be those that" in message and "started with" in message
     assert len(ModelFolder.open(tmp_path / "run").records) == 3
 
 
-def test_what_cannot_be_resumed_is_told(small, rescnet, refused, pictures, tmp_path):
+def test_runs_that_cannot_be_resumed(small, rescnet, refused, pictures, tmp_path):
     assert "there is no model" in refused("train", "--resume", tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     assert "no layer was finished there. Start a new run" in refused("train", "--resume", tmp_path / "empty")
     assert rescnet("train", pictures, *small, "--half-heads", "--out", tmp_path / "half").exit_code == 0
-    assert "heads rounded to half precision" in refused("train", "--resume", tmp_path / "half", "--layers", 4)
+    message = refused("train", "--resume", tmp_path / "half", "--layers", 4)
+    assert "must not have heads in half precision to be resumed" in message
 
 
-def test_more_layers_after_zero_error_are_refused_with_what_to_say(small, rescnet, refused, pictures, tmp_path):
+def test_more_layers_after_zero_error_are_refused(small, rescnet, refused, pictures, tmp_path):
     stops = [word for word in small if word != "--no-stop-at-zero-error"]
     words = [*stops, "--stop-at-zero-error", "--limit", 40, "--layers", 20]
     assert rescnet("train", pictures, *words, "--out", tmp_path / "run").exit_code == 0
     folder = ModelFolder.open(tmp_path / "run")
     assert folder.about["stopped"] == "no training image is wrong"
     message = refused("train", "--resume", tmp_path / "run", "--layers", 30)
-    assert "because no training image is wrong" in message and "also say --no-stop-at-zero-error" in message
+    assert "because no training image is wrong" in message and "Add --no-stop-at-zero-error" in message
     more = len(folder.records) + 1
     words = ["--layers", more, "--no-stop-at-zero-error"]
     assert rescnet("train", "--resume", tmp_path / "run", *words).exit_code == 0
@@ -258,7 +260,8 @@ def test_a_model_saved_from_python_is_not_resumed(whole, refused, tmp_path):
     save_model(tmp_path / "mine", model)
     for words in ([], ["digits"]):
         message = refused("train", *words, "--resume", tmp_path / "mine", "--layers", 40)
-        assert "was saved from Python and does not say which images it learnt from: go on in Python" in message
+        assert "must be saved by rescnet train to be resumed: it does not record its training images" in message
+        assert "Continue it in Python" in message
 
 
 @pytest.mark.parametrize("gone", ["model.json", "history.jsonl"])

@@ -1,4 +1,4 @@
-"""``torchrun -m rescnet train``: files are the first worker's, and a run goes on with another number of workers."""
+"""``torchrun -m rescnet train``: rank 0 writes, and a run is resumed with another number of ranks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from rescnet.model_files import ModelFolder, load_model
 
 
+@pytest.mark.slow
 def test_two_workers_and_then_one(small, rescnet, pictures, tmp_path):
     place, plain = tmp_path / "two", tmp_path / "one"
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--standalone", "-m", "rescnet"]

@@ -1,10 +1,10 @@
-"""Runs a command as two workers would, forked from one process that has imported everything once.
+"""Run a command as two ranks, forked from one process so that imports are paid once.
 
     python worker_commands.py FOLDER CASE…
 
-A case is JSON: the ``words`` of the command, and what becomes of it: ``signal`` is sent to the worker ``to`` once
-``FOLDER/run<number>`` has a layer. Unless ``agent`` is false a process that outlives both keeps the store, as torchrun
-does. Prints the exit codes of each case; what the workers say goes to ``FOLDER/<number>.<rank>.txt``.
+A case is JSON: the ``words`` of the command, and optionally a ``signal`` that is sent to rank ``to`` once
+``FOLDER/run<number>`` has a layer. Unless ``agent`` is false a process that outlives both keeps the store, like
+torchrun. The exit codes of each case are printed; the output of the ranks goes to ``FOLDER/<number>.<rank>.txt``.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-from rescnet.cli import app
-from rescnet.cli import errors as answers
+from rescnet.cli import app, errors, resume, train  # noqa: F401  (so that the children need not import them)
 from rescnet.training.distributed import watchdog as heartbeat
 
 
-def attempt(words, rank, port, agent, said, errors):
-    """Run a command as a worker in a child; returns its process id."""
+def attempt(words, rank, port, agent, said, error_file):
+    """Run a command as a rank in a child; return its process id."""
     child = os.fork()
     if child:
         return child
-    told = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
-    told |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": agent, "TORCHELASTIC_ERROR_FILE": errors}
-    os.environ.update({key: str(value) for key, value in told.items()})
+    ranks = {"RANK": rank, "WORLD_SIZE": 2, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    ranks |= {"MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_USE_AGENT_STORE": agent, "TORCHELASTIC_ERROR_FILE": error_file}
+    os.environ.update({key: str(value) for key, value in ranks.items()})
     code = 70
     try:
         with said.open("w") as stream:
@@ -47,7 +46,7 @@ def attempt(words, rank, port, agent, said, errors):
 
 
 def one_case(number, case, folder):
-    """Start the workers of a case; returns what collects their exit codes."""
+    """Start the ranks of a case; return a function that collects their exit codes."""
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=20))
     port, place = store.port, folder / f"run{number}"
     if not case.get("agent", True):
@@ -71,7 +70,7 @@ def one_case(number, case, folder):
 
 def main():
     folder, *cases = sys.argv[1:]
-    heartbeat.BEAT, answers.FIRST_ENDS = 0.25, 0.2
+    heartbeat.BEAT, errors.RANK0_GRACE_SECONDS = 0.25, 0.2
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without
     started = [one_case(number, json.loads(case), Path(folder)) for number, case in enumerate(cases)]

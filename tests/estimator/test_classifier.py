@@ -407,7 +407,7 @@ BAD = {
         "validation_fraction must be between 0 and 1, got 1.5",
     ),
     "device": ({"device": "gpuu"}, (20, 8, 8), "device must be auto, cpu, cuda or cuda:0, got 'gpuu'"),
-    "memory": ({"memory": "lots"}, (20, 8, 8), "memory is 'lots'"),
+    "memory": ({"memory": "lots"}, (20, 8, 8), "memory must be a number with a unit, e.g. 500MB"),
     "too little memory": ({"memory": 1000}, (20, 8, 8), "memory must be at least .* for this network .*, got 1 kB"),
     "dtype": ({"dtype": "float16"}, (20, 8, 8), "dtype must be one of float32, float64, got 'float16'"),
     "precision": ({"precision": "rough"}, (20, 8, 8), "precision must be one of .*, got 'rough'"),

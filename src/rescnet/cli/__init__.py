@@ -1,4 +1,4 @@
-"""The command line, thin: parse, call, print. One command a file."""
+"""The command line: one command per file, each of which parses, calls the library and prints."""
 
 from .app import app, main
 

@@ -1,64 +1,88 @@
-"""The commands together; every error a person can cause is answered here, in one sentence and with an exit code."""
+"""The commands, imported when they are used, and the exit codes of their errors."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from .bench import bench
-from .compare import compare
-from .datasets import datasets
-from .errors import doubts_in_one_line, say_error, say_interrupted, told_by_first
-from .evaluate import evaluate
-from .export import export
-from .info import info
-from .predict import predict
-from .report import report
-from .reproduce import reproduce
-from .train import train
+from .errors import BAD_INPUT, one_line_warnings, rank0_reports_usage, report_error, report_interrupt
 
-FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+COMMANDS = {
+    "train": "Train a network.",
+    "evaluate": "Measure the accuracy of a model.",
+    "predict": "Predict the classes of image files.",
+    "info": "Show the architecture, size, accuracy and origin of a model.",
+    "report": "Write an HTML page about a model.",
+    "export": "Write a model as ONNX or as a torch.export program.",
+    "compare": "Train several models on the same images and compare them.",
+    "datasets": "List the public data sets.",
+    "bench": "Measure the time and memory of a layer on this machine.",
+    "reproduce": "Run the experiments of the paper, or ours.",
+}
+"""Names of the commands and their line in ``rescnet --help``; each is a function of the module of its name."""
+
+FAILED, INTERRUPTED = 1, 130
 EXIT_CODES = (
-    "Exit codes: 0 done; 1 the machine failed, as with a full disk; 2 bad input, nothing written; 130 interrupted."
+    "Exit codes: 0 success; 1 failure of the machine, e.g. a full disk; 2 bad input, nothing written; 130 interrupted."
 )
 _WRONG_PATH = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 
-class Answering(TyperGroup):
-    """Runs a command and answers what goes wrong; of several workers the first answers what all have in common."""
+class LazyCommand(TyperCommand):
+    """A command whose module is imported when it is called."""
+
+    def load(self) -> Any:
+        """Import the module and return the command itself."""
+        module = import_module(f".{self.name}", __package__)
+        single = typer.Typer(add_completion=False, rich_markup_mode="rich")
+        single.command(self.name)(getattr(module, str(self.name)))
+        return typer.main.get_command(single)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse the arguments of the command itself."""
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+
+class Commands(TyperGroup):
+    """The group of all commands; it turns errors into one line on stderr and an exit code."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, meaning in COMMANDS.items():
+            self.add_command(LazyCommand(name, help=meaning), name)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read what comes before the command."""
-        with told_by_first():
+        """Parse the flags before the command."""
+        with rank0_reports_usage():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command asked for."""
+        """Run the command."""
         try:
-            with told_by_first(), doubts_in_one_line():
+            with rank0_reports_usage(), one_line_warnings():
                 return super().invoke(ctx)
         except (ValueError, FloatingPointError, *_WRONG_PATH) as error:
-            say_error(str(error))
+            report_error(str(error))
             raise typer.Exit(BAD_INPUT) from None
-        except BrokenPipeError:  # the reader, as `head`, has had enough: Typer ends quietly
+        except BrokenPipeError:  # the reader, e.g. `head`, has closed the pipe: Typer ends quietly
             raise
         except (OSError, MemoryError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "memory" not in str(error):
-                raise  # of PyTorch's errors only a full memory is the machine's
-            lost = isinstance(error, ConnectionError)  # another worker
-            say_error(f"the machine failed: {error or 'it is out of memory'}", lost)
+                raise  # of PyTorch's errors only lack of memory is the machine's
+            from_other_rank = isinstance(error, ConnectionError)
+            report_error(f"the machine failed: {error or 'it is out of memory'}", from_other_rank)
             raise typer.Exit(FAILED) from None
         except KeyboardInterrupt as error:
-            say_interrupted(error)
+            report_interrupt(error)
             raise typer.Exit(INTERRUPTED) from None
 
 
 app = typer.Typer(
     name="rescnet",
-    cls=Answering,
-    help="Deep image classifiers trained without back-propagation.",
+    cls=Commands,
     epilog=EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,
@@ -78,14 +102,10 @@ def _print_version(asked: bool) -> None:
 @app.callback()
 def rescnet(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_print_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
     ] = False,
 ) -> None:
     """Deep image classifiers trained without back-propagation."""
-
-
-for command in (train, evaluate, predict, info, report, export, compare, datasets, bench, reproduce):
-    app.command()(command)
 
 
 def main() -> None:

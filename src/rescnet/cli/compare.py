@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..config.compute import ComputeOptions
 from .config_flags import given, with_flags
-from .source_argument import Source, SourceOption, the_one_named
+from .shared_options import Source, SourceOption, one_source
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -62,10 +62,9 @@ def compare(
     from ..experiments.compare import compare_models, parse_models
     from ..experiments.plots import NO_PLOTS, can_draw, draw_league
     from ..network.device import choose_device
-    from .sources import load_source
-    from .splits import check_classes, check_limit
+    from .sources import check_classes, check_limit, load_source
 
-    source = the_one_named(source, dataset)
+    source = one_source(source, dataset)
     contestants = parse_models(models)
     compute = ComputeOptions(**given(options, ComputeOptions))
     device = choose_device(compute.device)

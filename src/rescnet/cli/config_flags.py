@@ -1,30 +1,40 @@
-"""Command-line flags made from the configuration's own declarations: an option is declared once, in ``config.py``."""
+"""Command-line flags of the options in :mod:`rescnet.config`, and ``--help-all``."""
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, Optional, get_args, get_origin, get_type_hints
+from dataclasses import Field
+from typing import Annotated, Any, Literal, Optional, cast, get_args, get_origin, get_type_hints
 
 import typer
 
-_NOT = "no_"  # before the name of a truth value: the parameter of the flag that denies it
+from ..config.option import declared_types, options_of
+
+_NOT = "no_"  # prefix of the parameter of a flag that switches an option off
 
 
 def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command a flag for each field of the dataclasses, passed to it as keywords; None where not given."""
+    """Add a flag per option of the dataclasses to a command, which receives them as keywords; None if not given.
+
+    ``--help`` shows the command's own options that are not hidden, and the common ones of the dataclasses.
+    ``--help-all`` shows all, in one panel per group.
+    """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(command)
         own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
         hints = get_type_hints(command, include_extras=True)
         parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-        for owner in owners:
-            for entry in dataclasses.fields(owner):
-                parameters += _flags(owner, entry)
+        declared = [(owner, name, entry) for owner in owners for name, entry in options_of(owner).items()]
+        for owner, name, entry in declared:
+            parameters += _flags(name, entry, declared_types(owner)[name])
+        panels = {_shown_name(name, entry): entry.metadata["group"] for _, name, entry in declared}
+        shown = panels | {p.name: None for p in own}
+        parameters.append(_help_all(shown))
 
         def run(**values: Any) -> Any:
+            values.pop("help_all", None)
             for name in [name for name in values if name.startswith(_NOT)]:
                 if values.pop(name):
                     values[name.removeprefix(_NOT)] = False
@@ -39,32 +49,50 @@ def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def given(values: dict[str, Any], owner: type) -> dict[str, Any]:
-    """Return those of a command's keywords that are fields of a dataclass and were given."""
-    names = {entry.name for entry in dataclasses.fields(owner)}
-    return {name: value for name, value in values.items() if name in names and value is not None}
+    """Return those of a command's keywords that are options of a dataclass and were given."""
+    return {name: value for name, value in values.items() if name in options_of(owner) and value is not None}
 
 
-def _flags(owner: type, entry: dataclasses.Field[Any]) -> list[inspect.Parameter]:
-    """Return the flag of a field; two for a truth value, of which the help shows the one that is not the default."""
-    declared, meaning = get_type_hints(owner)[entry.name], entry.metadata["help"]
-    default: Any = entry.default
-    panel = entry.metadata["group"]
-    flag = "--" + entry.name.replace("_", "-")
+def _shown_name(name: str, entry: Field[Any]) -> str:
+    """Return the parameter whose flag the help shows: of the two flags of a bool, the one that changes the default."""
+    return f"{_NOT}{name}" if entry.default is True else name
+
+
+def _flags(name: str, entry: Field[Any], declared: Any) -> list[inspect.Parameter]:
+    """Return the flag of an option; two if it is a bool."""
+    meaning, default = entry.metadata["help"], cast(Any, entry.default)
+    flag, hidden = "--" + name.replace("_", "-"), not entry.metadata["common"]
+    words: dict[str, Any] = {"show_default": False}
     if declared is bool:
-        # Only the flag that changes something is shown: the text says what that flag does, and what is done without it.
-        shown = f"switch off what is on by default: {meaning}" if default else f"{meaning} (off by default)"
-        words = {"help": shown, "rich_help_panel": panel, "show_default": False}
+        words["help"] = f"Switch off the default: {meaning}" if default else f"{meaning} Off by default."
         return [
-            _parameter(entry.name, bool, flag, **words, hidden=default),
-            _parameter(f"{_NOT}{entry.name}", bool, f"--no-{flag[2:]}", **words, hidden=not default),
+            _parameter(name, bool, flag, **words, hidden=hidden or default),
+            _parameter(f"{_NOT}{name}", bool, f"--no-{flag[2:]}", **words, hidden=hidden or not default),
         ]
     kind: Any = declared if declared in (int, float) else str
-    words, choices = {"rich_help_panel": panel, "show_default": False}, ""
+    choices, shown = "", str(default)
     if get_origin(declared) is Literal:
         words["metavar"], choices = "<choice>", f"{', '.join(get_args(declared))}; "
     elif get_origin(declared) is tuple:
-        words["metavar"] = default = ",".join(map(str, default))
-    return [_parameter(entry.name, kind, flag, **words, help=f"{meaning} ({choices}default {default})")]
+        words["metavar"] = shown = ",".join(map(str, default))
+    values = f" ({choices}default {shown})" if shown else ""
+    return [_parameter(name, kind, flag, **words, help=f"{meaning}{values}", hidden=hidden)]
+
+
+def _help_all(shown: dict[str, str | None]) -> inspect.Parameter:
+    """Return the flag that prints the help of these parameters, each in the panel of its group."""
+
+    def show(ctx: typer.Context, asked: bool) -> None:
+        if not asked:
+            return
+        for parameter in ctx.command.params:
+            if parameter.name in shown:
+                parameter.hidden = False  # type: ignore[attr-defined]
+                parameter.rich_help_panel = shown[parameter.name]  # type: ignore[attr-defined]
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+    return _parameter("help_all", bool, "--help-all", help="Show all options and exit.", is_eager=True, callback=show)
 
 
 def _parameter(name: str, kind: Any, flag: str, **words: Any) -> inspect.Parameter:

@@ -1,21 +1,18 @@
-"""``rescnet datasets``: which public sets there are, and where."""
+"""``rescnet datasets``: a list of the public data sets."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .shared_options import Json, Root
 
-def datasets(
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, one a set.")] = False,
-) -> None:
+
+def datasets(root: Root = None, as_json: Json = False) -> None:
     """List the public data sets, and whether each is on this machine."""
     from ..data import default_root, describe
 
@@ -26,14 +23,14 @@ def datasets(
             typer.echo(json.dumps(row._asdict() | {"folder": str(row.folder) if row.folder else None}))
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("set", "classes", "image", "training", "test"):
-        table.add_column(title, justify="left" if title in ("set", "image") else "right", no_wrap=True)
-    table.add_column("where", overflow="fold")
+    for title in ("data set", "classes", "image", "training", "test"):
+        table.add_column(title, justify="left" if title in ("data set", "image") else "right", no_wrap=True)
+    table.add_column("folder", overflow="fold")
     for row in rows:
         channels, height, width = row.image_shape
-        where = "comes with scikit-learn" if row.folder is None else escape(str(row.folder.relative_to(place)))
+        where = "part of scikit-learn" if row.folder is None else escape(str(row.folder.relative_to(place)))
         if not row.present:
-            where = "[dim]not here yet; `train` downloads it[/dim]"
+            where = "[dim]not downloaded; `train` does it[/dim]"
         table.add_row(
             row.name,
             str(row.classes),
@@ -45,7 +42,7 @@ def datasets(
     console = Console()
     console.print(table)
     console.print(
-        f"\nPublic sets are kept in {escape(str(place))}; `train` also takes image folders and .npz files.",
+        f"\nFolder of the public data sets: {escape(str(place))}. `train` also takes image folders and .npz files.",
         style="dim",
         highlight=False,
         soft_wrap=True,

@@ -1,4 +1,4 @@
-"""One sentence on stderr for what goes wrong; of several workers that end for the same reason the first says it."""
+"""Messages on stderr: one line per error, printed by rank 0 where all ranks have the same error."""
 
 from __future__ import annotations
 
@@ -13,64 +13,71 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..config.removed import RENAMED, explain_removed
+
 BAD_INPUT = 2
-FIRST_ENDS = 3.0  # seconds the first worker has to say what all have to say
-UsageError: Any = typer.BadParameter.__mro__[1]  # of the click that Typer uses, its own or the package
+RANK0_GRACE_SECONDS = 3.0  # for rank 0 to print an error of usage before another rank exits
+UsageError: Any = typer.BadParameter.__mro__[1]  # the class of the click that Typer uses, its own or the package
 
 
-class AnsweredInterrupt(KeyboardInterrupt):
-    """Ctrl-C, of which all was said."""
+class ReportedInterrupt(KeyboardInterrupt):
+    """Ctrl-C whose message was printed already."""
 
 
-def say_error(text: str, of_another: bool = False) -> None:
-    """Say what went wrong; a worker keeps silent where the first one says the same, or it is the end of another."""
-    worker = _worker()
-    if worker is None:
+def report_error(text: str, from_other_rank: bool = False) -> None:
+    """Print an error.
+
+    Parameters
+    ----------
+    text : str
+    from_other_rank : bool
+        Whether the error is only that another rank has ended. It is not printed if rank 0 has printed an error.
+    """
+    rank = _rank()
+    if rank is None:
         _print(f"[red]error:[/red] {escape(text)}")
         return
     from ..training.distributed.messages import publish_rank0_message, rank0_message, write_torchelastic_error
 
-    said = rank0_message() if worker else None
-    if said is not None and (of_another or said == text):
+    printed = rank0_message() if rank else None
+    if printed is not None and (from_other_rank or printed == text):
         return
-    told = f"worker {worker}: {text}" if worker else text
-    write_torchelastic_error(told)
-    _print(f"[red]error:[/red] {escape(told)}")
-    if not worker:
+    message = f"worker {rank}: {text}" if rank else text
+    write_torchelastic_error(message)
+    _print(f"[red]error:[/red] {escape(message)}")
+    if not rank:
         publish_rank0_message(text)
 
 
-def say_interrupted(interrupt: KeyboardInterrupt) -> None:
-    """Say that a person has ended the run, unless that was said; the other workers leave it to the first."""
-    text, worker = str(interrupt) or "interrupted", _worker()
-    if worker:
+def report_interrupt(interrupt: KeyboardInterrupt) -> None:
+    """Print that the user has stopped the run, unless it was printed; other ranks leave it to rank 0."""
+    text, rank = str(interrupt) or "interrupted", _rank()
+    if rank:
         from ..training.distributed.messages import rank0_message
 
         if rank0_message():
             return
-        text = f"worker {worker} was stopped by the user"
-    if worker or not isinstance(interrupt, AnsweredInterrupt):
+        text = f"worker {rank} was stopped by the user"
+    if rank or not isinstance(interrupt, ReportedInterrupt):
         _print(escape(text))
-    if worker is not None:
+    if rank is not None:
         from ..training.distributed.messages import publish_rank0_message, write_torchelastic_error
 
         write_torchelastic_error(text)
-        if not worker:
+        if not rank:
             publish_rank0_message(text)
 
 
 @contextmanager
-def doubts_in_one_line() -> Iterator[None]:
-    """Print the library's own warnings as errors are printed, without the line of code; the first worker alone does."""
+def one_line_warnings() -> Iterator[None]:
+    """Print the warnings of this library in one line, without the line of code, and on rank 0 only."""
     with warnings.catch_warnings():
         show_others: Any = warnings.showwarning
 
         def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
-            from ..network.inputs import InputWarning  # it loads PyTorch
-
-            if not issubclass(category, InputWarning):
+            if category.__module__.split(".")[0] != "rescnet":
                 show_others(message, category, *where, **more)
-            elif not _worker():
+            elif not _rank():
                 _print(f"[yellow]warning:[/yellow] {escape(str(message))}")
 
         warnings.showwarning = show
@@ -78,28 +85,47 @@ def doubts_in_one_line() -> Iterator[None]:
 
 
 @contextmanager
-def told_by_first() -> Iterator[None]:
-    """Let the first of several workers alone tell of a flag that is wrong: all were given the same ones."""
+def rank0_reports_usage() -> Iterator[None]:
+    """Explain a removed flag, and let rank 0 alone print an error of usage: all ranks have the same flags."""
     try:
         yield
     except UsageError as error:
-        worker = _worker()
-        if worker is None:
+        if removed := explain_removed_flag(getattr(error, "option_name", "")):
+            raise ValueError(removed) from None
+        rank = _rank()
+        if rank is None:
             raise
         from ..training.distributed.messages import write_torchelastic_error
 
-        if worker:
-            time.sleep(FIRST_ENDS)
+        if rank:
+            time.sleep(RANK0_GRACE_SECONDS)
         write_torchelastic_error(error.format_message())
-        if not worker:
+        if not rank:
             raise
         raise typer.Exit(BAD_INPUT) from None
+
+
+def explain_removed_flag(flag: str) -> str:
+    """Return a sentence about a flag of an earlier version; empty for a flag that never was one.
+
+    Examples
+    --------
+    >>> explain_removed_flag("--block-size")
+    '--block-size is called --block-sizes now.'
+    >>> explain_removed_flag("--filterz")
+    ''
+    """
+    name = flag.removeprefix("--").replace("-", "_")
+    name = name if explain_removed(name) else name.removeprefix("no_")
+    if name in RENAMED:
+        return f"{flag} is called --{RENAMED[name].replace('_', '-')} now."
+    return explain_removed(name).replace("It", flag, 1)
 
 
 def _print(text: str) -> None:
     Console(stderr=True).print(text, highlight=False, soft_wrap=True)
 
 
-def _worker() -> int | None:
-    """Return which of several workers this is, from 0; None if it works alone."""
+def _rank() -> int | None:
+    """Return the rank of this process; None if it works alone."""
     return int(os.environ["RANK"]) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else None

@@ -1,54 +1,55 @@
-"""``rescnet evaluate``: how often a model is right, on which classes, and what it takes for what."""
+"""``rescnet evaluate``: accuracy of a model, in total and per class, and its most frequent confusions."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .average import TestViews
-from .layers import Layers
+from .shared_options import Device, Layers, Model, Resize, Root, TestViews
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..data import Dataset
     from ..model_files import ModelFolder
 
 SPLITS = ("test", "validation", "train")
-MOST_CLASSES, MOST_CONFUSIONS = 20, 5  # printed; --json tells all
+MOST_CLASSES, MOST_CONFUSIONS = 20, 5  # printed; --json has all
 
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="The model's folder.")],
+    model: Model,
     source: Annotated[
         str | None,
-        typer.Argument(help="A public set, an image folder or an .npz file; by default what it was trained on."),
+        typer.Argument(
+            metavar="SOURCE",
+            help="Public data set, image folder or .npz file. Default: the images it was trained on.",
+            show_default=False,
+        ),
     ] = None,
     split: Annotated[
         str | None,
         typer.Option(
             metavar="|".join(SPLITS),
-            help="Which images; by default test images, else those held out in training.",
+            help="Split to evaluate. Default: test images, or validation images if there are none.",
             show_default=False,
         ),
     ] = None,
     layers: Layers = None,
     test_views: TestViews = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
-    resize: Annotated[bool, typer.Option("--resize", help="Resize a folder's images to the model's size.")] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …; auto: a GPU if there is one.")] = "auto",
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, with the whole confusion matrix.")
-    ] = False,
+    root: Root = None,
+    resize: Resize = False,
+    device: Device = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with the confusion matrix.")] = False,
 ) -> None:
-    """Tell how often a model is right."""
+    """Measure the accuracy of a model."""
     from ..formatting import count, show_seconds
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
@@ -56,7 +57,7 @@ def evaluate(
     from .sources import dataset_of
 
     if split is not None and split not in SPLITS:
-        raise ValueError(f"the split is {split!r}: choose {', '.join(SPLITS[:-1])} or {SPLITS[-1]}.")
+        raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
     network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
@@ -87,11 +88,11 @@ def evaluate(
     mean = f", mean over {views} views ({network.config.test_views})" if views > 1 else ""
     readout = " and the kernel readout" if network.readout else ""
     if folder.misses_readout:
-        readout = " (the kernel readout is missing: rescnet train --resume fits it)"
+        readout = " (the kernel readout is missing; rescnet train --resume fits it)"
     console.print(f"{what}, {depth}{readout}{mean}, on {chosen_device}", highlight=False)
-    right = f"{int(confusion.trace()):,} of {len(labels):,} right"
+    correct = f"{int(confusion.trace()):,} of {len(labels):,} correct"
     console.print(
-        f"accuracy: [bold]{100 * facts['accuracy']:.2f} %[/bold] ({right}) in {show_seconds(seconds)}\n",
+        f"accuracy: [bold]{100 * facts['accuracy']:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}\n",
         highlight=False,
     )
     _print_details(console, _details(confusion, folder.class_names))
@@ -100,36 +101,39 @@ def evaluate(
 def _choose(
     dataset: Dataset, own: bool, split: str | None, folder: ModelFolder
 ) -> tuple[str, NDArray[Any], NDArray[np.int64]]:
-    """Return a split's name, images, and labels as the model numbers its classes."""
+    """Return the name, the images and the labels of a split; classes are numbered as in the model."""
+    import numpy as np
+
     from .sources import check_held_out
 
     found = {"test": dataset.test, "validation": dataset.validation, "train": dataset.train}
-    order = SPLITS if not own else SPLITS[:-1]  # what was learnt from is evaluated only when asked for
+    order = SPLITS if not own else SPLITS[:-1]  # training images are evaluated only on request
     name = split or next((candidate for candidate in order if found[candidate] is not None), "")
     chosen = found.get(name)
     if chosen is None:
-        raise ValueError(
-            f"{dataset.name} has no {name or 'held-out'} images: "
-            f"{'' if name else 'say --split train, or '}name other images to evaluate on."
-        )
+        remedy = "Name other images." if name else "Use --split train, or name other images."
+        raise ValueError(f"{dataset.name} must have {name or 'test or validation'} images, got none. {remedy}")
     if own and name != "test":
         check_held_out(dataset, folder.about)
     number = {class_name: index for index, class_name in enumerate(folder.class_names)}
     if unknown := [class_name for class_name in dataset.class_names if class_name not in number]:
-        known = ", ".join(folder.class_names[:5]) + (", …" if len(folder.class_names) > 5 else "")
-        raise ValueError(
-            f"{dataset.name} has a class {unknown[0]!r} but the model knows {known}: give it images of its classes."
-        )
+        known = ", ".join(folder.class_names[:5]) + (", ..." if len(folder.class_names) > 5 else "")
+        raise ValueError(f"classes of {dataset.name} must be those of the model ({known}), got {unknown[0]!r}.")
     renumbered = np.array([number[class_name] for class_name in dataset.class_names])
     return name, chosen.images, renumbered[chosen.labels]
 
 
 def _confusion(labels: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """Return how many images of each class (rows) were taken for each class (columns)."""
+    """Return the number of images per true class (rows) and predicted class (columns)."""
+    import numpy as np
+
     return np.bincount(labels * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
 def _details(confusion: NDArray[np.int64], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return the accuracy per class and the confusions, the most frequent first."""
+    import numpy as np
+
     totals = confusion.sum(1)
     per_class = [
         {"class": name, "images": int(total), "accuracy": float(confusion[index, index] / total) if total else None}
@@ -151,19 +155,19 @@ def _print_details(console: Console, details: dict[str, Any]) -> None:
     rows = [row for row in details["per_class"] if row["images"]]
     title = None
     if len(rows) > MOST_CLASSES:
-        title = f"the {MOST_CLASSES} worst of {len(rows)} classes"
+        title = f"the {MOST_CLASSES} least accurate of {len(rows)} classes"
         rows = sorted(rows, key=lambda row: row["accuracy"])[:MOST_CLASSES]
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), title=title, title_justify="left")
     table.add_column("class")
     table.add_column("images", justify="right")
-    table.add_column("right %", justify="right")
+    table.add_column("accuracy %", justify="right")
     for row in rows:
         table.add_row(escape(row["class"]), f"{row['images']:,}", f"{100 * row['accuracy']:.2f}")
     console.print(table)
     if not details["confusions"]:
-        console.print("\nno image is wrong")
+        console.print("\nall images are classified correctly")
         return
-    console.print("\nmost often mistaken", style="bold")
+    console.print("\nmost frequent confusions", style="bold")
     for row in details["confusions"][:MOST_CONFUSIONS]:
         images = count(row["images"], "image", "images")
-        console.print(f"  {escape(row['true'])} taken for {escape(row['predicted'])}: {images}", highlight=False)
+        console.print(f"  {escape(row['true'])} predicted as {escape(row['predicted'])}: {images}", highlight=False)

@@ -1,4 +1,4 @@
-"""``rescnet export``: a model, or its first layers, as a file other programs run."""
+"""``rescnet export``: a model, or its first layers, as ONNX or as a torch.export program."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from .average import TestViews
-from .layers import Layers
+from .shared_options import Layers, Model, Overwrite, TestViews
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="The model's folder.")],
-    out: Annotated[Path, typer.Argument(help="The file to write: .onnx, or .pt2 for torch.export.load.")],
+    model: Model,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output file: .onnx, or .pt2 for torch.export.load.")],
     layers: Layers = None,
     test_views: TestViews = None,
     tolerance: Annotated[
-        float, typer.Option(help="Greatest difference from the model's outputs the file may show.")
+        float, typer.Option(help="Largest difference between the outputs of the file and of the model.")
     ] = 1e-4,
     without_readout: Annotated[
         bool,
-        typer.Option("--without-readout", help="Export the layers alone of a model with a kernel readout."),
+        typer.Option("--without-readout", help="Export only the layers of a model with a kernel readout."),
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Overwrite = False,
 ) -> None:
-    """Write a model as ONNX or as a torch.export program, and compare it with the model.
+    """Write a model as ONNX or as a torch.export program, and compare its outputs with those of the model.
 
-    The file takes images as float32 (n, channels, height, width), in the units of the training images: 0 to 255 for
-    pictures, not divided by 255. It returns an output for each class; the greatest is the answer.
+    The input is float32 (n, channels, height, width), in the range of the training images: 0 to 255 for image files,
+    not divided by 255. The output is one number per class; the largest is the prediction.
 
-    ONNX takes some seconds a layer.
+    ONNX takes some seconds per layer.
     """
     from ..export.files import export_onnx, export_program, images_wanted
     from ..formatting import count, show_bytes
@@ -43,9 +42,9 @@ def export(
 
     write = {".onnx": export_onnx, ".pt2": export_program}.get(out.suffix.lower())
     if write is None:
-        raise ValueError(f"{out} ends in neither .onnx nor .pt2: name it by the format you want.")
+        raise ValueError(f"the output file must end in .onnx or .pt2, got {out}.")
     if out.exists() and not overwrite:
-        raise ValueError(f"{out} is there already: choose another name, or say --overwrite.")
+        raise ValueError(f"the output file must not exist, got {out}. Use --overwrite, or choose another name.")
     loaded = load_model(model, layers)
     loaded = replace(loaded, network=loaded.network.averaged_over(test_views))
     columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
@@ -62,5 +61,5 @@ def export(
     depth, size = count(len(loaded.network.layers), "layer", "layers"), show_bytes(out.stat().st_size)
     console = Console()
     console.print(f"{escape(str(out))}: {depth}, {size}", highlight=False, soft_wrap=True)
-    console.print(f"takes {images_wanted(loaded.network)}", highlight=False, soft_wrap=True)
+    console.print(f"input: {images_wanted(loaded.network)}", highlight=False, soft_wrap=True)
     console.print(f"largest difference from the model's outputs: {difference:.2g}", highlight=False)

@@ -1,25 +1,23 @@
-"""``rescnet info``: what a model is made of, how good it is, and where it comes from; no layer is read."""
+"""``rescnet info``: architecture, size, accuracy and origin of a model; no layer is read."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .shared_options import Json, Model
+
 if TYPE_CHECKING:
     from ..model_files import ModelFolder
 
 
-def info(
-    model: Annotated[Path, typer.Argument(help="The model's folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Show a model's architecture, size, accuracy and origin."""
+def info(model: Model, as_json: Json = False) -> None:
+    """Show the architecture, size, accuracy and origin of a model."""
     from ..model_files import ModelFolder
     from ..network.memory import readout_rows
 
@@ -50,7 +48,7 @@ def info(
 
 
 def _architecture(folder: ModelFolder) -> list[dict[str, Any]]:
-    """Return the layers that see the image alone, in colour or grey, and the others: shapes and sizes of one each."""
+    """Return one row per kind of layer: on the colour image alone, on the grey image alone, and on maps too."""
     config, (channels, height, width) = folder.config, folder.image_shape
     features = config.features((height, width))
     groups = len(folder.class_names) * (1 if config.head == "ridge" else 2)
@@ -80,6 +78,7 @@ def _architecture(folder: ModelFolder) -> list[dict[str, Any]]:
 
 
 def _accuracies(folder: ModelFolder) -> dict[str, Any]:
+    """Return the accuracies at the best validation depth, at the last layer and with the readout."""
     history = folder.history()
     best, last = history[history.best_layer() - 1], history[-1]
     places = {"best_on_validation": best, "last": last} if last.validation_accuracy is not None else {"last": last}
@@ -94,7 +93,7 @@ def _accuracies(folder: ModelFolder) -> dict[str, Any]:
 
 
 def _differences(folder: ModelFolder) -> dict[str, Any]:
-    """Return the options whose values are not those of the preset, or the defaults where there was none."""
+    """Return the options that differ from the preset, or from the defaults if there is no preset."""
     from ..config.presets import make_config, preset_names
 
     preset = folder.about.get("preset")
@@ -107,13 +106,13 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
 
     about, classes = facts["about"], len(facts["class_names"])
     layers = count(facts["layers"], "layer", "layers")
-    used = "" if facts["used_layers"] == facts["layers"] else f", of which the first {facts['used_layers']} are used"
-    state = "" if facts["finished"] else ", of a run that goes on or was killed"
+    used = "" if facts["used_layers"] == facts["layers"] else f"; predicts with the first {facts['used_layers']}"
+    state = "" if facts["finished"] else "; its run is not finished"
     _say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{used}{state}")
     size = f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk"
     _say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}")
     if kept := facts.get("readout_images"):
-        _say(console, f"a kernel readout with {kept:,} images, which go through the layers at the first prediction")
+        _say(console, f"kernel readout with {kept:,} reference images, whose features the first prediction computes")
     console.print()
     console.print(_architecture_table(facts["architecture"]))
     _say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
@@ -137,7 +136,7 @@ def _architecture_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _which(first: int, last: int, layers: int) -> str:
-    """Say which layers a row of the architecture is about."""
+    """Return the layers of a row of the architecture."""
     if layers == 1:
         return f"{first}"
     return f"{first} to {last}, each" if last - first + 1 == layers else f"{first} and {layers - 1} more, each"
@@ -146,7 +145,7 @@ def _which(first: int, last: int, layers: int) -> str:
 def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int], misses_readout: bool) -> Table:
     splits = [split for split in ("train", "validation", "test") if accuracy["last"][split] is not None]
     table = _table("accuracy at", *(f"{split} %" for split in splits))
-    titles = {"best_on_validation": "best on validation", "last": "last"}
+    titles = {"best_on_validation": "best validation depth", "last": "last"}
     at_layers = {place: row for place, row in accuracy.items() if place in titles}
     for layer in dict.fromkeys(row["layer"] for row in at_layers.values()):
         places = [place for place, row in at_layers.items() if row["layer"] == layer]
@@ -157,7 +156,7 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int],
         shares = ("–" if share is None else f"{100 * share:.2f}" for share in found)
         table.add_row("with the kernel readout", *shares)
     elif misses_readout:
-        table.add_row("the kernel readout is missing: rescnet train --resume fits it", *("" for _ in splits))
+        table.add_row("the kernel readout is missing; rescnet train --resume fits it", *("" for _ in splits))
     if images:
         table.add_row("[dim]images[/dim]", *(f"[dim]{images.get(split, 0):,}[/dim]" for split in splits))
     return table
@@ -174,11 +173,11 @@ def _print_origin(console: Console, facts: dict[str, Any]) -> None:
     base = f"the preset {about['preset']}" if about.get("preset") else "the defaults"
     for title, text in (
         ("trained on", "; ".join(where)),
-        ("with", versions),
-        ("by", about.get("command")),
+        ("versions", versions),
+        ("command", about.get("command")),
         ("stopped because", about.get("stopped")),
         ("half heads", halving and show_points(halving["accuracy"] - halving["full_accuracy"])),
-        ("settings", f"{base}, but {differs}" if differs else f"those of {base}"),
+        ("settings", f"{base}, except {differs}" if differs else base),
     ):
         if text:
             _say(console, f"[dim]{title:>15}[/dim]  {escape(str(text))}")
@@ -192,7 +191,7 @@ def _table(*titles: str) -> Table:
 
 
 def _first(names: list[str], most: int = 10) -> str:
-    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
 def _say(console: Console, text: str) -> None:

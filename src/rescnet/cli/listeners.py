@@ -1,4 +1,4 @@
-"""Who hears of each layer while a network grows: the model's folder, a script that reads JSON, and the table."""
+"""Listeners of a training run: one that saves the layers, one that prints JSON, and a list of several."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from ..training.train import Listener
 
 
 class Listeners:
-    """Passes on what it hears, in order."""
+    """Several listeners, informed in order."""
 
     def __init__(self, listeners: Sequence[Listener]) -> None:
         self.listeners = listeners
 
     def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Pass the plan on."""
+        """Forward the plan."""
         for listener in self.listeners:
             listener.planned(network, plan)
 
     def layer_added(self, record: LayerRecord) -> None:
-        """Pass a layer's record on."""
+        """Forward the record of a layer."""
         for listener in self.listeners:
             listener.layer_added(record)
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Pass the readout's record on."""
+        """Forward the record of the readout."""
         for listener in self.listeners:
             listener.readout_fitted(record)
 
 
 class LayerSaver:
-    """Writes each layer to the model's folder as it comes.
+    """Writes each layer to the folder of the model when it was added.
 
     Attributes
     ----------
     records : list of LayerRecord
-        Of the layers written, those of an earlier session first.
+        Records of the layers written, those of an earlier session first.
     """
 
     def __init__(self, make_writer: Callable[[Network], ModelWriter], before: Sequence[LayerRecord] = ()) -> None:
@@ -60,11 +60,11 @@ class LayerSaver:
     def layer_added(self, record: LayerRecord) -> None:
         """Write the newest layer."""
         assert self._network is not None and self._writer is not None
-        self.records.append(record)  # first: an interrupt after the file is written must not leave it out
+        self.records.append(record)  # before the file: an interrupt in between must not lose the record
         self._writer.add_layer(self._network.layers[-1], record)
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Write the readout the network has got."""
+        """Write the readout of the network."""
         network = self._network
         assert network is not None and network.readout is not None and self._writer is not None
         self._writer.add_readout(network.readout, record, network.used_layers)
@@ -75,7 +75,7 @@ class LayerSaver:
         return self._writer.folder if self._writer and self._writer.layers else None
 
     def finish(self, stopped: StopReason | None, **facts: object) -> int:
-        """Seal the model and return how many layers it has."""
+        """Seal the model and return its number of layers."""
         if self._writer is None:
             return 0
         try:
@@ -86,14 +86,14 @@ class LayerSaver:
 
 
 class JsonLines:
-    """Prints each layer's record as one line of JSON."""
+    """Prints the record of each layer as one line of JSON."""
 
     def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Print nothing: scripts want layers."""
+        """Print nothing."""
 
     def layer_added(self, record: LayerRecord) -> None:
         """Print the record."""
         typer.echo(json.dumps(asdict(record)))
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Print nothing: the summary has it."""
+        """Print nothing: the last line, of the run, has the readout."""

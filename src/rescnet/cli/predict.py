@@ -1,9 +1,8 @@
-"""``rescnet predict``: what is in these pictures."""
+"""``rescnet predict``: the most probable classes of image files."""
 
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,8 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .average import TestViews
-from .layers import Layers
+from .shared_options import Device, Layers, Model, Overwrite, Resize, TestViews
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,44 +22,42 @@ TOP = 3
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(help="The model's folder.")],
-    paths: Annotated[list[Path], typer.Argument(help="Picture files, or folders of them.")],
+    model: Model,
+    paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Image files, or folders of them.")],
     layers: Layers = None,
     test_views: TestViews = None,
-    resize: Annotated[bool, typer.Option("--resize", help="Resize pictures to the model's size.")] = False,
+    resize: Resize = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write the predictions to this file, .csv or .json.", show_default=False)
+        Path | None, typer.Option(help="Output file for the predictions, .csv or .json.", show_default=False)
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over the file if it is there.")] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …; auto: a GPU if there is one.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, one a picture.")] = False,
+    overwrite: Overwrite = False,
+    device: Device = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, one per image.")] = False,
 ) -> None:
-    """Tell the three likeliest classes of each picture, with probabilities.
+    """Print the three most probable classes of each image file.
 
-    Pictures become grey or colour, as the model's training images were.
+    Images are converted to grey or colour like the training images of the model.
 
-    Probabilities are a softmax of the network's outputs at a fixed temperature: scores, not calibrated, and too sure
-    where training images were few.
+    Probabilities are a softmax of the outputs at a fixed temperature. They are scores, not calibrated, and too high
+    after training on few images.
     """
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from ..network.probabilities import probabilities, target_output
-    from .batches import batch_of, outputs_of
-    from .image_files import check_pictures, find_pictures, read_pictures
+    from .batches import batch_of, check_image_files, find_image_files, outputs_of, read_image_files
 
     _check_out(out, overwrite)
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
-    files = find_pictures(paths)
-    check_pictures(files, folder.image_shape, resize)
+    files = find_image_files(paths)
+    check_image_files(files, folder.image_shape, resize)
     network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
-    pictures = read_pictures(
-        files, folder.image_shape, resize, folder.about.get("preprocessing", {}), batch_of(network)
-    )
+    preprocessing = folder.about.get("preprocessing", {})
+    images = read_image_files(files, folder.image_shape, resize, preprocessing, batch_of(network))
     rows: list[dict[str, Any]] = []
-    for outputs in outputs_of(network, pictures, len(files), Console(stderr=True)):
+    for outputs in outputs_of(network, images, len(files), Console(stderr=True)):
         shares = probabilities(outputs, target_output(network))
-        rows += _likeliest(files[len(rows) : len(rows) + len(shares)], shares, folder.class_names)
+        rows += _most_probable(files[len(rows) : len(rows) + len(shares)], shares, folder.class_names)
     if out is not None:
         _write(out, rows)
     if as_json:
@@ -71,8 +67,8 @@ def predict(
         _print(rows, out)
 
 
-def _likeliest(files: Sequence[Path], shares: Tensor, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield, of each picture, its file and its likeliest classes, the likeliest first."""
+def _most_probable(files: Sequence[Path], shares: Tensor, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield each file with its most probable classes, in descending order."""
     top = shares.topk(min(TOP, len(names)), dim=1)
     for file, indices, values in zip(files, top.indices.tolist(), top.values.tolist(), strict=True):
         classes = [{"class": names[index], "probability": value} for index, value in zip(indices, values, strict=True)]
@@ -83,8 +79,8 @@ def _print(rows: Sequence[dict[str, Any]], out: Path | None) -> None:
     from ..formatting import count
 
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    table.add_column("picture", overflow="fold")
-    for title in ("likeliest", "second", "third")[: len(rows[0]["classes"])]:
+    table.add_column("image", overflow="fold")
+    for title in ("first", "second", "third")[: len(rows[0]["classes"])]:
         table.add_column(title)
     for row in rows:
         cells = [f"{escape(entry['class'])} [dim]{100 * entry['probability']:.1f} %[/dim]" for entry in row["classes"]]
@@ -97,29 +93,28 @@ def _print(rows: Sequence[dict[str, Any]], out: Path | None) -> None:
 
 
 def _check_out(out: Path | None, overwrite: bool) -> None:
+    """Raise ValueError if the predictions cannot be written there."""
     if out is None:
         return
     if out.suffix.lower() not in (".csv", ".json"):
-        raise ValueError(f"predictions cannot be written to {out}: choose a name that ends in .csv or .json.")
+        raise ValueError(f"the output file must end in .csv or .json, got {out}.")
     if not out.parent.is_dir():
-        raise ValueError(f"there is no folder {out.parent} to write {out.name} in: create it, or choose another place.")
+        raise ValueError(f"the folder of the output file must exist, got {out.parent}. Create it.")
     if out.is_dir() or (out.exists() and not overwrite):
-        raise ValueError(f"{out} is there already: choose another name, or say --overwrite.")
+        raise ValueError(f"the output file must not exist, got {out}. Use --overwrite, or choose another name.")
 
 
 def _write(out: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write all predictions, beside the file first so that it is never half there."""
-    if out.suffix.lower() == ".json":
-        text = json.dumps(rows, indent=1) + "\n"
-    else:
-        stream = io.StringIO()
+    """Write all predictions as CSV or JSON."""
+    from ..formatting import atomic_write
+
+    with atomic_write(out) as path, path.open("w", encoding="utf-8", newline="") as stream:
+        if out.suffix.lower() == ".json":
+            stream.write(json.dumps(rows, indent=1) + "\n")
+            return
         writer = csv.writer(stream, lineterminator="\n")
         ranks = range(1, len(rows[0]["classes"]) + 1)
         writer.writerow(["file", *(title for rank in ranks for title in (f"class_{rank}", f"probability_{rank}"))])
         for row in rows:
             cells = [cell for entry in row["classes"] for cell in (entry["class"], f"{entry['probability']:.6f}")]
             writer.writerow([row["file"], *cells])
-        text = stream.getvalue()
-    beside = out.with_name(f".{out.name}.part")
-    beside.write_text(text, "utf-8")
-    beside.replace(out)

@@ -1,4 +1,4 @@
-"""``rescnet report``: one HTML page about a model."""
+"""``rescnet report``: an HTML page about a model."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from .layers import Layers
+from .shared_options import Device, Layers, Model, Overwrite, Resize, Root
 
 
 def report(
-    model: Annotated[Path, typer.Argument(help="The model's folder.")],
+    model: Model,
     out: Annotated[
-        Path | None, typer.Option(help="The page; by default report.html in the model's folder.", show_default=False)
+        Path | None,
+        typer.Option(help="Output file. Default: report.html in the folder of the model.", show_default=False),
     ] = None,
     source: Annotated[
         str | None,
         typer.Option(
-            help="A public set, an image folder or an .npz file to show it on; by default what it was trained on.",
+            help="Public data set, image folder or .npz file to show. Default: the images it was trained on.",
             show_default=False,
         ),
     ] = None,
     without_images: Annotated[
-        bool, typer.Option("--without-images", help="Leave out everything that needs images.")
+        bool, typer.Option("--without-images", help="Leave out the parts that need images.")
     ] = False,
     layers: Layers = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
-    resize: Annotated[bool, typer.Option("--resize", help="Resize a folder's images to the model's size.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write over the page if it is there.")] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, …; auto: a GPU if there is one.")] = "auto",
+    root: Root = None,
+    resize: Resize = False,
+    overwrite: Overwrite = False,
+    device: Device = "auto",
 ) -> None:
-    """Write one HTML page, which needs no other file, from which a person understands a model.
+    """Write one self-contained HTML page that explains a model.
 
-    It is shown on test images, or on those held out in training where there are none.
+    It shows test images, or validation images if there are no test images.
     """
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
@@ -46,12 +47,12 @@ def report(
     folder = ModelFolder.open(model)
     page = out or model / "report.html"
     if page.exists() and not overwrite:
-        raise ValueError(f"{page} is there already: say --overwrite, or choose another place with --out.")
+        raise ValueError(f"the output file must not exist, got {page}. Use --overwrite, or another name with --out.")
     dataset = None
     if not (without_images or source or folder.about.get("source")):
         raise ValueError(
-            f"{model} does not say which images it was trained on: name a set, a folder or an .npz file that has test "
-            "images with --source, or say --without-images."
+            f"images must be named: {model} does not record what it was trained on. Name images with test images by "
+            "--source, or use --without-images."
         )
     if not without_images:
         dataset, own = dataset_of(folder, source, root, resize)

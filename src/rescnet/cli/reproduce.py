@@ -116,8 +116,7 @@ def _run(
     from ..experiments.plans import plan_names
     from ..experiments.runner import ExperimentRun, experiment_key
     from ..formatting import count
-    from .sources import load_source
-    from .splits import check_limit
+    from .sources import check_limit, load_source
 
     key = experiment_key(experiment, config, options)
     siblings = [_stem(table, options.limit) for table in plan_names()]

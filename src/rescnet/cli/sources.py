@@ -1,4 +1,4 @@
-"""From the name of a source to its images; and from a model to the images it was trained on."""
+"""Images of a command: loaded by the name of their source, or those that a model was trained on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load_source(source: str, root: Path | None, image_size: tuple[int, int] | None = None) -> Dataset:
-    """Load a public set, an image folder or an ``.npz`` file; a download shows how far it is, on stderr."""
+    """Load a public data set, an image folder or an ``.npz`` file; a download shows its progress on stderr."""
     from ..data import load
     from ..progress import Bar
 
@@ -33,7 +33,7 @@ def load_source(source: str, root: Path | None, image_size: tuple[int, int] | No
 
 
 def full_name(source: str) -> str:
-    """Return a source so that it means the same from any folder: a public set's name, or an absolute path."""
+    """Return the name of a public data set, or the absolute path of any other source."""
     from ..data.archives import PUBLIC_SETS
 
     return source if source in PUBLIC_SETS else str(Path(source).expanduser().resolve())
@@ -51,37 +51,65 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
         return None
     sides = text.lower().replace("×", ",").replace("x", ",").split(",")
     if len(sides) != 2 or not all(side.strip().isdecimal() and int(side) > 0 for side in sides):
-        raise ValueError(f"the image size is {text!r}: give height and width in pixels, as 32,32.")
+        raise ValueError(f"image size must be height and width in pixels, e.g. 32,32, got {text!r}.")
     return int(sides[0]), int(sides[1])
+
+
+def check_classes(dataset: Dataset) -> None:
+    """Raise ValueError if there are fewer than two classes, or a class has only one training image."""
+    import numpy as np
+
+    if len(dataset.class_names) < 2:
+        raise ValueError(
+            f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}. An image folder has "
+            "one sub-folder per class."
+        )
+    counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
+    if single := np.flatnonzero(counts == 1).tolist():
+        others = f" and for {len(single) - 1} more" if len(single) > 1 else ""
+        raise ValueError(
+            f"each class of {dataset.name} must have at least two training images, got one for "
+            f"{dataset.class_names[single[0]]!r}{others}. Add images, or leave the class out."
+        )
+
+
+def check_limit(dataset: Dataset, limit: int | None) -> None:
+    """Raise ValueError if a limit leaves fewer than two training images per class."""
+    import numpy as np
+
+    classes = len(np.unique(dataset.train.labels))
+    if limit is not None and limit < min(2 * classes, len(dataset.train)):
+        raise ValueError(f"limit must be at least {2 * classes} with {classes} classes, got {limit}.")
 
 
 def dataset_of(
     model: ModelFolder, source: str | None = None, root: Path | None = None, resize: bool = False
 ) -> tuple[Dataset, bool]:
-    """Load images for a model: those it was trained on, with the same ones held out, or others.
+    """Load images for a model: those it was trained on, with the same validation images, or others.
 
     Parameters
     ----------
     model : ModelFolder
     source : str, optional
-        By default what the model was trained on.
+        Default: the source that the model was trained on.
     root : Path, optional
-        Folder of the public sets.
+        Folder of the public data sets.
     resize : bool
-        Resize the images of a folder to the model's size.
+        Resize the images of a folder to the size that the model expects.
 
     Returns
     -------
     dataset : Dataset
     own : bool
-        Whether these are the images the model was trained on.
+        Whether the model was trained on this source.
     """
     from ..data.splits import hold_out_images
 
     trained_on = model.about.get("source")
     if source is None and not trained_on:
         raise ValueError(
-            f"{model.path} does not say which images it was trained on: name a set, a folder or an .npz file."
+            f"images must be named: {model.path} does not record what it was trained on. Name a data set, a folder or "
+            "an .npz file."
         )
     chosen = str(source or trained_on)
     own = full_name(chosen) == trained_on
@@ -89,7 +117,7 @@ def dataset_of(
         root = Path(model.about["root"])
     size = model.image_shape[1:] if resize else parse_size(model.about.get("image_size")) if own else None
     if source is None and Path(chosen).is_absolute() and not Path(chosen).exists():
-        raise ValueError(f"{chosen}, which {model.path} was trained on, is gone: say where the images are now.")
+        raise ValueError(f"the training images of {model.path} must exist, got {chosen}. Name their new place.")
     dataset = load_source(chosen, root, size)
     _check_shape(dataset, model, Path(full_name(chosen)).is_dir())
     held_out = model.about.get("held_out") if own else None
@@ -99,14 +127,14 @@ def dataset_of(
 
 
 def check_held_out(dataset: Dataset, about: dict[str, Any]) -> None:
-    """Refuse validation images other than those of the training: some may have been learnt from."""
+    """Raise ValueError if the validation images are not those of the training; it may have used some of them."""
     from ..data.splits import fingerprint
 
     expected = (about.get("held_out") or {}).get("sha256")
     if expected and fingerprint(dataset.validation) != expected:
         raise ValueError(
-            f"{dataset.name} has changed since the model was trained, so the images held out then cannot be told from "
-            "those it learnt: evaluate it on other images."
+            f"{dataset.name} must not have changed since training: its validation images are not known any more. "
+            "Evaluate on other images."
         )
 
 
@@ -116,5 +144,5 @@ def _check_shape(dataset: Dataset, model: ModelFolder, folder: bool) -> None:
             f"{height}×{width} {'grey' if channels == 1 else 'colour'}"
             for channels, height, width in (dataset.shape, model.image_shape)
         )
-        hint = "say --resize" if folder and dataset.shape[0] == model.image_shape[0] else "give it such images"
-        raise ValueError(f"{dataset.name} has {theirs} images but the model takes {ours} ones: {hint}.")
+        hint = " Use --resize." if folder and dataset.shape[0] == model.image_shape[0] else ""
+        raise ValueError(f"{dataset.name} must have {ours} images for this model, got {theirs} ones.{hint}")

@@ -1,7 +1,8 @@
-"""``rescnet train``: images in, a model's folder out, layer by layer."""
+"""``rescnet train``: learn a model from images, layer by layer."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,14 +14,37 @@ from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.presets import make_compute, make_config, preset_names
 from .config_flags import given, with_flags
-from .source_argument import Source, SourceOption, the_one_named
+from .shared_options import Source, SourceOption, one_source
 
 if TYPE_CHECKING:
     from ..training.distributed.workers import Workers
     from ..training.listeners.tensorboard import TensorBoardLog
-    from .training_run import TrainingRun
+    from .training_run import TrainCommand
 
-HELD_OUT = 0.2  # share of the training images, unless another is asked for
+VALIDATION_FRACTION = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainRequest:
+    """Arguments of ``rescnet train`` that decide which run it is.
+
+    Attributes
+    ----------
+    source : str, optional
+        Name of the images.
+    root : Path, optional
+        Folder of the public data sets.
+    options, compute_options : dict
+        Options of the network and of the machine that were given as flags.
+    new : dict
+        Other flags of a new run, by parameter; a resumed run has none of them.
+    """
+
+    source: str | None
+    root: Path | None
+    options: dict[str, Any]
+    compute_options: dict[str, Any]
+    new: dict[str, Any]
 
 
 @with_flags(NetworkConfig, ComputeOptions)
@@ -30,158 +54,160 @@ def train(
     preset: Annotated[
         str | None,
         typer.Option(
-            help=f"Settings to start from: {', '.join(preset_names())}; else the set's own, or what suits its images.",
+            help=f"Settings to start from: {', '.join(preset_names())}. Default: chosen by the images.",
             show_default=False,
         ),
     ] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file of options that override the preset's.", show_default=False)
-    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder of the model; by default runs/<set>-<date>-<time>.", show_default=False),
+        typer.Option(help="Folder of the model. Default: runs/<data set>-<date>-<time>.", show_default=False),
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Go on with the run in this folder, as it began.", show_default=False),
+        typer.Option(metavar="MODEL", help="Continue the run in this folder.", show_default=False),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a model that is there.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file of options that override the preset.", show_default=False, hidden=True),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.", hidden=True)] = False,
     half_heads: Annotated[
-        bool, typer.Option("--half-heads", help="Save heads in half precision, and tell the accuracy it costs.")
+        bool,
+        typer.Option(
+            "--half-heads", help="Save the heads in half precision, and print the loss of accuracy.", hidden=True
+        ),
     ] = False,
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="Folder of the public data sets.", show_default=False, hidden=True)
+    ] = None,
     image_size: Annotated[
         str | None,
-        typer.Option(metavar="H,W", help="Resize the images of a folder; they are not otherwise.", show_default=False),
+        typer.Option(metavar="H,W", help="Resize the images of a folder.", show_default=False, hidden=True),
     ] = None,
     validation_fraction: Annotated[
         float | None,
         typer.Option(
-            help="Share of training images held out, unless the set has validation images; 0: none (default 0.2).",
+            help="Fraction of training images used for validation, if there are no validation images. 0 uses none. "
+            f"(default {VALIDATION_FRACTION})",
             show_default=False,
+            hidden=True,
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(help="Use about so many training images.", show_default=False)] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Use about n training images.", show_default=False, hidden=True)
+    ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON lines on stdout: one a layer, then one of the run.")
+        bool, typer.Option("--json", help="Print JSON lines: one per layer, and one of the run.", hidden=True)
     ] = False,
     tensorboard: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder to log every layer to for TensorBoard.", show_default=False),
+        typer.Option(metavar="DIR", help="Folder of a TensorBoard log.", show_default=False, hidden=True),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the model's folder, or JSON.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only the folder of the model, or JSON.", hidden=True)
+    ] = False,
     **options: Any,
 ) -> None:
-    """Train a network; every option of the configuration is a flag.
+    """Train a network.
 
-    Without an argument: the digits inside scikit-learn, a fifth of them held out.
+    Without SOURCE it trains on the digits of scikit-learn. An image folder has one sub-folder of images per class.
 
-    Ctrl-C leaves a usable model of the layers finished so far; --resume goes on with it, also after a kill.
+    Ctrl-C keeps the finished layers as a usable model; --resume continues the run, also after a kill.
+
+    Two examples:
+
+      rescnet train mnist --out my-mnist
+
+      rescnet train my-images/ --layers 40 --patience 5 --augment "flip + shift 2"
     """
     from ..training.distributed.workers import join_workers
     from ..training.listeners.tensorboard import TensorBoardLog
-    from .resume import take_up
+    from .resume import resume_run
 
-    source = the_one_named(source, dataset)
-    overrides, machine = given(options, NetworkConfig), given(options, ComputeOptions)
-    fixed: dict[str, Any] = {
-        "preset": preset,
-        "config": config,
-        "out": out,
-        "overwrite": overwrite,
-        "half_heads": half_heads,
-        "image_size": image_size,
-        "validation_fraction": validation_fraction,
-        "limit": limit,
-    }
+    request = TrainRequest(
+        source=one_source(source, dataset),
+        root=root,
+        options=given(options, NetworkConfig),
+        compute_options=given(options, ComputeOptions),
+        new={
+            "preset": preset,
+            "config": config,
+            "out": out,
+            "overwrite": overwrite,
+            "half_heads": half_heads,
+            "image_size": image_size,
+            "validation_fraction": validation_fraction,
+            "limit": limit,
+        },
+    )
     if resume is not None:
-        _refuse_with_resume(fixed)
-    with join_workers(make_compute(config, **machine).device) as workers:
+        _check_flags_of_resume(request)
+    with join_workers(make_compute(config, **request.compute_options).device) as workers:
         log = TensorBoardLog(tensorboard) if tensorboard and workers.is_rank0 else None
-        if resume is not None:
-            run = take_up(resume, source, root, overrides, machine, log, workers)
-        else:
-            run = _begin(source or "digits", root, overrides, machine, log, workers, **fixed)
-        run.go(Console(stderr=as_json, quiet=quiet or not workers.is_rank0), as_json)
+        command = _new_run(request, log, workers) if resume is None else resume_run(resume, request, log, workers)
+        command.run(Console(stderr=as_json, quiet=quiet or not workers.is_rank0), as_json)
         if quiet and not as_json and workers.is_rank0:
-            typer.echo(run.place)
+            typer.echo(command.place)
 
 
-def _begin(
-    source: str,
-    root: Path | None,
-    overrides: dict[str, Any],
-    machine: dict[str, Any],
-    log: TensorBoardLog | None,
-    workers: Workers,
-    *,
-    preset: str | None,
-    config: Path | None,
-    out: Path | None,
-    overwrite: bool,
-    half_heads: bool,
-    image_size: str | None,
-    validation_fraction: float | None,
-    limit: int | None,
-) -> TrainingRun:
-    """Return a new run; what is wrong with it is told before any work."""
-    from ..data.splits import hold_out_images
-    from ..experiments.provenance import command_line
+def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> TrainCommand:
+    """Return a new run; all its options are checked before any work starts."""
+    from ..data.splits import fingerprint, hold_out_images
     from ..model_files import check_place
     from ..network.device import choose_device
-    from .sources import full_name, load_source, parse_size
-    from .splits import check_classes, check_limit, describe_held_out
-    from .training_run import TrainingRun
+    from .sources import check_classes, check_limit, full_name, load_source, parse_size
+    from .training_run import TrainCommand, command_line
 
-    if preset is None:
-        preset = source if source in preset_names() else None
-    network_config = make_config(preset, config, **overrides)
-    compute = make_compute(config, **machine)
+    new, source = request.new, request.source or "digits"
+    preset = new["preset"] or (source if source in preset_names() else None)
+    # A preset needs no images: its errors come before a download.
+    config = make_config(preset, new["config"], **request.options) if preset else None
+    compute = make_compute(new["config"], **request.compute_options)
     device = choose_device(compute.device) if workers.count == 1 else workers.device
-    if out is not None:
-        check_place(out, overwrite)
-    whole = load_source(source, root, parse_size(image_size))
+    if new["out"] is not None:
+        check_place(new["out"], new["overwrite"])
+    whole = load_source(source, request.root, parse_size(new["image_size"]))
     check_classes(whole)
-    if preset is None:  # nobody has chosen settings for these images
-        network_config = make_config(None, config, image_shape=whole.shape, classes=len(whole.class_names), **overrides)
-    fraction = HELD_OUT if validation_fraction is None else validation_fraction
-    check_limit(whole, limit)
-    dataset = hold_out_images(whole, fraction, limit, network_config.seed)
+    check_limit(whole, new["limit"])
+    if config is None:
+        classes = len(whole.class_names)
+        config = make_config(None, new["config"], image_shape=whole.shape, classes=classes, **request.options)
+    fraction = VALIDATION_FRACTION if new["validation_fraction"] is None else new["validation_fraction"]
+    held_out = {"fraction": fraction, "limit": new["limit"], "seed": config.seed}
+    dataset = hold_out_images(whole, **held_out)
     about = {
         "dataset": dataset.name,
         "source": full_name(source),
-        "root": str(root.resolve()) if root else None,
-        "image_size": image_size,
+        "root": str(request.root.resolve()) if request.root else None,
+        "image_size": new["image_size"],
         "preset": preset,
         "command": command_line(),
-        "seed": network_config.seed,
-        "held_out": describe_held_out(dataset, fraction, limit, network_config.seed),
+        "seed": config.seed,
+        "held_out": held_out | {"sha256": fingerprint(dataset.validation)},
     }
-    return TrainingRun(
+    return TrainCommand(
         dataset=dataset,
-        config=network_config,
+        config=config,
         compute=compute,
         device=str(device),
-        place=out or _new_place(dataset.name),
+        place=new["out"] or _new_place(dataset.name),
         about=about,
-        half_heads=half_heads,
-        overwrite=overwrite,
+        half_heads=new["half_heads"],
+        overwrite=new["overwrite"],
         log=log,
         workers=workers,
     )
 
 
-def _refuse_with_resume(values: dict[str, Any]) -> None:
-    """Refuse options that a run cannot change once it has begun."""
-    for name, value in values.items():
+def _check_flags_of_resume(request: TrainRequest) -> None:
+    """Raise ValueError for a flag of new runs."""
+    for name, value in request.new.items():
         if value is not None and value is not False:
-            raise ValueError(
-                f"--{name.replace('_', '-')} cannot be given with --resume, which goes on as the run began."
-            )
+            raise ValueError(f"--{name.replace('_', '-')} must not be used with --resume. Leave it out.")
 
 
 def _new_place(name: str) -> Path:
-    """Return a folder that is not there yet, named after the data set and the time."""
+    """Return a folder that does not exist, named after the data set and the time."""
     first = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     place, number = first, 1
     while place.exists():

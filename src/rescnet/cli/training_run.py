@@ -1,8 +1,10 @@
-"""One training run from its first layer to what is printed at its end, or at Ctrl-C."""
+"""One run of ``rescnet train``: training, saving, and the summary at its end or at Ctrl-C."""
 
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -29,35 +31,38 @@ from ..training.distributed.workers import Workers
 from ..training.listeners.table import TrainingTable
 from ..training.listeners.tensorboard import TensorBoardLog
 from ..training.train import Listener, train
-from .errors import AnsweredInterrupt
+from .errors import ReportedInterrupt
 from .listeners import JsonLines, LayerSaver, Listeners
-from .resume import say_taken_up
+
+
+def command_line() -> str:
+    """Return the command line of this process."""
+    return shlex.join(["rescnet", *sys.argv[1:]])
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingRun:
-    """What is to be trained, on what, and where the model goes.
+class TrainCommand:
+    """A run of ``rescnet train`` whose images and options are known.
 
     Attributes
     ----------
     dataset : Dataset
-        With its held-out images, if any, as validation images.
+        With the held-out images as validation images.
     config : NetworkConfig
     compute : ComputeOptions
     device : str
-        The one chosen.
     place : Path
-        The model's folder.
+        Folder of the model.
     about : dict
-        What the command line knows of the run.
+        Facts of the command line that the model records.
     half_heads, overwrite : bool
         As for :class:`rescnet.model_files.ModelWriter`.
     log : TensorBoardLog, optional
-        Closed when the run ends, however it ends.
+        Closed at the end of the run, also after an error.
     resumed : InterruptedRun, optional
-        What is there of the run already.
+        The part of the run that exists.
     workers : Workers
-        The first saves and tells; the others compute.
+        Rank 0 saves and prints.
     """
 
     dataset: Dataset
@@ -72,13 +77,13 @@ class TrainingRun:
     resumed: InterruptedRun | None = None
     workers: Workers = field(default_factory=Workers)
 
-    def go(self, console: Console, as_json: bool) -> None:
-        """Train, save each layer as it comes, and sum up."""
+    def run(self, console: Console, as_json: bool) -> None:
+        """Train, save each layer when it was added, and print a summary."""
         if not self.workers.is_rank0:
             self._train(None)
             return
         if self.resumed:
-            say_taken_up(self.resumed, self.compute, console)
+            self._print_resumed(self.resumed, console)
         saver = LayerSaver(self._writer, self.resumed.folder.records if self.resumed else ())
         where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
         with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where, self._images()) as table:
@@ -90,16 +95,16 @@ class TrainingRun:
             except KeyboardInterrupt as interrupt:
                 table.close()
                 layers = saver.finish(StopReason.INTERRUPTED)
-                said = self._say_ended_early(str(interrupt) or "interrupted", layers, saver.folder)
+                message = self._print_stopped(str(interrupt) or "interrupted", layers, saver.folder)
                 if as_json:
                     self._print_json(saver.records, StopReason.INTERRUPTED, folder=saver.folder)
-                raise AnsweredInterrupt(said) from None
+                raise ReportedInterrupt(message) from None
             except Exception:
                 table.close()
-                with suppress(OSError):  # as on a disk that is full: unsealed, the layers can be loaded all the same
+                with suppress(OSError):  # e.g. a full disk: the layers of an unsealed model can be loaded too
                     saver.finish(StopReason.FAILED)
                 if saver.records:
-                    self._say_ended_early("stopped by an error", len(saver.records), saver.folder)
+                    self._print_stopped("stopped by an error", len(saver.records), saver.folder)
                 raise
             saver.finish(history.stopped)
             table.finished(history)
@@ -108,12 +113,29 @@ class TrainingRun:
             saver.finish(history.stopped, halving=facts)
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
-        console.print(f"model: [bold]{place}[/bold] ({size}), {_say_used(folder)}", highlight=False, soft_wrap=True)
+        console.print(f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}", highlight=False, soft_wrap=True)
         if as_json:
             self._print_json(history.records, history.stopped, history.readout, **facts)
 
+    def _print_resumed(self, run: InterruptedRun, console: Console) -> None:
+        """Print where the run continues, and a note if its sums will be rounded differently."""
+        done = len(run.layers)
+        damaged = f"; {escape(run.damaged)} is damaged, so layer {done + 1} is learned again" if run.damaged else ""
+        place = escape(str(run.folder.path))
+        console.print(f"continuing after layer {done} of {place}{damaged}", highlight=False, soft_wrap=True)
+        before = ComputeOptions(**run.folder.about.get("compute", {}))
+        names = ("device", "memory", "maps")
+        changed = [name for name in names if getattr(before, name) != getattr(self.compute, name)]
+        if changed:
+            console.print(
+                f"with another {' and '.join(changed)} sums are added in another order: the network equals that of an "
+                "uninterrupted run up to rounding, not bit for bit",
+                highlight=False,
+                soft_wrap=True,
+            )
+
     def _images(self) -> str:
-        """Say how many images there are for what, and whose settings are used, where they are a preset's."""
+        """Return the number of images per split, and the preset."""
         splits = {"training": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
         counts = ", ".join(f"{len(images):,} {name}" for name, images in splits.items() if images)
         preset = self.about.get("preset")
@@ -173,7 +195,7 @@ class TrainingRun:
         )
 
     def _halving(self, network: Network, history: History, console: Console) -> dict[str, Any]:
-        """Tell what half-precision heads cost: the model in memory has full ones, the one on the disk has not."""
+        """Print the accuracy with half-precision heads, as saved, and return it beside that with full ones."""
         name = "validation" if self.dataset.validation else "training"
         images, labels = _pair(self.dataset.validation or self.dataset.train)
         saved = replace(load_model(self.place, device=self.device).network, readout=None)
@@ -182,24 +204,23 @@ class TrainingRun:
         half = float((saved.predict(images).cpu().numpy() == labels).mean())
         assert full is not None
         console.print(
-            f"half-precision heads: {100 * half:.2f} % of {name} images right, {show_points(half - full)}",
+            f"half-precision heads: {name} accuracy {100 * half:.2f} %, {show_points(half - full)}",
             highlight=False,
         )
         return {"images": name, "accuracy": half, "full_accuracy": full}
 
-    def _say_ended_early(self, how: str, layers: int, place: Path | None) -> str:
-        usable = (
-            f"{count(layers, 'layer is', 'layers are')} finished and usable, in {place or self.place}"
-            if layers
-            else "no layer was finished, nothing was written"
-        )
-        said = f"{how}: {usable}"
-        if layers and place not in (None, self.place):
-            said += f"; {self.place} was not replaced"
+    def _print_stopped(self, reason: str, layers: int, folder: Path | None) -> str:
+        """Print, and return, which layers a run that was stopped leaves, and in which folder."""
+        message = f"{reason}: no layer was finished, nothing was written"
+        if layers:
+            finished = count(layers, "layer is", "layers are")
+            message = f"{reason}: {finished} finished and usable, in {folder or self.place}"
+        if layers and folder not in (None, self.place):
+            message += f"; {self.place} was not replaced"
         if layers and self.config.readout == "kernel":
-            said += "; their kernel readout is missing, --resume fits it"
-        Console(stderr=True).print(escape(said), highlight=False, soft_wrap=True)
-        return said
+            message += "; the kernel readout is missing, --resume fits it"
+        Console(stderr=True).print(escape(message), highlight=False, soft_wrap=True)
+        return message
 
     def _print_json(
         self,
@@ -209,7 +230,7 @@ class TrainingRun:
         folder: Path | None = None,
         **facts: Any,
     ) -> None:
-        """Print the line that sums the run up."""
+        """Print the line of the run."""
         history = History(list(records), stopped)
         summary: dict[str, Any] = {"model": str(folder or self.place) if records else None, "layers": len(records)}
         summary |= {"stopped": stopped}
@@ -226,12 +247,12 @@ class TrainingRun:
         typer.echo(json.dumps(summary))
 
 
-def _say_used(folder: ModelFolder) -> str:
-    """Say at which depth the model is used from now on."""
+def _depth_used(folder: ModelFolder) -> str:
+    """Return a phrase about the layers that predictions use."""
     layers, used = len(folder.records), folder.depth
     which = f"the first {used} of" if used < layers else "all" if layers > 1 else "its"
-    chosen = ", the best on validation images" if folder.config.patience else ""
-    return f"used with {which} {count(layers, 'layer', 'layers')}{chosen}"
+    chosen = ", the best validation depth" if folder.config.patience else ""
+    return f"predicts with {which} {count(layers, 'layer', 'layers')}{chosen}"
 
 
 def _pair(images: ImageSet) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Console table of a run: the plan, one line per layer, and a summary."""
+"""Console output of a training run: the plan, one line per layer with the time left, and a summary."""
 
 from __future__ import annotations
 
@@ -18,12 +18,22 @@ COLUMNS = (
     f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"
 )
 PLACES = {"device": "in memory", "host": "on the host, streamed", "file": "in a file, streamed"}
-RECENT = 10  # layers whose mean time estimates the time left
-EARLY = 3  # layers: if training accuracy is 1 by then, more may still help on new images
+RECENT = 10  # layers whose mean time predicts the time left
+EARLY = 3  # layers: a run that stops at zero training error this early gets a hint
 
 
 class TrainingTable:
-    """Listener that prints a run to a console."""
+    """Listener that prints a run to a console.
+
+    Parameters
+    ----------
+    console : Console
+    title : str
+        Name of the data set.
+    device : str
+    images : str
+        Line about the number of images; empty prints none.
+    """
 
     def __init__(self, console: Console, title: str, device: str, images: str = "") -> None:
         self.console, self.title, self.device, self.images = console, title, device, images
@@ -42,7 +52,7 @@ class TrainingTable:
         self._progress.stop()
 
     def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Print the plan and the heading of the table."""
+        """Print the plan of the run."""
         config, (channels, height, width) = network.config, network.image_shape
         self._layers, self._has_readout = config.layers, config.readout == "kernel"
         self._stops_at_zero_error = config.stop_at_zero_error
@@ -72,7 +82,7 @@ class TrainingTable:
             + f", {show_bytes(plan.workspace_bytes)} workspace"
         )
         if config.readout == "kernel":
-            say("  then a kernel readout of what the layers leave")
+            say("  then a kernel readout of the remaining residual")
         say("")
         say(COLUMNS, style="bold")
         self._progress.start()
@@ -81,7 +91,7 @@ class TrainingTable:
     def layer_added(self, record: LayerRecord) -> None:
         """Print the line of a layer."""
         left = self._layers - record.layer
-        if record.layer > 1:  # the first layer has fewer input channels and includes start-up: it predicts no other
+        if record.layer > 1:  # the first has less input and includes the warm-up: its time predicts nothing
             self._seconds.append(record.total_seconds)
         recent = self._seconds[-RECENT:]
         shown_left = "–" if not left else show_seconds(left * sum(recent) / len(recent)) if recent else ""
@@ -91,8 +101,8 @@ class TrainingTable:
             highlight=False,
         )
         if record.layer == 1 and left > 1:
-            said = "        the time left is told after layer 2: this one saw the image alone, the others see maps too"
-            self.console.print(said, style="dim", highlight=False, soft_wrap=True)
+            note = "        the time left is shown from layer 2 on: layer 1 has only the image as its input"
+            self.console.print(note, style="dim", highlight=False, soft_wrap=True)
         description = f"layer {min(record.layer + 1, self._layers)} of {self._layers}"
         if self._has_readout and not left:
             self.console.print("        fitting the kernel readout", style="dim", highlight=False)
@@ -100,10 +110,10 @@ class TrainingTable:
         self._progress.update(self._task, completed=record.layer, description=description)
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Print nothing: the summary reports it."""
+        """Print nothing: the summary has the readout."""
 
     def finished(self, history: History) -> None:
-        """Print the summary of the run."""
+        """Print the summary."""
         self.close()
         best, last = history[history.best_layer() - 1], history[-1]
         layers = count(len(history), "layer", "layers")
@@ -112,14 +122,13 @@ class TrainingTable:
         early = self._stops_at_zero_error and len(history) <= min(EARLY, self._layers - 1)
         if early and last.train_accuracy == 1:
             self.console.print(
-                "training images are few: more layers may still help with new ones, with stop_at_zero_error off "
-                "(--no-stop-at-zero-error) and a patience of 5 or so, which stops by validation images",
+                "more layers may still improve the accuracy on new images: try --no-stop-at-zero-error --patience 5",
                 highlight=False,
                 soft_wrap=True,
             )
         for name, at_best, at_last, how in (
             ("validation", best.validation_accuracy, last.validation_accuracy, "the best"),
-            ("test", best.test_accuracy, last.test_accuracy, "chosen on validation images"),
+            ("test", best.test_accuracy, last.test_accuracy, "the best validation depth"),
         ):
             if at_last is None:
                 continue

@@ -1,0 +1,113 @@
+"""Start-up, help, removed flags and exit codes of all commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rescnet import ComputeOptions, NetworkConfig, __version__
+from rescnet.cli.app import COMMANDS
+from rescnet.config.option import options_of
+
+HEAVY = ["torch", "sklearn", "pandas", "scipy", "numpy"]
+HELPS = [["--help"], *([name, "--help"] for name in COMMANDS), ["train", "--help-all"], ["--version"]]
+AFTER_HELP = f"""
+import sys
+from rescnet.cli import app
+for words in {HELPS}:
+    app(words, standalone_mode=False)
+    loaded = [name for name in {HEAVY} if name in sys.modules]
+    if loaded:
+        sys.exit(f"{{words}} imports {{loaded}}")
+"""
+OPTIONS = options_of(NetworkConfig) | options_of(ComputeOptions)
+COMMON = [name for name, entry in OPTIONS.items() if entry.metadata["common"]]
+
+
+def flags_in(text):
+    """Return the flags at the start of the lines of a help text."""
+    words = (line.strip("│ ").split(" ")[0] for line in text.splitlines())
+    return [word for word in words if word.startswith("--")]
+
+
+def test_help_imports_no_heavy_package():
+    done = subprocess.run([sys.executable, "-c", AFTER_HELP], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert f"rescnet {__version__}" in done.stdout and "Largest number of layers" in done.stdout
+
+
+def test_help_lists_the_commands_and_exit_codes(rescnet):
+    text = rescnet("--help").stdout
+    assert "Exit codes: 0 success" in text and "130 interrupted" in text
+    for name, meaning in COMMANDS.items():
+        assert f"│ {name} " in text and meaning in text
+
+
+def test_help_of_train_shows_the_common_options_and_two_examples(rescnet):
+    text = rescnet("train", "--help").stdout
+    own = ["--preset", "--out", "--resume"]
+    assert flags_in(text) == [*own, *("--" + name.replace("_", "-") for name in COMMON), "--help-all", "--help"]
+    assert sum(line.strip().startswith("rescnet train ") for line in text.splitlines()) == 2
+
+
+def test_help_all_shows_every_option_in_its_group(rescnet):
+    result = rescnet("train", "--help-all")
+    assert result.exit_code == 0
+    shown = flags_in(result.stdout)
+    assert len(shown) == len(set(shown))
+    for name, entry in OPTIONS.items():
+        flag = name.replace("_", "-")
+        assert (f"--no-{flag}" if entry.default is True else f"--{flag}") in shown
+        assert f"─ {entry.metadata['group']} ─" in result.stdout
+    assert {"--config", "--json", "--image-size", "--limit", "--tensorboard"} <= set(shown)
+
+
+def test_help_of_a_bool_describes_the_flag_that_is_shown(rescnet, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    lines = rescnet("train", "--help-all").stdout.splitlines()
+    on = next(line for line in lines if "--no-stop-at-zero-error" in line)
+    assert "Switch off the default: Stop when every training image is classified correctly." in on
+    off = next(line for line in lines if "--matrix-root" in line)
+    assert "matrix square root" in off and "Off by default." in off
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["train", "--block-size", "16"], "--block-size is called --block-sizes now."),
+        (["train", "--average", "flip"], "--average is called --test-views now."),
+        (["evaluate", "m", "--average", "flip"], "--average is called --test-views now."),
+        (["train", "--restart-every", "10"], "--restart-every is called --stack-depth now."),
+        (["train", "--second-look"], "--second-look is called --loo-correction now."),
+        (["train", "--dilation", "2"], "--dilation was removed; the last commit that has it is ad30d1c."),
+        (["train", "--no-standardise"], "--no-standardise was removed; the last commit that has it is ad30d1c."),
+        (["train", "--copy-residuals"], "--copy-residuals was removed: copies always learn their own residual."),
+    ],
+)
+def test_a_removed_flag_is_explained_in_one_sentence(words, message, refused):
+    assert refused(*words) == f"error: {message}\n"
+
+
+def test_a_removed_option_in_a_file_is_explained(refused, tmp_path):
+    (tmp_path / "old.toml").write_text('average = "flip"\n')
+    assert "It is called 'test_views' now." in refused("train", "--config", tmp_path / "old.toml")
+
+
+def test_version_and_unknown_words(rescnet):
+    assert rescnet("--version").stdout == f"rescnet {__version__}\n"
+    assert rescnet("frobnicate").exit_code == 2
+    unknown = rescnet("train", "--filterz", 3)
+    assert unknown.exit_code == 2 and "No such option: --filterz" in unknown.stderr
+    assert "--filters" in unknown.stderr  # the most similar flags are named
+
+
+def test_python_m_rescnet(tmp_path):
+    command = [sys.executable, "-m", "rescnet", "info", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and result.stdout == ""
+    assert (
+        result.stderr
+        == f"error: {tmp_path} is no model of rescnet, it has no model.json: give the folder `train` wrote.\n"
+    )
