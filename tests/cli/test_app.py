@@ -109,5 +109,5 @@ def test_python_m_rescnet(tmp_path):
     assert result.returncode == 2 and result.stdout == ""
     assert (
         result.stderr
-        == f"error: {tmp_path} is no model of rescnet, it has no model.json: give the folder `train` wrote.\n"
+        == f"error: {tmp_path} must be a model's folder, but has no model.json. Use one that `train` wrote.\n"
     )

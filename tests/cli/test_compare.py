@@ -120,7 +120,7 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
     result = rescnet("compare", "--models", models, "--limit", 100, "--out", tmp_path / "rows.json")
     assert result.exit_code == 0
     failed, fine = json.loads((tmp_path / "rows.json").read_text())
-    assert failed["accuracy"] is None and "do not fit images of 8×8" in failed["error"]
+    assert failed["accuracy"] is None and "must be at most 8 on images of 8×8, got 9" in failed["error"]
     assert fine["accuracy"] > 0.3
 
 
@@ -133,10 +133,10 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
         (["--models", "pcanet:bank=pcb"], "got 'pcb'. Did you mean 'pca'"),
         (["--splits", "0"], "splits must be at least 1, got 0"),
         (["--held-out", "0"], "--held-out must be above 0"),
-        (["--held-out", "2"], "is 2: choose a share between 0 and 1"),
+        (["--held-out", "2"], "validation_fraction must be between 0 and 1, got 2"),
         (["--out", "nowhere/rows.json"], "rows.json must be in an existing folder, got 'nowhere'"),
-        (["--dataset", "digitz"], "did you mean digits"),
-        (["digitz"], "did you mean digits"),
+        (["--dataset", "digitz"], "Did you mean 'digits'?"),
+        (["digitz"], "Did you mean 'digits'?"),
         (["digits", "--dataset", "mnist"], "the images must be named once, got digits and --dataset mnist"),
     ],
 )

@@ -127,7 +127,7 @@ def test_a_report_on_a_model_made_in_python_names_remedies(refused, rescnet, mod
     message = refused("report", tmp_path / "m")
     assert "by --source, or use --without-images" in message
     bare = refused("report", tmp_path / "m", "--source", pictures / "train")
-    assert "has neither test nor validation images" in bare and "(--without-images;" in bare
+    assert "must have test or validation images, got neither" in bare and "(--without-images;" in bare
     assert rescnet("report", tmp_path / "m", "--source", pictures, "--out", tmp_path / "shown.html").exit_code == 0
     assert rescnet("report", tmp_path / "m", "--without-images").exit_code == 0
 
@@ -194,7 +194,7 @@ def test_every_command_reads_a_damaged_model_in_one_sentence(refused, model, pic
     layer = tmp_path / "m" / "layers" / "00002.safetensors"
     layer.write_bytes(layer.read_bytes()[:-1])
     for words in (["evaluate"], ["predict", pictures / "test"], ["report", "--out", tmp_path / "r.html"]):
-        assert "00002.safetensors has" in refused(words[0], tmp_path / "m", *words[1:])
+        assert "00002.safetensors must have" in refused(words[0], tmp_path / "m", *words[1:])
     (tmp_path / "m" / "model.json").write_text("{}")
     for words in (["evaluate"], ["predict", pictures / "test"], ["info"]):
         assert "model.json was not written by rescnet" in refused(words[0], tmp_path / "m", *words[1:])

@@ -74,13 +74,13 @@ def test_bad_input_is_named_and_nothing_overwritten(refused, model, pictures, tm
     good = pictures / "test" / "one"
     for words, message in (
         ([tmp_path / "torn.png"], "torn.png cannot be read as an image"),
-        ([good, tmp_path / "note.txt"], "note.txt is not an image that can be read"),
+        ([good, tmp_path / "note.txt"], "note.txt must be an image"),
         ([tmp_path / "none.png"], "image files must exist, got"),
         ([tmp_path / "empty"], "empty must contain an image file (.bmp,"),
         ([good, "--out", tmp_path / "p.csv"], "p.csv. Use --overwrite, or choose another name"),
         ([good, "--out", tmp_path / "p.xlsx"], "the output file must end in .csv or .json, got"),
         ([good, "--out", tmp_path / "none" / "p.csv"], "the folder of the output file must exist, got"),
-        ([good, "--layers", "9"], "9 layers were asked of a model that has 3"),
+        ([good, "--layers", "9"], "layers must be between 1 and 3, got 9"),
     ):
         assert message in refused("predict", model, *words)
     assert (tmp_path / "p.csv").read_text() == "mine"

@@ -104,7 +104,7 @@ def test_a_damaged_readout_is_named(place, rescnet, pictures, options, tmp_path)
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.write_bytes(bytes(data))
-    with pytest.raises(ModelFileError, match=r"readout\.safetensors is not what was written"):
+    with pytest.raises(ModelFileError, match=r"readout\.safetensors must have the SHA-256 that was saved, got another"):
         load_model(folder)
     assert load_model(folder, layers=2).network.readout is None
 

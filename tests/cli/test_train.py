@@ -140,7 +140,7 @@ def damage_text(folder, save_png):
 DAMAGES = {
     damage_unreadable: "broken.png",
     damage_empty_file: "empty.png",
-    damage_empty_class: "ten holds no image",
+    damage_empty_class: "ten has no images",
     damage_one_image: "must have at least two training images, got one for 'ten'. Add images",
     damage_all_but_one_class: "folder must have at least two classes, got only 'two'",
     damage_text: "readme.txt",
@@ -159,18 +159,18 @@ def test_a_bad_folder_is_refused_and_nothing_written(damage, small, refused, pic
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["digitz"], "did you mean digits"),
-        (["--dataset", "digitz"], "did you mean digits"),
+        (["digitz"], "Did you mean 'digits'?"),
+        (["--dataset", "digitz"], "Did you mean 'digits'?"),
         (["digits", "--dataset", "mnist"], "the images must be named once, got digits and --dataset mnist"),
-        (["./nowhere"], "there is no file or folder ./nowhere"),
+        (["./nowhere"], "./nowhere does not exist"),
         (["--bank", "pcaa"], "Did you mean 'pca'?"),
-        (["--validation-fraction", "1.5"], "validation_fraction is 1.5"),
+        (["--validation-fraction", "1.5"], "validation_fraction must be between 0 and 1, got 1.5"),
         (["--limit", "0"], "limit must be at least 20 with 10 classes, got 0"),
         (["--limit", "3"], "limit must be at least 20 with 10 classes, got 3"),
         (["--device", "tpu"], "device must be auto, cpu, cuda or cuda:0, got 'tpu'"),
         (["--preset", "cifar"], "Did you mean 'cifar"),
         (["--config", "none.toml"], "configuration file must exist, got 'none.toml'"),
-        (["--out", "/proc/model"], "no folder can be made in /proc"),
+        (["--out", "/proc/model"], "/proc/model cannot be created in /proc"),
         (["--block-sizes", "9"], "block_sizes must be at most 8 on images of 8×8, got 9"),
     ],
 )

@@ -259,9 +259,9 @@ def test_the_command(rescnet, trained, tmp_path):
     out = tmp_path / "model.pt2"
     done = rescnet("export", tmp_path / "model", out, "--layers", 1)
     assert done.exit_code == 0, done.output
-    assert "takes float32 (n, 3, 12, 12), values as in training: 0 to 255\n" in done.stdout
+    assert "input: float32 (n, 3, 12, 12), values as in training: 0 to 255\n" in done.stdout
     assert f"{out}: 1 layer, " in done.stdout and "largest difference" in done.stdout and done.stderr == ""
-    for words, sentence in (([out], "--overwrite"), ([tmp_path / "a.pth"], "neither .onnx nor .pt2")):
+    for words, sentence in (([out], "--overwrite"), ([tmp_path / "a.pth"], "must end in .onnx or .pt2, got")):
         refused = rescnet("export", tmp_path / "model", *words)
         assert refused.exit_code == 2 and sentence in refused.stderr and refused.stderr.count("\n") == 1
     strict = rescnet("export", tmp_path / "model", out, "--layers", 1, "--overwrite", "--tolerance", -1)

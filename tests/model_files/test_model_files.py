@@ -324,7 +324,7 @@ def test_facts_about_a_run_are_ready_for_json(images):
 def test_a_model_must_fit_together(model):
     with pytest.raises(ValueError, match="class_names must be 3, one per class, got 2"):
         Model(model.network, model.history, ("a", "b"))
-    with pytest.raises(ValueError, match="1 records for 3 layers"):
+    with pytest.raises(ValueError, match="history must have 3 records, one per layer, got 1"):
         Model(model.network, first_layers(model, 1).history, NAMES)
 
 

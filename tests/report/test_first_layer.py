@@ -39,8 +39,8 @@ def test_grey_filter_size(blobs):
     images, labels = blobs[0][:60], blobs[1][:60]
     config = NetworkConfig(
         layers=2, filters=4, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stack_depth=1, grey_stack_every=2,
-        grey_filter_size=5, stop_at_zero_error=False,
+        stop_at_zero_error=False,
     )  # fmt: skip
     network, _ = train(images, labels, config)
-    assert layer_sizes(network)["grey_size"] == 5
+    assert layer_sizes(network)["grey_size"] == 7
     assert layer_sizes(network.first_layers(1))["grey_size"] == 0  # without the grey layer

@@ -72,7 +72,7 @@ def test_bad_input_writes_nothing(model, dataset, tmp_path):
         (r"class_names must have 6 names, one per class, got 1", {"model": model.changed(class_names=("one",))}),
         (
             r"must have at least one layer, got none",
-            {"model": model.changed(network=replace(model.network, layers=[]))},
+            {"model": model.changed(network=replace(model.network, stack=replace(model.network.stack, layers=[])))},
         ),
     ):
         with pytest.raises(ValueError, match=message):

@@ -20,7 +20,7 @@ def test_differing_options(model):
     assert differing == {
         "layers": ("5", "20"),
         "filters": ("6", "50"),
-        "block_size": ("4", "16"),
+        "block_sizes": ("4", "16"),
         "block_stride": ("2", "4"),
         "pyramid": ("2, 1", "4, 2, 1"),
         "ridge": ("0.5", "0.1"),
@@ -68,6 +68,6 @@ def test_figures(model):
 
 @pytest.mark.parametrize("layers", [2, 4])
 def test_truncated_network(model, layers):
-    short = model.changed(network=replace(model.network, layers=model.network.layers[:layers]))
+    short = model.changed(network=model.network.first_layers(layers))
     assert best_depth(short) <= layers
     assert notes(short, None) == [f"The network was trained to 5 layers. This report covers the first {layers}."]

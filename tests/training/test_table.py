@@ -70,6 +70,6 @@ def test_the_time_left_ignores_the_first_layer():
         return said.getvalue().splitlines()
 
     first, note, second, third, last = lines(record, *slow)
-    assert first.rstrip().endswith("1.00") and "told after layer 2" in note
+    assert first.rstrip().endswith("1.00") and "shown from layer 2 on" in note
     assert second.endswith(" 6.0 s") and third.endswith(" 3.0 s") and last.endswith("–")
     assert lines(slow[1])[0].endswith(" 3.0 s")

@@ -81,7 +81,7 @@ def as_model(given: Any) -> Model:
     if isinstance(given, Network) or (isinstance(given, tuple) and given and isinstance(given[0], Network)):
         raise ValueError(f"model must have class names, got a network. Use {make}.")
     kind = f"the class {given.__name__}" if isinstance(given, type) else f"an object of type {type(given).__name__}"
-    raise ValueError(f"model must be a Model or a fitted ResCNetClassifier, got {kind}. Use e.g. {make}.")
+    raise ValueError(f"model must be a Model or a fitted ResCNetClassifier, got {kind}. Use {make}.")
 
 
 def describe_images(images: Any) -> dict[str, Any]:
