@@ -58,6 +58,7 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+@pytest.mark.slow
 def test_the_readmes_example_runs(tmp_path, capsys):
     (code,) = python_blocks(ROOT / "README.md")
     assert len(code.strip().splitlines()) <= 10

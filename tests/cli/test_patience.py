@@ -15,6 +15,8 @@ from rescnet.network.history import StopReason
 from rescnet.network.model import Model
 from rescnet.report import write_report
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def options(small):

@@ -14,6 +14,8 @@ from PIL import Image
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.network.history import StopReason
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def options(small):

@@ -18,6 +18,8 @@ import pytest
 from rescnet.model_files import ModelFolder, layout, load_model, read_run, save_model
 from rescnet.model_files.folder import FolderLock
 
+pytestmark = pytest.mark.slow
+
 LAYERS = 12
 
 

@@ -45,6 +45,7 @@ def fitted(digits):
 
 
 # No check is expected to fail. Two layers, because the checks train a hundred times.
+@pytest.mark.slow
 @parametrize_with_checks([ResCNetClassifier(n_layers=2)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)

@@ -12,7 +12,7 @@ from digits import IMAGES, LABELS
 from rescnet import ResCNetClassifier, load, save
 from rescnet.network.probabilities import probabilities
 
-pytestmark = pytest.mark.usefixtures("one_cpu")
+pytestmark = [pytest.mark.usefixtures("one_cpu"), pytest.mark.slow]
 SMALL = {"n_filters": 6, "options": {"readout": "kernel", "stop_at_zero_error": False}, "random_state": 0}
 
 

@@ -13,6 +13,8 @@ from experiments.baselines.maxout import maximum
 from experiments.baselines.stochastic_pooling import StochasticPool
 from experiments.baselines.training import DeviceImages, Recipe, epochs_within, train_baseline
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

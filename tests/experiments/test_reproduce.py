@@ -22,6 +22,8 @@ from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key
 from rescnet.experiments.tables import markdown, table_rows, titles
 from rescnet.network.history import LayerRecord
 
+pytestmark = pytest.mark.slow
+
 NAMES = tuple("abcdef")
 
 

@@ -69,6 +69,7 @@ def test_pcanet_has_its_papers_sizes():
     assert cifar.features((3, 32, 32), 2) == 215_040
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "multilayer-pcanet")) for name in sorted(FAMILY)]
 )
@@ -82,6 +83,7 @@ def test_every_member_learns(digits, name):
     np.testing.assert_array_equal(again.decision_function(x_test), scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pcanet", "ldanet", "ccanet", "pcanet-plus", "multilayer-pcanet", "stacked-lda"])
 def test_members_accept_colour_images_in_any_layout(blobs, name):
     images, labels = blobs

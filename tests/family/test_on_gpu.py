@@ -13,6 +13,8 @@ from rescnet.family.fitting import fit_member
 from rescnet.family.svm import newton_svm
 from rescnet.family.svm_features import DenseFeatures, SparseFeatures
 
+pytestmark = pytest.mark.slow
+
 HAS_GPU = torch.cuda.is_available()
 MEMORY = 10**9
 FEWER = {

@@ -33,6 +33,7 @@ def check(maps, grid, cells, bound, **options):
     assert error < bound, error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("z_score", "reduction"), [("channel", "max"), ("block", "mean")])
 @pytest.mark.parametrize(
     ("size", "block", "stride", "levels"),

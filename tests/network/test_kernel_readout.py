@@ -28,7 +28,7 @@ from rescnet.training.memory_plan import Machine, check_readout_fits
 DOUBLE = ComputeOptions(dtype="float64")
 TRAINING, VALIDATION, TEST = slice(300), slice(300, 400), slice(400, 520)
 FEW = {"filters": 3}  # so few that the layers alone are wrong on training images
-pytestmark = pytest.mark.usefixtures("one_cpu")
+pytestmark = [pytest.mark.usefixtures("one_cpu"), pytest.mark.slow]
 
 
 def config_of(**options):
@@ -81,6 +81,7 @@ def residual_of(output, labels):
     return np.eye(10)[labels] - output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -104,6 +105,7 @@ def test_the_readout_is_kernel_ridge_regression_of_what_the_layers_leave(options
     assert np.abs(network.outputs(new).numpy() - layers_alone(network, new)).max() > 0.1
 
 
+@pytest.mark.slow
 def test_a_mirrored_readout_is_regression_on_all_images_and_their_mirror_images():
     """Of twice as many equations, with twice the ridge: an image's coefficient is the sum of two equal ones.
 
@@ -336,6 +338,7 @@ class Hears:
         self.heard.append(f"readout, {record.seconds > 0}")
 
 
+@pytest.mark.slow
 def test_too_little_memory_is_refused_before_any_layer_is_learned():
     """The message says how many images would do, and they do."""
     compute, listener = ComputeOptions(dtype="float64", memory="100MB"), Hears()

@@ -35,6 +35,7 @@ def solved(features, labels, feature_type, sum_type, ridge=0.1):
     return moments, head.scores(features.to(sum_type))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("feature_type", "bound"), [(torch.float16, 2e-3), (torch.float32, 1e-4)])
 def test_gram_and_scores_against_float64(feature_type, bound, layer_features):
     exact_moments, exact_scores = solved(*layer_features, torch.float64, torch.float64)

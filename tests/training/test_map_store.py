@@ -81,6 +81,7 @@ def test_the_first_layer_has_no_maps(generator):
     assert [(part.start, part.stop, maps) for part, maps, _ in seen] == [(0, 4, None), (4, 8, None), (8, 9, None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["exact", "balanced"])
 @pytest.mark.parametrize("keep", [True, False])
 def test_the_network_is_the_same_wherever_maps_live(precision, keep, blobs, tmp_path, monkeypatch):

@@ -97,6 +97,7 @@ def test_a_budget_too_small_says_what_is_needed():
         plan("200MB")
 
 
+@pytest.mark.slow
 def test_a_chunked_run_equals_the_whole_run(blobs, monkeypatch):
     images, labels = blobs
     config = NetworkConfig(

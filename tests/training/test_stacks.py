@@ -13,6 +13,8 @@ from rescnet import ComputeOptions, NetworkConfig, load, save, train
 from rescnet.export.module import ExportedNetwork
 from rescnet.network.model import Model
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "filters": 5, "layers": 3, "block_sizes": [6], "block_stride": 2, "pyramid": (2, 1), "ridge": 0.3,
     "stop_at_zero_error": False,

@@ -67,6 +67,7 @@ def test_no_gradient_anywhere(halves, monkeypatch):
     assert tensor.grad is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -174,6 +175,7 @@ def hard_cases():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", hard_cases())
 @pytest.mark.parametrize(
     "options",
@@ -238,6 +240,7 @@ def test_other_images_cannot_continue_a_network(halves):
         train(images, labels % 2, small(layers=2), start=half)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["balanced", "fast"])
 @pytest.mark.parametrize("options", [{}, {"scaling": "channel", "head": "ridge"}], ids=str)
 def test_half_precision_learns_the_same_to_its_rounding(precision, options, halves):
