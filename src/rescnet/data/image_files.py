@@ -182,16 +182,7 @@ def read_images(paths: Sequence[Path], channels: int, size: tuple[int, int], res
     """Decode image files into one array.
 
     Transparency is dropped, 16-bit grey is scaled to 8 bits, and photographs are rotated by their EXIF orientation.
-
-    Parameters
-    ----------
-    paths : sequence of Path, length n
-    channels : {1, 3}
-        3 converts grey images to RGB.
-    size : tuple of int
-        (h, w) of every image.
-    resize : bool
-        True resizes images of another size (bicubic); False refuses them.
+    Three channels convert grey images to RGB. Images of another size than (h, w) are resized (bicubic) or refused.
 
     Returns
     -------
