@@ -34,10 +34,6 @@ MEANINGS = {
 def data_uri(pixels: Pixels) -> str:
     """Return a picture as a ``data:image/png`` URI.
 
-    Parameters
-    ----------
-    pixels : ndarray of uint8, shape (h, w) or (h, w, 3)
-
     Examples
     --------
     >>> data_uri(np.zeros((2, 2), np.uint8))[:22]
@@ -57,12 +53,9 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
 
 
 def thumbnail(image: NDArray[Any], low: float, high: float, max_side: int = 128) -> Pixels:
-    """Return an image as pixels, reduced by a whole factor if a side is longer than ``max_side``.
+    """Return an image (c, h, w) as pixels, reduced by a whole factor if a side is longer than ``max_side``.
 
-    Parameters
-    ----------
-    image : ndarray, shape (c, h, w)
-        uint8 is not scaled. For other types ``low`` is black and ``high`` is white.
+    uint8 is not scaled. For other types ``low`` is black and ``high`` is white.
     """
     values = image.astype(np.float64)
     if image.dtype != np.uint8:
