@@ -36,7 +36,7 @@ from .folder import (
     write_file,
 )
 from .layout import CHECKSUM, FORMAT, VERSION, layer_name, misfit_of, parse_object, sign, whole_lines
-from .resuming import InterruptedRun
+from .reading import InterruptedRun
 from .tensors import layer_to_bytes, readout_to_bytes
 
 if TYPE_CHECKING:
