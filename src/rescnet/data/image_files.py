@@ -78,10 +78,11 @@ def read_image_folder(folder: Path, image_size: tuple[int, int] | None = None) -
     headers = read_headers(paths)
     channels = _shared_channels(paths, headers)
     size = image_size or _shared_size(paths, headers)
-    read = {
-        split: _read_split(classes, names, channels, size, resize=image_size is not None)
-        for split, classes in splits.items()
-    }
+    read = {}
+    for split, classes in splits.items():
+        files = [path for name in names for path in classes[name]]
+        labels = np.repeat(np.arange(len(names), dtype=np.int64), [len(classes[name]) for name in names])
+        read[split] = ImageSet(read_images(files, channels, size, resize=image_size is not None), labels, names)
     return Dataset(folder.resolve().name, read["train"], read.get("validation"), read.get("test"))
 
 
@@ -137,14 +138,6 @@ def _shared_size(paths: list[Path], headers: list[ImageHeader]) -> tuple[int, in
                 f"{header.height}×{header.width} for {path}. Resize them with image_size (--image-size)."
             )
     return first.height, first.width
-
-
-def _read_split(
-    classes: ClassFiles, names: tuple[str, ...], channels: int, size: tuple[int, int], resize: bool
-) -> ImageSet:
-    paths = [path for name in names for path in classes[name]]
-    labels = np.repeat(np.arange(len(names), dtype=np.int64), [len(classes[name]) for name in names])
-    return ImageSet(read_images(paths, channels, size, resize), labels, names)
 
 
 def _sub_folders(folder: Path) -> list[Path]:

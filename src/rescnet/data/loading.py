@@ -63,7 +63,9 @@ def load(
         return _load_public(PUBLIC_SETS[source], root, download, progress)
     path = Path(source).expanduser()
     if path.is_dir():
-        return read_image_folder(path, _checked_size(image_size))
+        if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
+            raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
+        return read_image_folder(path, image_size)
     if not path.exists():
         raise _no_such_source(source)
     if path.suffix != ".npz":
@@ -135,12 +137,6 @@ def _load_digits(public_set: PublicSet) -> Dataset:
     images = np.rint(digits.images * 255 / 16).astype(np.uint8)  # (n, 8, 8)
     names = public_set.class_names or ()
     return Dataset("digits", ImageSet(images[:, np.newaxis], digits.target.astype(np.int64), names))
-
-
-def _checked_size(image_size: tuple[int, int] | None) -> tuple[int, int] | None:
-    if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
-        raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
-    return image_size
 
 
 def _no_such_source(source: str | Path) -> DataError:

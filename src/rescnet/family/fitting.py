@@ -82,23 +82,14 @@ class Fitting:
         one = self._input(number, chosen[:1])  # (maps, c, h, w)
         maps, shape = len(one), (one.shape[1], one.shape[2], one.shape[3])
         size, count = config.size_of_filter(number), config.filters[number - 1]
-        source = StagePatches(
-            lambda index: self._input(number, chosen[index]),
-            self.labels[chosen],
-            maps,
-            shape,
-            size,
-            config.patches,
-            self.chunk,
-        )
+        inputs, labels = (lambda index: self._input(number, chosen[index])), self.labels[chosen]
+        source = StagePatches(inputs, labels, maps, shape, size, config.patches, self.chunk)
         filters = learn_filters(config.bank_of(number), source, count, generator, config.bank_options)
         weights = filters.weights
         if config.patches != "plain":  # so that convolution removes the patch mean
             weights = remove_patch_means(weights, shape[0])
-        dtype = self.network.input_range.low.dtype
-        return Stage(
-            weights.view(count, shape[0], size, size).to(self.device, dtype), filters.bias.to(self.device, dtype)
-        )
+        place = self.device, self.network.input_range.low.dtype
+        return Stage(weights.view(count, shape[0], size, size).to(*place), filters.bias.to(*place))
 
     def _images_to_learn_from(self) -> Tensor:
         """Return the indices of the images that filters are learned from."""
@@ -159,14 +150,9 @@ class Fitting:
         """Fit the SVM to a stage's features: histograms are dense on a GPU if they fit, and sparse on a CPU."""
         features = self._dense_features(number) if self._is_dense(number) else self._sparse_features(number)
         self._kept = None
-        config = self.config
-        head = fit_svm(
-            features, self.labels, self.classes, config.svm_cost, config.seed, self.memory, config.svm_tolerance
-        )
-        dtype = self.network.input_range.low.dtype
-        return LinearHead(
-            head.weights.to(self.device, dtype), head.bias.to(self.device, dtype), head.present.to(self.device)
-        )
+        cost, seed, tolerance = self.config.svm_cost, self.config.seed, self.config.svm_tolerance
+        head = fit_svm(features, self.labels, self.classes, cost, seed, self.memory, tolerance)
+        return head.to(self.device, self.network.input_range.low.dtype)
 
     def _is_dense(self, number: int) -> bool:
         if self.config.output == "second-order":

@@ -204,7 +204,7 @@ class SparseFeatures:
 
         self.dtype = torch.float32
         self._by_columns = copy
-        self._parts = panels_of(matrix) if copy else bands_of(matrix, BANDS)
+        self._parts = _panels_of(matrix) if copy else bands_of(matrix, BANDS)
         self._transposed = [_share(part, csc_matrix(part.shape[::-1], dtype=part.dtype)) for part in self._parts]
         self._ends = np.cumsum([part.shape[int(copy)] for part in self._parts])[:-1]
 
@@ -224,7 +224,7 @@ class SparseFeatures:
             return torch.from_numpy(sum(products) if summed else np.concatenate(list(products)))
 
 
-def panels_of(matrix: Any) -> list[Any]:
+def _panels_of(matrix: Any) -> list[Any]:
     """Copy the columns of a SciPy CSR matrix into matrices of at most ``PANEL`` columns."""
     return [matrix[:, begin : begin + PANEL] for begin in range(0, matrix.shape[1], PANEL)]
 

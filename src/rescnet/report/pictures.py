@@ -76,11 +76,6 @@ def diverging(values: NDArray[Any], limit: float) -> Pixels:
     return pixels
 
 
-def heat(values: NDArray[Any], limit: float) -> Pixels:
-    """Colour values (h, w) from white at 0 to dark blue at ``limit``. Returns (h, w, 3)."""
-    return diverging(-np.asarray(values, np.float64), limit)
-
-
 def stretched(values: NDArray[Any], low: float | None = None) -> Pixels:
     """Scale values (h, w) to grey pixels: the minimum, or ``low``, is black and the maximum white."""
     values = np.asarray(values, np.float64)
@@ -139,9 +134,10 @@ def _draw_layer(network: Network, number: int, layer: Layer) -> dict[str, Any]:
     as_image = not network.stack.sees_maps(layer) and weights.shape[1] in (1, 3)
     groups, start = [], 0
     for bank, count in banks_of(network.config.bank_of(number), len(weights)):
-        tiles = []
-        for index in range(start, start + count):
-            tiles.append(_image_tile(weights[index], index) if as_image else _slices_tile(weights[index], index, names))
+        tiles = [
+            _image_tile(weights[index], index) if as_image else _slices_tile(weights[index], index, names)
+            for index in range(start, start + count)
+        ]
         groups.append({"bank": bank, "meaning": MEANINGS.get(bank, f"the {bank} bank"), "tiles": tiles})
         start += count
     drawn = {"layer": number, "shape": list(weights.shape), "as_image": as_image, "groups": groups}
@@ -149,7 +145,7 @@ def _draw_layer(network: Network, number: int, layer: Layer) -> dict[str, Any]:
         norms = np.sqrt(np.square(weights).sum((2, 3)))  # (d_i, c)
         maps = len(names) - network.image_shape[0]
         drawn["input_weights"] = {
-            "picture": data_uri(heat(norms, float(norms.max()))),
+            "picture": data_uri(diverging(-norms, float(norms.max()))),  # white to dark blue
             "image_share": float(np.square(norms[:, maps:]).sum() / (np.square(norms).sum() or 1.0)),
         }
     return drawn
