@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, __version__
 from rescnet.cli import app
 from rescnet.export import files as exporting
-from rescnet.export.files import export_onnx, export_program
-from rescnet.export.module import ExportedNetwork
+from rescnet.export.files import ExportedNetwork, export_onnx, export_program
 from rescnet.export.verify import differences, is_explained, unsteadiness
 from rescnet.model_files import save_model
 from rescnet.network.model import Model, describe_images

@@ -10,8 +10,7 @@ from pretend_gpu import OnGPU, pretend_gpu
 
 from rescnet.family import make_member, member_names
 from rescnet.family.fitting import fit_member
-from rescnet.family.svm import newton_svm
-from rescnet.family.svm_features import DenseFeatures, SparseFeatures
+from rescnet.family.svm import DenseFeatures, SparseFeatures, newton_svm
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,15 @@ import pytest
 
 from rescnet import NetworkConfig, make_config
 from rescnet.network.history import History
-from rescnet.report.settings import rebuilt_command, settings
-from rescnet.report.summary import about_rows, best_depth, count_parameters, notes, training_record
+from rescnet.report.summary import (
+    about_rows,
+    best_depth,
+    count_parameters,
+    notes,
+    rebuilt_command,
+    settings,
+    training_record,
+)
 
 
 def test_differing_options(model):

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, load, save, train
-from rescnet.export.module import ExportedNetwork
+from rescnet.export.files import ExportedNetwork
 from rescnet.network.model import Model
 
 pytestmark = pytest.mark.slow

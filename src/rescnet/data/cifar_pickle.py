@@ -22,12 +22,7 @@ _MAX_BYTES = 200_000_000
 
 
 def read_cifar_pickle(path: Path) -> dict[str, Any]:
-    """Read one pickled dictionary of CIFAR's Python version.
-
-    Parameters
-    ----------
-    path : Path
-        ``data_batch_1``, ``test_batch``, ``batches.meta``, ``train``, ``test`` or ``meta``.
+    """Read one pickled dictionary of CIFAR's Python version, e.g. ``data_batch_1`` or ``batches.meta``.
 
     Returns
     -------
@@ -46,7 +41,9 @@ def read_cifar_pickle(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             content = _CifarUnpickler(file).load()
-        return {_as_text(key): _plain(value) for key, value in content.items()}
+        return {
+            _as_text(key): value.array if isinstance(value, _PickledArray) else value for key, value in content.items()
+        }
     except _ForbiddenNameError as error:
         raise DataError(
             f"{path} asks to run {error}, which no CIFAR file needs. Nothing was run. Do not use this file; "
@@ -126,7 +123,3 @@ def _as_text(value: object) -> str:
     if isinstance(value, str):
         return value
     raise TypeError(f"keys and codes must be text, got {value!r}")
-
-
-def _plain(value: object) -> object:
-    return value.array if isinstance(value, _PickledArray) else value

@@ -44,21 +44,8 @@ def fetch(public_set: PublicSet, root: Path, allow_download: bool = True, progre
     """Find a data set under `root`, or download it there.
 
     Files found in a known layout are used without a checksum. An archive found in `root` is verified and unpacked
-    without a connection. If several processes share `root`, one of them should call this first.
-
-    Parameters
-    ----------
-    public_set : PublicSet
-    root : Path
-    allow_download : bool, default True
-        False never opens a connection.
-    progress : callable, optional
-        Called with (bytes received, total bytes), summed over all files to download.
-
-    Returns
-    -------
-    Layout
-        The complete layout to read.
+    without a connection. If several processes share `root`, one of them should call this first. `progress` is called
+    with (bytes received, total bytes), summed over all files to download.
     """
     if (found := find_layout(public_set, root)) is not None:
         return found
@@ -125,7 +112,7 @@ def _download_all(
     before = 0
     for number, remote in enumerate(remotes):
         try:
-            download(remote, root, _shifted(progress, before, total))
+            download(remote, root, progress and _shifted(progress, before, total))
         except DataError as error:
             others = ", ".join(Path(later.target).name for later in remotes[number + 1 :])
             if not others:
@@ -134,10 +121,8 @@ def _download_all(
         before += remote.size
 
 
-def _shifted(progress: Progress | None, before: int, total: int) -> Progress | None:
+def _shifted(progress: Progress, before: int, total: int) -> Progress:
     """Turn the byte count of one file into that of all files: add `before`, report `total`."""
-    if progress is None:
-        return None
     return lambda done, _: progress(before + done, total)
 
 
@@ -145,20 +130,7 @@ def download(remote: RemoteFile, root: Path, progress: Progress | None = None) -
     """Download one file under `root`, resuming an interrupted download.
 
     Received bytes are kept in ``<target>.part``; a later call requests only the rest. The file is renamed to its
-    target, atomically, once its MD5 is the published one.
-
-    Parameters
-    ----------
-    remote : RemoteFile
-    root : Path
-        Folder that `remote.target` is relative to. Created if missing.
-    progress : callable, optional
-        Called with (bytes received, total bytes).
-
-    Returns
-    -------
-    Path
-        The complete file.
+    target, atomically, once its MD5 is the published one. `progress` is called with (bytes received, total bytes).
 
     Raises
     ------
@@ -244,14 +216,7 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpack the top-level folder of `archive` that has the name of `folder`, as `folder`.
 
     The archive is unpacked in a temporary folder next to `folder`, and the result is renamed. So `folder` is either
-    complete or absent.
-
-    Parameters
-    ----------
-    archive : Path
-        A ``.zip`` file, or a tar file with any compression.
-    folder : Path
-        Must not exist yet.
+    complete or absent. The archive is a ``.zip`` file, or a tar file with any compression.
 
     Raises
     ------

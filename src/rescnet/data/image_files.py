@@ -78,10 +78,11 @@ def read_image_folder(folder: Path, image_size: tuple[int, int] | None = None) -
     headers = read_headers(paths)
     channels = _shared_channels(paths, headers)
     size = image_size or _shared_size(paths, headers)
-    read = {
-        split: _read_split(classes, names, channels, size, resize=image_size is not None)
-        for split, classes in splits.items()
-    }
+    read = {}
+    for split, classes in splits.items():
+        files = [path for name in names for path in classes[name]]
+        labels = np.repeat(np.arange(len(names), dtype=np.int64), [len(classes[name]) for name in names])
+        read[split] = ImageSet(read_images(files, channels, size, resize=image_size is not None), labels, names)
     return Dataset(folder.resolve().name, read["train"], read.get("validation"), read.get("test"))
 
 
@@ -139,14 +140,6 @@ def _shared_size(paths: list[Path], headers: list[ImageHeader]) -> tuple[int, in
     return first.height, first.width
 
 
-def _read_split(
-    classes: ClassFiles, names: tuple[str, ...], channels: int, size: tuple[int, int], resize: bool
-) -> ImageSet:
-    paths = [path for name in names for path in classes[name]]
-    labels = np.repeat(np.arange(len(names), dtype=np.int64), [len(classes[name]) for name in names])
-    return ImageSet(read_images(paths, channels, size, resize), labels, names)
-
-
 def _sub_folders(folder: Path) -> list[Path]:
     return [path for path in _visible(folder) if path.is_dir()]
 
@@ -182,16 +175,7 @@ def read_images(paths: Sequence[Path], channels: int, size: tuple[int, int], res
     """Decode image files into one array.
 
     Transparency is dropped, 16-bit grey is scaled to 8 bits, and photographs are rotated by their EXIF orientation.
-
-    Parameters
-    ----------
-    paths : sequence of Path, length n
-    channels : {1, 3}
-        3 converts grey images to RGB.
-    size : tuple of int
-        (h, w) of every image.
-    resize : bool
-        True resizes images of another size (bicubic); False refuses them.
+    Three channels convert grey images to RGB. Images of another size than (h, w) are resized (bicubic) or refused.
 
     Returns
     -------

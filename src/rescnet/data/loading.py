@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from .archives import PUBLIC_SETS, Layout, LayoutFormat, PublicSet
-from .cifar import read_cifar_set
+from ..formatting import nearest
+from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
 from .image_files import read_image_folder
 from .image_set import DataError, Dataset, ImageSet
-from .mnist import read_idx_set
 from .npz import read_npz
-from .tiny_imagenet import count_samples, read_tiny_imagenet
-
-_READERS: dict[LayoutFormat, Callable[[PublicSet, Layout, Path], Dataset]] = {
-    "idx": read_idx_set,
-    "cifar-binary": read_cifar_set,
-    "cifar-python": read_cifar_set,
-    "tiny-imagenet": read_tiny_imagenet,
-}
+from .readers import READERS, count_samples
 
 
 def load(
@@ -73,7 +63,9 @@ def load(
         return _load_public(PUBLIC_SETS[source], root, download, progress)
     path = Path(source).expanduser()
     if path.is_dir():
-        return read_image_folder(path, _checked_size(image_size))
+        if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
+            raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
+        return read_image_folder(path, image_size)
     if not path.exists():
         raise _no_such_source(source)
     if path.suffix != ".npz":
@@ -88,7 +80,7 @@ class DatasetRow(NamedTuple):
 
     name: str
     present: bool
-    """Whether it can be loaded without a download."""
+    """True if it can be loaded without a download."""
     folder: Path | None
     """Folder of its files, present or not. None for a data set of scikit-learn."""
     classes: int
@@ -99,19 +91,14 @@ class DatasetRow(NamedTuple):
 
 
 def describe(root: Path | None = None) -> list[DatasetRow]:
-    """List the public data sets and whether each is present, without reading or downloading them.
-
-    Parameters
-    ----------
-    root : Path, optional
-        Folder of the public data sets, as for `load`.
+    """List the public data sets under `root` and whether each is present, without reading or downloading them.
 
     Examples
     --------
     >>> [row.name for row in describe()]
     ['digits', 'mnist', 'fashion-mnist', 'cifar10', 'cifar100', 'tiny-imagenet']
     """
-    root = default_root() if root is None else Path(root).expanduser()
+    root = _root(root)
     return [_describe_one(public_set, root) for public_set in PUBLIC_SETS.values()]
 
 
@@ -133,9 +120,13 @@ def _describe_one(public_set: PublicSet, root: Path) -> DatasetRow:
 def _load_public(public_set: PublicSet, root: Path | None, download: bool, progress: Progress | None) -> Dataset:
     if public_set.name == "digits":
         return _load_digits(public_set)
-    root = default_root() if root is None else Path(root).expanduser()
+    root = _root(root)
     layout = fetch(public_set, root, download, progress)
-    return _READERS[layout.format](public_set, layout, root)
+    return READERS[layout.format](public_set, layout, root)
+
+
+def _root(root: Path | None) -> Path:
+    return default_root() if root is None else Path(root).expanduser()
 
 
 def _load_digits(public_set: PublicSet) -> Dataset:
@@ -148,19 +139,12 @@ def _load_digits(public_set: PublicSet) -> Dataset:
     return Dataset("digits", ImageSet(images[:, np.newaxis], digits.target.astype(np.int64), names))
 
 
-def _checked_size(image_size: tuple[int, int] | None) -> tuple[int, int] | None:
-    if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
-        raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
-    return image_size
-
-
 def _no_such_source(source: str | Path) -> DataError:
     names = ", ".join(PUBLIC_SETS)
     text = str(source)
     if isinstance(source, Path) or os.sep in text or "/" in text or text.endswith(".npz"):
         return DataError(f"{text} does not exist. Check the path, or use a public data set: {names}.")
-    nearest = difflib.get_close_matches(text.lower(), PUBLIC_SETS, n=1)
-    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    hint = nearest(text.lower(), PUBLIC_SETS)
     return DataError(f"source must be a public data set ({names}), a file or a folder, got {text!r}.{hint}")
 
 

@@ -119,9 +119,7 @@ def _to_images(path: Path, key: str, array: npt.NDArray[Any]) -> Images:
     elif array.ndim == 4 and array.shape[1] in (1, 3):
         images = array
     else:
-        hint = ""
-        if array.ndim == 4:
-            hint = f", read as channels last with {array.shape[3]} channels"
+        hint = f", read as channels last with {array.shape[3]} channels" if array.ndim == 4 else ""
         if array.ndim == 4 and array.shape[3] == 4:
             hint += ". Drop transparency with x[..., :3]"
         raise DataError(

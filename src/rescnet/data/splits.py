@@ -19,16 +19,9 @@ Indices = NDArray[np.intp]
 
 
 def stratified_split(labels: NDArray[Any], fraction: float, seed: int) -> tuple[Indices, Indices]:
-    """Split images into training and validation images, each class in proportion.
+    """Split images with labels (n,) into training and validation images, each class in proportion.
 
-    Every class keeps at least one training image.
-
-    Parameters
-    ----------
-    labels : ndarray, shape (n,)
-    fraction : float
-        Fraction of validation images, between 0 and 1, both excluded.
-    seed : int
+    The fraction of validation images is between 0 and 1, both excluded. Every class keeps at least one training image.
 
     Returns
     -------
@@ -58,33 +51,15 @@ def stratified_split(labels: NDArray[Any], fraction: float, seed: int) -> tuple[
 
 
 def hold_out_count(labels: NDArray[Any], count: int, seed: int, total: int | None = None) -> tuple[Indices, Indices]:
-    """Split off about `count` validation images, at most half of all images.
+    """Split off about `count` of `total` images for validation, at most half of all; see :func:`stratified_split`.
 
-    Parameters
-    ----------
-    labels : ndarray, shape (n,)
-    count : int
-        Number of validation images per `total` images.
-    seed : int
-    total : int, optional
-        Number of images `count` refers to, e.g. the full set when `labels` are those of a part. Default: n.
-
-    Returns
-    -------
-    train, validation : ndarray of int
-        As for :func:`stratified_split`.
+    `total` is by default the number of labels. It is the size of the full set when `labels` are those of a part.
     """
     return stratified_split(labels, min(0.5, count / (total or len(labels))), seed)
 
 
 def stratified_sample(labels: NDArray[Any], count: int, seed: int) -> Indices:
-    """Choose about `count` images, each class in proportion and at least two per class.
-
-    Returns
-    -------
-    ndarray of int
-        Indices of the images, ascending.
-    """
+    """Choose about `count` images, each class in proportion and at least two per class; return their indices."""
     generator = np.random.default_rng(seed)
     chosen = []
     for label in np.unique(labels):

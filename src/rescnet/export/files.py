@@ -22,11 +22,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor, nn
 
 from ..formatting import show_bytes
+from ..network.layer import Layer
 from ..network.model import Model, as_model
 from ..network.network import Network
-from .module import ExportedNetwork
+from ..network.stack import LayerStack
+from ..stages.discriminant import LinearHead
+from ..stages.images import ValueRange
 from .verify import Run, differences, is_explained
 
 if TYPE_CHECKING:
@@ -34,6 +38,44 @@ if TYPE_CHECKING:
 
 ONNX_LIMIT = 2_000_000_000  # bytes of weights; protobuf holds 2 GiB in one file
 _NOISY = ("torch.onnx", "onnxscript", "onnx_ir")
+
+
+class ExportedLayer(nn.Module):
+    """One layer whose tensors are float32 buffers; there are no parameters and no gradients."""
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        layer = layer.to(torch.device("cpu"), torch.float32)
+        self.rate, self.positive_share = layer.rate, layer.positive_share
+        buffers = {"low": layer.input_range.low, "high": layer.input_range.high}
+        buffers |= {"weights": layer.weights, "bias": layer.bias}
+        buffers |= {"head_weights": layer.head.weights, "head_bias": layer.head.bias, "present": layer.head.present}
+        for name, tensor in buffers.items():
+            self.register_buffer(name, tensor.detach().clone(memory_format=torch.contiguous_format))
+
+    def layer(self) -> Layer:
+        """Return the layer with the buffers as its tensors."""
+        buffers = dict(self.named_buffers())
+        head = LinearHead(buffers["head_weights"], buffers["head_bias"], buffers["present"])
+        value_range = ValueRange(buffers["low"], buffers["high"])
+        return Layer(value_range, buffers["weights"], buffers["bias"], head, self.rate, self.positive_share)
+
+
+class ExportedNetwork(nn.Module):
+    """The layers of a stack as a module that ``torch.export`` can trace."""
+
+    def __init__(self, stack: LayerStack) -> None:
+        super().__init__()
+        self.stack = replace(stack, layers=[], half=False)
+        self.layers = nn.ModuleList(ExportedLayer(layer) for layer in stack.layers)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return Ỹ (n, classes) of images (n, channels, height, width)."""
+        layers = [module.layer() for module in self.layers if isinstance(module, ExportedLayer)]
+        output = images
+        for output in replace(self.stack, layers=layers).staged_outputs(images):  # noqa: B007  (only the last one)
+            pass
+        return output
 
 
 def export_program(
@@ -83,7 +125,7 @@ def export_program(
         loaded: Run = torch.export.load(partial).module()
         return loaded
 
-    return _export(network, target, write, tolerance, overwrite, progress or _say_nothing)
+    return _export(network, target, write, tolerance, overwrite, progress)
 
 
 def export_onnx(
@@ -132,13 +174,13 @@ def export_onnx(
         session = runtime.InferenceSession(str(partial), options, providers=["CPUExecutionProvider"])
         return lambda images: torch.as_tensor(session.run(["outputs"], {"images": images.numpy()})[0])
 
-    return _export(network, target, write, tolerance, overwrite, progress or _say_nothing)
+    return _export(network, target, write, tolerance, overwrite, progress)
 
 
 def _checked(
     model: Any, path: str | Path, suffix: str, layers: int | None, overwrite: bool, without_readout: bool
 ) -> tuple[Model | Network, Path, Network]:
-    """Return the model, the target and the network of the first layers, on the CPU and not in half precision."""
+    """Return the model, the target, and the network to export: on the CPU and not in half precision."""
     given: Model | Network = model if isinstance(model, Network) else as_model(model)
     network, target = given.network if isinstance(given, Model) else given, Path(path)
     most = len(network.layers)
@@ -172,17 +214,18 @@ def _export(
     write: Callable[[torch.export.ExportedProgram, Path], Run],
     tolerance: float,
     overwrite: bool,
-    progress: Callable[[str], None],
+    progress: Callable[[str], None] | None,
 ) -> float:
     """Trace, write beside the target, compare, and only then move the file to its place."""
     with _quiet(), torch.no_grad(), TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-        progress("tracing")
+        report = progress or (lambda step: None)
+        report("tracing")
         example = torch.zeros(2, *network.image_shape)
         program = torch.export.export(ExportedNetwork(network.stack), (example,), dynamic_shapes=_free_batch())
         partial = Path(folder) / target.name
-        progress(f"writing {target.suffix.lower()}")
+        report(f"writing {target.suffix.lower()}")
         run = write(program, partial)
-        progress("comparing")
+        report("comparing")
         images, found = differences(network, run, tolerance)
         difference = float(found.max())
         if not is_explained(network, images, found, tolerance):
@@ -193,10 +236,6 @@ def _export(
         _check_place(target, overwrite)  # again: another process may have written there
         partial.replace(target)
     return difference
-
-
-def _say_nothing(step: str) -> None:
-    """Ignore progress messages."""
 
 
 def _free_batch() -> tuple[dict[int, Any]]:

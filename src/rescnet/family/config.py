@@ -103,11 +103,8 @@ class FamilyConfig:
         if self.output == "histogram":
             self._check_histogram()
         if (self.output == "pixels") != (self.classifier == "stacked-lda"):
-            raise OptionError(
-                "output",
-                f"must be 'pixels' with classifier 'stacked-lda' and only then, got {self.output!r} with classifier "
-                f"{self.classifier!r}.",
-            )
+            both = f"{self.output!r} with classifier {self.classifier!r}"
+            raise OptionError("output", f"must be 'pixels' with classifier 'stacked-lda' and only then, got {both}.")
         if self.reads == "all" and self.classifier != "lda":
             raise OptionError("classifier", f"must be 'lda' with reads 'all', got {self.classifier!r}.")
 

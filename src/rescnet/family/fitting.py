@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.presets import SMALL_SIDE
@@ -15,33 +17,25 @@ from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
 from ..stages.moments import Moments
 from ..stages.patches import remove_patch_means
+from ..training.stopwatch import trim_heap
 from .config import FamilyConfig
 from .network import FamilyNetwork, Stage, images_at_a_time, stage_input
 from .patches import StagePatches
 from .stacked_lda import fit_stacked_lda
 from .svm import fit_svm
-from .svm_features import SparseRows
 
 KEPT_FROM = 3  # members with at least 3 stages keep maps, if they fit, instead of recomputing them
 SHARE_OF_MAPS = 0.5  # largest share of the memory for kept maps
+BLOCK = 2**24  # numbers of a sparse matrix collected per array
 
 
 @torch.inference_mode()
 def fit_member(
     images: Tensor, labels: Tensor, classes: int, config: FamilyConfig, device: torch.device, memory: int
 ) -> FamilyNetwork:
-    """Learn a member of the family.
+    """Learn a member of the family from images (n, channels, height, width) and labels (n,); ``memory`` is in bytes.
 
-    Parameters
-    ----------
-    images : Tensor, shape (n, channels, height, width)
-    labels : Tensor of int64, shape (n,)
-        Every class has an image.
-    classes : int
-    config : FamilyConfig
-    device : torch.device
-    memory : int
-        Bytes available.
+    Every class must have an image.
     """
     return Fitting(images, labels, classes, config, device, memory).run()
 
@@ -88,23 +82,14 @@ class Fitting:
         one = self._input(number, chosen[:1])  # (maps, c, h, w)
         maps, shape = len(one), (one.shape[1], one.shape[2], one.shape[3])
         size, count = config.size_of_filter(number), config.filters[number - 1]
-        source = StagePatches(
-            lambda index: self._input(number, chosen[index]),
-            self.labels[chosen],
-            maps,
-            shape,
-            size,
-            config.patches,
-            self.chunk,
-        )
+        inputs, labels = (lambda index: self._input(number, chosen[index])), self.labels[chosen]
+        source = StagePatches(inputs, labels, maps, shape, size, config.patches, self.chunk)
         filters = learn_filters(config.bank_of(number), source, count, generator, config.bank_options)
         weights = filters.weights
         if config.patches != "plain":  # so that convolution removes the patch mean
             weights = remove_patch_means(weights, shape[0])
-        dtype = self.network.input_range.low.dtype
-        return Stage(
-            weights.view(count, shape[0], size, size).to(self.device, dtype), filters.bias.to(self.device, dtype)
-        )
+        place = self.device, self.network.input_range.low.dtype
+        return Stage(weights.view(count, shape[0], size, size).to(*place), filters.bias.to(*place))
 
     def _images_to_learn_from(self) -> Tensor:
         """Return the indices of the images that filters are learned from."""
@@ -165,14 +150,9 @@ class Fitting:
         """Fit the SVM to a stage's features: histograms are dense on a GPU if they fit, and sparse on a CPU."""
         features = self._dense_features(number) if self._is_dense(number) else self._sparse_features(number)
         self._kept = None
-        config = self.config
-        head = fit_svm(
-            features, self.labels, self.classes, config.svm_cost, config.seed, self.memory, config.svm_tolerance
-        )
-        dtype = self.network.input_range.low.dtype
-        return LinearHead(
-            head.weights.to(self.device, dtype), head.bias.to(self.device, dtype), head.present.to(self.device)
-        )
+        cost, seed, tolerance = self.config.svm_cost, self.config.seed, self.config.svm_tolerance
+        head = fit_svm(features, self.labels, self.classes, cost, seed, self.memory, tolerance)
+        return head.to(self.device, self.network.input_range.low.dtype)
 
     def _is_dense(self, number: int) -> bool:
         if self.config.output == "second-order":
@@ -203,3 +183,54 @@ class Fitting:
                 f"memory must be at least {show_bytes(size)} for {what}, got {show_bytes(self.memory)}. Use fewer "
                 f"filters or a coarser pyramid."
             )
+
+
+class SparseRows:
+    """A sparse matrix that grows by dense rows.
+
+    Numbers are collected in large arrays, and the heap is trimmed before each new one. Small arrays would fragment the
+    heap between the temporary arrays of a chunk: on MNIST the process grew to three times the size of the matrix.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+        self._counts: list[NDArray[np.int64]] = []  # non-zero numbers of each row
+        self._values: list[NDArray[np.float32]] = []
+        self._places: list[NDArray[np.int32]] = []
+        self._used = BLOCK  # numbers in the last array
+
+    def append(self, rows: Tensor) -> None:
+        """Add dense rows, shape (n, D)."""
+        place = rows.nonzero(as_tuple=True)
+        self._counts.append(torch.bincount(place[0], minlength=len(rows)).cpu().numpy())
+        values, columns = rows[place].float().cpu().numpy(), place[1].int().cpu().numpy()
+        done = 0
+        while done < len(values):
+            if self._used == BLOCK:
+                trim_heap()
+                self._values.append(np.empty(BLOCK, np.float32))
+                self._places.append(np.empty(BLOCK, np.int32))
+                self._used = 0
+            step = min(len(values) - done, BLOCK - self._used)
+            where = slice(self._used, self._used + step)
+            self._values[-1][where] = values[done : done + step]
+            self._places[-1][where] = columns[done : done + step]
+            done, self._used = done + step, self._used + step
+
+    def matrix(self) -> Any:
+        """Return a SciPy CSR matrix of float32 numbers; the collected arrays are freed one by one."""
+        from scipy.sparse import csr_matrix
+
+        ends = np.concatenate([[0], *self._counts]).cumsum()
+        kind = np.int32 if ends[-1] < 2**31 else np.int64
+        values = _drain(self._values, int(ends[-1]), np.float32)
+        places = _drain(self._places, int(ends[-1]), kind)
+        return csr_matrix((values, places, ends.astype(kind)), shape=(len(ends) - 1, self.columns))
+
+
+def _drain(blocks: list[Any], total: int, kind: Any) -> NDArray[Any]:
+    """Join arrays into one; each is freed after its copy."""
+    joined = np.empty(total, kind)
+    for start in range(0, total, BLOCK):
+        joined[start : start + BLOCK] = blocks.pop(0)[: total - start]
+    return joined

@@ -30,41 +30,26 @@ LARGEST_WORKSPACE = {"cpu": 32 * 2**20, "cuda": 4 * 2**30}  # bytes; a CPU reuse
 
 @dataclass(frozen=True)
 class Stage:
-    """Filters of one stage.
-
-    Attributes
-    ----------
-    weights : Tensor, shape (d, c, k, k)
-        c is 1 where each map is its own image.
-    bias : Tensor, shape (d,)
-    """
+    """Filters of one stage."""
 
     weights: Tensor
+    """Shape (d, c, k, k); c is 1 where each map is its own image."""
     bias: Tensor
+    """Shape (d,)."""
 
 
 @dataclass(repr=False)
 class FamilyNetwork:
-    """A learned member.
-
-    Attributes
-    ----------
-    config : FamilyConfig
-    image_shape : tuple of int
-        (channels, height, width).
-    input_range : ValueRange
-        Range of the training images, by which images are scaled.
-    stages : list of Stage
-    heads : dict of int to LinearHead
-        Classifiers by stage, counted from 1: of the last stage or of all. Empty for stacked-LDA.
-    stacked : StackedLDA or None
-    """
+    """A learned member."""
 
     config: FamilyConfig
     image_shape: tuple[int, int, int]
+    """(channels, height, width)."""
     input_range: ValueRange
+    """Range of the training images, by which images are scaled."""
     stages: list[Stage] = field(default_factory=list)
     heads: dict[int, LinearHead] = field(default_factory=dict)
+    """Classifiers by stage, counted from 1: of the last stage or of all. Empty for stacked-LDA."""
     stacked: StackedLDA | None = None
 
     def scaled(self, images: Tensor) -> Tensor:
@@ -100,11 +85,6 @@ class FamilyNetwork:
         """Return the class scores of one chunk of images, shape (n, classes)."""
         if self.stacked is not None:
             return self.stacked.scores(self.scaled(images).flatten(1))
-        *_, (_, total) = self.running_scores(images)
-        return total
-
-    def running_scores(self, images: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Yield each stage with a classifier, and the scores of a network that ends there."""
         total: Tensor | None = None
         for number, maps in self.staged_maps(images):
             if number in self.heads:
@@ -113,7 +93,8 @@ class FamilyNetwork:
                 if self.config.reads == "all":
                     scores = sigmoid_posterior(scores, head.present, self.config.sigmoid_scale)
                 total = scores if total is None else total + scores
-                yield number, total
+        assert total is not None
+        return total
 
     @torch.inference_mode()
     def outputs(self, images: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ MOST_NUMBERS = 4096  # of an image whose products are computed
 
 
 class StagePatches:
-    """Patches of all training images at a stage, normalised.
+    """Patches k×k of all training images at a stage, normalised; k is ``size``, and a chunk has ``chunk`` images.
 
     Parameters
     ----------
@@ -29,11 +29,6 @@ class StagePatches:
         Maps per image that are images of their own; 1 if filters span all maps.
     shape : tuple of int
         (c, h, w) of one of them.
-    size : int
-        k.
-    normalisation : {"zero-mean", "z-score", "plain"}
-    chunk : int
-        Images per chunk.
     """
 
     def __init__(
@@ -145,13 +140,7 @@ def sums_of_images(chunks: Iterable[tuple[Tensor, Tensor]], groups: int, maps: i
     vectors of c·h·w numbers, Σ p pᵀ over all patches is a sum of windows of G, one per position. G is one large matrix
     product, which is fast. Patches would be k² copies of every image, multiplied a few columns at a time.
 
-    Parameters
-    ----------
-    chunks : iterable of (group, inputs)
-        The group of each image, (n,), and its maps as images of their own, (n·maps, c, h, w).
-    groups, maps : int
-    size : int
-        k.
+    A chunk has the group of each image, (n,), and its maps as images of their own, (n·maps, c, h, w).
     """
     count = products = totals = torch.empty(0)
     shape = torch.Size()

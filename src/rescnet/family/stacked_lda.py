@@ -24,20 +24,14 @@ ROWS = 4096  # samples per chunk
 
 @dataclass(frozen=True)
 class StackedLDA:
-    """Two layers of LDA.
-
-    Attributes
-    ----------
-    weights : Tensor, shape (discriminants, M)
-        First layer, scaled so that scores have unit variance over the training samples.
-    bias : Tensor, shape (discriminants,)
-    head : LinearHead
-        Second layer, on the posteriors of the first.
-    """
+    """Two layers of LDA."""
 
     weights: Tensor
+    """First layer, shape (discriminants, M), scaled so that scores have unit variance over the training samples."""
     bias: Tensor
+    """Shape (discriminants,)."""
     head: LinearHead
+    """Second layer, on the posteriors of the first."""
 
     def scores(self, samples: Tensor) -> Tensor:
         """Return log-odds of each class for samples (n, M), shape (n, classes)."""

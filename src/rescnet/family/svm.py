@@ -3,22 +3,27 @@
 On a CPU, features are sparse and scikit-learn's ``LinearSVC`` (liblinear) is the solver. It needs 28 bytes per non-zero
 number and cannot use a GPU. MNIST has 430 million such numbers, CIFAR-10 ten times as many. If memory is short, and on
 a GPU, Newton's method with conjugate gradients (Keerthi and DeCoste 2005) minimises the same function. It solves all
-classes at once and needs only products with the features. ``tests/family`` compares the two solvers.
+classes at once and needs only products with the features: a tensor on a GPU, a sparse matrix on a CPU.
+``tests/family`` compares the two solvers.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from operator import matmul
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..stages.discriminant import LinearHead
-from .svm_features import MOST_NUMBERS, DenseFeatures, Features, SparseFeatures
+from ..stages.mixed_precision import accurate_product
 
+MOST_NUMBERS = 2**31 - 1  # non-zero numbers that liblinear takes; numbers of one product on a GPU
 LIBLINEAR_BYTES = 28  # per number: a float64 and its column, and liblinear's copy of both
 LIBLINEAR_TOLERANCE = 0.1  # liblinear's default for the dual, used by PCANet's authors; scikit-learn's is 1e-4
 LIBLINEAR_SHARE = 0.5  # largest share of the memory for liblinear
@@ -27,6 +32,9 @@ SPARSE_SHARE = 0.6  # largest share of the memory for a sparse matrix and its co
 MOST_ROUNDS = 1000  # of liblinear
 NEWTON_STEPS, CG_STEPS = 60, 60
 SHRINKS = 20  # largest number of halvings of a step
+ALIGNED_COLUMNS = 8  # tensor cores take rows of a multiple of 16 bytes
+BANDS = 16  # parts of the rows: enough to keep all threads equally busy
+PANEL = 4096  # columns per part: their right-hand side, ten numbers each, stays in a core's cache
 
 logger = logging.getLogger(__name__)
 
@@ -74,18 +82,16 @@ def fit_svm(
 
 
 def newton_svm(
-    features: Features, columns: int, labels: Tensor, classes: int, cost: float, tolerance: float = 0.01
+    features: DenseFeatures | SparseFeatures,
+    columns: int,
+    labels: Tensor,
+    classes: int,
+    cost: float,
+    tolerance: float = 0.01,
 ) -> LinearHead:
-    """Fit the SVM of all classes at once by Newton's method.
+    """Fit the SVM of all classes at once by Newton's method, from features (n, D) and labels (n,) on one device.
 
-    Parameters
-    ----------
-    columns : int
-        D.
-    labels : Tensor of int64, shape (n,)
-        On the device of the features.
-    tolerance : float
-        A class stops at this fraction of the norm of its first gradient.
+    A class stops at ``tolerance`` times the norm of its first gradient.
     """
     device, dtype = labels.device, features.dtype
     sides = 2 * torch.nn.functional.one_hot(labels, classes).to(dtype) - 1  # y, (n, K)
@@ -145,3 +151,101 @@ def _conjugate_gradients(product: Any, right: Tensor, accuracy: float = 0.05) ->
         direction = residual + torch.where(going, after / square.clamp_min(tiny), 0) * direction
         square = after
     return solution
+
+
+class DenseFeatures:
+    """Features X as a tensor (n, D); products of half precision are summed in float32."""
+
+    def __init__(self, matrix: Tensor) -> None:
+        self.matrix = matrix
+        self.dtype = torch.float32 if matrix.dtype == torch.float16 else matrix.dtype
+
+    def times(self, right: Tensor) -> Tensor:
+        """Return X·right, (D, K) → (n, K)."""
+        return self._product(self.matrix, right)
+
+    def transposed_times(self, right: Tensor) -> Tensor:
+        """Return Xᵀ·right, (n, K) → (D, K)."""
+        return self._product(self.matrix.T, right)
+
+    @staticmethod
+    def _product(left: Tensor, right: Tensor) -> Tensor:
+        if left.dtype != torch.float16:
+            return left @ right
+        # Half precision has no numbers below 6e-8, but a gradient does: columns are scaled to a maximum of one.
+        scale = right.abs().amax(0).clamp_min(torch.finfo(right.dtype).tiny)
+        aligned = F.pad(right / scale, (0, -right.shape[1] % ALIGNED_COLUMNS))
+        return _in_parts(left, aligned)[:, : right.shape[1]] * scale
+
+
+def _in_parts(left: Tensor, right: Tensor) -> Tensor:
+    """Return left·right, half and single precision, from parts of ``left`` with at most ``MOST_NUMBERS`` numbers."""
+    rows, columns = left.shape
+    if left.is_contiguous():
+        parts = torch.split(left, max(1, MOST_NUMBERS // columns))
+        return torch.cat([accurate_product(part, right) for part in parts])
+    total = right.new_zeros(rows, right.shape[1])
+    step = max(1, MOST_NUMBERS // rows)
+    for part, below in zip(torch.split(left, step, dim=1), torch.split(right, step), strict=True):
+        total += accurate_product(part, below)
+    return total
+
+
+class SparseFeatures:
+    """Features X as parts of a SciPy CSR matrix of float32 (n, D), multiplied in threads.
+
+    The result does not depend on the number of threads. With ``copy``, the matrix is copied into panels of columns.
+    Products are then two to three times as fast if D is large, because the right-hand side of a panel stays in the
+    cache. Otherwise the parts are bands of rows on the same memory.
+    """
+
+    def __init__(self, matrix: Any, copy: bool) -> None:
+        from scipy.sparse import csc_matrix
+
+        self.dtype = torch.float32
+        self._by_columns = copy
+        self._parts = _panels_of(matrix) if copy else bands_of(matrix, BANDS)
+        self._transposed = [_share(part, csc_matrix(part.shape[::-1], dtype=part.dtype)) for part in self._parts]
+        self._ends = np.cumsum([part.shape[int(copy)] for part in self._parts])[:-1]
+
+    def times(self, right: Tensor) -> Tensor:
+        """Return X·right, (D, K) → (n, K)."""
+        return self._product(self._parts, right, summed=self._by_columns)
+
+    def transposed_times(self, right: Tensor) -> Tensor:
+        """Return Xᵀ·right, (n, K) → (D, K)."""
+        return self._product(self._transposed, right, summed=not self._by_columns)
+
+    def _product(self, parts: list[Any], right: Tensor, summed: bool) -> Tensor:
+        """Multiply each part: by its rows of ``right`` and sum, or by all of ``right`` and concatenate."""
+        below = np.split(right.numpy(), self._ends) if summed else [right.numpy()] * len(parts)
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            products = pool.map(matmul, parts, below)
+            return torch.from_numpy(sum(products) if summed else np.concatenate(list(products)))
+
+
+def _panels_of(matrix: Any) -> list[Any]:
+    """Copy the columns of a SciPy CSR matrix into matrices of at most ``PANEL`` columns."""
+    return [matrix[:, begin : begin + PANEL] for begin in range(0, matrix.shape[1], PANEL)]
+
+
+def bands_of(matrix: Any, bands: int) -> list[Any]:
+    """Return the rows of a SciPy CSR matrix as at most ``bands`` matrices on the same memory."""
+    from scipy.sparse import csr_matrix
+
+    found = []
+    for rows in np.array_split(np.arange(matrix.shape[0]), min(bands, matrix.shape[0])):
+        first, last = int(rows[0]), int(rows[-1]) + 1
+        found.append(_share(matrix, csr_matrix((len(rows), matrix.shape[1]), dtype=matrix.dtype), first, last))
+    return found
+
+
+def _share(source: Any, empty: Any, first: int = 0, last: int | None = None) -> Any:
+    """Give an empty matrix the numbers of rows ``first`` to ``last`` of a CSR matrix.
+
+    They are assigned: SciPy's constructors, and its ``.T``, copy an array that is a small part of another.
+    """
+    starts = source.indptr[first : None if last is None else last + 1]
+    inside = slice(starts[0], starts[-1])
+    empty.data, empty.indices, empty.indptr = source.data[inside], source.indices[inside], starts - starts[0]
+    return empty

@@ -16,8 +16,7 @@ killed run leaves a model of the finished layers, which can be resumed. One proc
 """
 
 from .folder import ModelFileError, check_place, check_space
-from .reading import ModelFolder, load_model
-from .resuming import InterruptedRun, read_run, run_from_bytes, run_to_bytes
+from .reading import InterruptedRun, ModelFolder, load_model, read_run, run_from_bytes, run_to_bytes
 from .tensors import layer_bytes
 from .writing import ModelWriter, save_model
 

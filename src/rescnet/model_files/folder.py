@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..formatting import show_bytes
+from ..formatting import atomic_write, show_bytes
 
 try:
     import fcntl
@@ -178,18 +178,15 @@ def _cannot_read(file: Path, error: OSError) -> ModelFileError:
 
 def write_file(file: Path, data: bytes) -> None:
     """Write a file completely or not at all: beside its place, to the disk, then moved there."""
-    partial = file.with_name(f".{file.name}.part")
     try:
-        partial.unlink(missing_ok=True)  # left by a kill, or a link
-        with os.fdopen(os.open(partial, _NEW_FILE, 0o666), "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        partial.replace(file)
+        with atomic_write(file) as partial:
+            partial.unlink(missing_ok=True)  # left by a kill, or a link
+            with os.fdopen(os.open(partial, _NEW_FILE, 0o666), "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
         _sync_folder(file.parent)
-    except OSError as error:  # half a file would keep a full disk full
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
+    except OSError as error:
         raise WriteError(file, error) from None
 
 

@@ -1,13 +1,19 @@
-"""Lazy reading of a model's folder; every file is verified before it is used."""
+"""Reading of a model's folder, and of an interrupted run; every file is verified before it is used.
+
+A run's folder is a model's folder. A kill or a full disk can tear the last line of the history or the last layer's
+file: that layer is learned again. Everything older must be intact.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..network.depth import depth_to_use
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
@@ -16,9 +22,19 @@ from ..network.model import Model
 from ..network.network import Network
 from ..network.readout import KernelReadout
 from ..network.stack import LayerStack
-from .folder import COPY_AGAIN, HISTORY, MODEL, READOUT, ModelFileError, read_file, read_verified
-from .layout import check_end, read_model_json, read_network, read_record, whole_lines
-from .tensors import layer_from_bytes, readout_from_bytes
+from .folder import (
+    COPY_AGAIN,
+    HISTORY,
+    LAYERS,
+    MODEL,
+    READOUT,
+    FolderLock,
+    ModelFileError,
+    read_file,
+    read_verified,
+)
+from .layout import CHECKSUM, VERSION, check_end, check_files, read_model_json, read_network, read_record, whole_lines
+from .tensors import layer_from_bytes, layer_to_bytes, readout_from_bytes
 
 
 def load_model(
@@ -65,36 +81,23 @@ def load_model(
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A model's folder of which everything but the layers has been read.
-
-    Attributes
-    ----------
-    path : Path
-    config : NetworkConfig
-    image_shape : tuple of int
-        (channels, height, width).
-    class_names : tuple of str
-    half : bool
-        Whether it was trained with maps and features in half precision.
-    about : dict
-        Facts about the run.
-    records : tuple of LayerRecord
-        One per layer that can be loaded.
-    files : tuple of dict
-        ``file``, ``bytes`` and ``sha256`` of each layer's file.
-    sealed : bool
-        Whether the run has ended, by its own rules or by Ctrl-C. False: it is running, or was killed.
-    """
+    """A model's folder of which everything but the layers has been read."""
 
     path: Path
     config: NetworkConfig
     image_shape: tuple[int, int, int]
+    """(channels, height, width)."""
     class_names: tuple[str, ...]
     half: bool
+    """True if it was trained with maps and features in half precision."""
     about: dict[str, Any]
+    """Facts about the run."""
     records: tuple[LayerRecord, ...]
+    """One per layer that can be loaded."""
     files: tuple[dict[str, Any], ...]
+    """``file``, ``bytes`` and ``sha256`` of each layer's file."""
     sealed: bool
+    """True if the run has ended, by its own rules or by Ctrl-C. False: it is running, or was killed."""
 
     @staticmethod
     def open(path: str | Path) -> ModelFolder:
@@ -114,18 +117,10 @@ class ModelFolder:
     def of(folder: Path, content: dict[str, Any], lines: list[dict[str, Any]]) -> ModelFolder:
         """Return the folder with this ``model.json`` and these lines of history, both verified."""
         records = tuple(read_record(folder / HISTORY, number, line) for number, line in enumerate(lines, 1))
-        config, image_shape, class_names = read_network(folder / MODEL, content)
-        return ModelFolder(
-            path=folder,
-            config=config,
-            image_shape=image_shape,
-            class_names=class_names,
-            half=content["half"],
-            about=content["about"],
-            records=records,
-            files=tuple({key: line[key] for key in ("file", "bytes", "sha256")} for line in lines),
-            sealed=content["sealed"] is not None,
-        )
+        files = tuple({key: line[key] for key in ("file", "bytes", "sha256")} for line in lines)
+        network = read_network(folder / MODEL, content)
+        half, about, sealed = content["half"], content["about"], content["sealed"] is not None
+        return ModelFolder(folder, *network, half, about, records, files, sealed)
 
     def history(self, layers: int | None = None) -> History:
         """Return the history of the first n layers, by default of all."""
@@ -160,7 +155,7 @@ class ModelFolder:
 
     @property
     def misses_readout(self) -> bool:
-        """Whether the configured kernel readout is missing because the run stopped early."""
+        """True if the configured kernel readout is missing because the run stopped early."""
         return self.config.readout == "kernel" and not self.about.get("readout")
 
     def size_on_disk(self) -> int:
@@ -168,3 +163,126 @@ class ModelFolder:
         own = sum((self.path / name).stat().st_size for name in (MODEL, HISTORY))
         readout = int((self.about.get("readout") or {}).get("bytes", 0))
         return own + readout + sum(int(facts["bytes"]) for facts in self.files)
+
+
+@dataclass(frozen=True)
+class InterruptedRun:
+    """Files of an interrupted run."""
+
+    folder: ModelFolder
+    """With the intact layers; there may be none."""
+    content: dict[str, Any]
+    """Content of ``model.json``."""
+    layers: list[Layer]
+    """The intact layers, on the CPU."""
+    history_bytes: int
+    """Bytes of the history that are kept."""
+    lines: list[dict[str, Any]]
+    """Lines of the history that are kept."""
+    lock: FolderLock | None
+    """Keeps other processes from writing there; the :class:`ModelWriter` that resumes the run releases it."""
+    damaged: str = ""
+    """The damaged file of the last layer; empty if there is none."""
+
+    @property
+    def checksum(self) -> str:
+        """Checksum of the last line that is kept."""
+        return str(self.lines[-1][CHECKSUM]) if self.lines else ""
+
+
+def read_run(path: str | Path) -> InterruptedRun:
+    """Read and verify all of a run, and lock it.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no run, more than its last layer is damaged, or another process writes there.
+    """
+    place = Path(path)
+    if place.is_dir() and not (place / MODEL).exists():
+        if (place / LAYERS).is_dir() and any((place / LAYERS).iterdir()):
+            raise ModelFileError(f"{place / MODEL} is missing, and the layers cannot be read without it. {COPY_AGAIN}")
+        raise ModelFileError(f"{place} holds no {MODEL}, so no layer was finished there. Start a new run.")
+    content = read_model_json(place)
+    if content["version"] != VERSION:
+        raise ModelFileError(
+            f"{place} must be of model format {VERSION} to be resumed, got {content['version']}. Train a new run."
+        )
+    try:
+        ComputeOptions(**content["about"].get("compute", {}))
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{place / MODEL} has unknown compute options: {error}. {COPY_AGAIN}") from None
+    file = place / HISTORY
+    if not file.exists() and content["sealed"]:
+        raise ModelFileError(f"{file} is missing. {COPY_AGAIN}")
+    lock = FolderLock(place)
+    try:
+        return _read_locked(place, content, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _read_locked(place: Path, content: dict[str, Any], lock: FolderLock) -> InterruptedRun:
+    file = place / HISTORY
+    text = read_file(file) if file.exists() else b""
+    lines = whole_lines(text)
+    *ended, tail = text.split(b"\n")
+    if len(ended) + bool(tail) - len(lines) > 1:
+        raise ModelFileError(f"{file} is cut short or altered after line {len(lines)}. {COPY_AGAIN}")
+    lacks_last = _lacks_last_line(file, content["sealed"], lines)
+    check_files(file, lines)
+    damaged = str(file) if len(ended) + bool(tail) > len(lines) or lacks_last else ""
+    folder = ModelFolder.of(place, content, lines)
+    layers = []
+    for number in range(1, len(lines) + 1):
+        try:
+            layers.append(folder.read_layer(number))
+        except ModelFileError:
+            if number < len(lines) or damaged:
+                raise
+            damaged = str(place / lines[-1]["file"])
+    kept = lines[: len(layers)]
+    history_bytes = sum(len(line) + 1 for line in ended[: len(layers)])
+    return InterruptedRun(ModelFolder.of(place, content, kept), content, layers, history_bytes, kept, lock, damaged)
+
+
+def _lacks_last_line(file: Path, sealed: dict[str, Any] | None, lines: list[dict[str, Any]]) -> bool:
+    """Return whether only the last line of a finished run is missing or damaged; lines of another run are refused."""
+    if sealed is None:
+        return False
+    last = lines[-1][CHECKSUM] if lines else ""
+    if (len(lines), last) == (sealed.get("layers"), sealed.get(CHECKSUM)):
+        return False
+    if (len(lines) + 1, last) == (sealed.get("layers"), sealed.get("previous")):
+        return True
+    raise ModelFileError(f"{file} is cut short or altered, or of another run than {MODEL}. {COPY_AGAIN}")
+
+
+def run_to_bytes(run: InterruptedRun) -> bytes:
+    """Return a run as bytes, to be broadcast to the ranks that do not see its folder."""
+    layers = [layer_to_bytes(layer) for layer in run.layers]
+    head = {
+        "path": str(run.folder.path),
+        "content": run.content,
+        "lines": run.lines,
+        "history_bytes": run.history_bytes,
+        "damaged": run.damaged,
+        "sizes": [len(layer) for layer in layers],
+    }
+    text = json.dumps(head).encode()
+    return b"".join([len(text).to_bytes(8, "big"), text, *layers])
+
+
+def run_from_bytes(data: bytes) -> InterruptedRun:
+    """Return the run in the bytes of :func:`run_to_bytes`; it holds no lock."""
+    start = 8 + int.from_bytes(data[:8], "big")
+    head = json.loads(data[8:start])
+    folder = ModelFolder.of(Path(head["path"]), head["content"], head["lines"])
+    facts = folder.config, folder.image_shape, len(folder.class_names)
+    layers = []
+    for number, size in enumerate(head["sizes"], 1):
+        layers.append(layer_from_bytes(data[start : start + size], folder.files[number - 1]["file"], *facts, number))
+        start += size
+    rest = {key: head[key] for key in ("content", "lines", "history_bytes", "damaged")}
+    return InterruptedRun(folder=folder, layers=layers, lock=None, **rest)

@@ -36,7 +36,7 @@ from .folder import (
     write_file,
 )
 from .layout import CHECKSUM, FORMAT, VERSION, layer_name, misfit_of, parse_object, sign, whole_lines
-from .resuming import InterruptedRun
+from .reading import InterruptedRun
 from .tensors import layer_to_bytes, readout_to_bytes
 
 if TYPE_CHECKING:
@@ -103,14 +103,10 @@ class ModelWriter:
     ----------
     path : str or Path
         A folder that does not exist yet, unless `overwrite`.
-    config : NetworkConfig
-    image_shape : tuple of int
-        (channels, height, width).
-    class_names : sequence of str
+    config, image_shape, class_names, half
+        Those of the network; the shape is (channels, height, width).
     about : mapping
         Facts that JSON can hold.
-    half : bool, default False
-        Whether the network computes maps and features in half precision (``Network.half``).
     half_heads : bool, default False
         Store the heads' weights as float16.
     overwrite : bool, default False
@@ -211,12 +207,8 @@ class ModelWriter:
         assert self._folder is not None
         data = readout_to_bytes(readout)
         write_file(self._folder / READOUT, data)
-        self._content["about"]["readout"] = {
-            "bytes": len(data),
-            "sha256": hashlib.sha256(data).hexdigest(),
-            "layers": layers,
-            "record": None if record is None else asdict(record),
-        }
+        facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "layers": layers}
+        self._content["about"]["readout"] = {**facts, "record": None if record is None else asdict(record)}
 
     def finish(self, stopped: StopReason | None, **facts: Any) -> None:
         """Seal the model with the reason why the run stopped and more facts, and put it in its place.
@@ -225,8 +217,10 @@ class ModelWriter:
         """
         try:
             self._seal(stopped, facts)
-            if self._content["sealed"] and stopped not in (StopReason.INTERRUPTED, StopReason.FAILED):
-                self._take_place()
+            complete = self._content["sealed"] and stopped not in (StopReason.INTERRUPTED, StopReason.FAILED)
+            if complete and self._folder is not None and self._folder != self.path:
+                replace_folder(self._folder, self.path)
+                self._folder = self.path
         finally:
             if self._lock:
                 self._lock.release()
@@ -270,12 +264,6 @@ class ModelWriter:
     def _write_model_json(self, folder: Path) -> None:
         text = json.dumps(sign(self._content), indent=1, ensure_ascii=False, allow_nan=False)
         write_file(folder / MODEL, (text + "\n").encode(errors="surrogatepass"))
-
-    def _take_place(self) -> None:
-        """Replace the existing model by the one that was written beside it."""
-        if self._folder is not None and self._folder != self.path:
-            replace_folder(self._folder, self.path)
-            self._folder = self.path
 
 
 def _check_facts(content: dict[str, Any]) -> None:

@@ -18,20 +18,13 @@ MAX_CELLS = 40_000  # numbers in all confusion matrices of the page
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictions and outputs for n images.
-
-    Attributes
-    ----------
-    source : EvaluationImages
-    predictions : ndarray of int32, shape (layers, n)
-        Class with the greatest output after each layer.
-    outputs : ndarray of float32, shape (n, classes)
-        Ỹ after the last layer.
-    """
+    """Predictions and outputs for n images."""
 
     source: EvaluationImages
     predictions: NDArray[np.int32]
+    """Class with the greatest output after each layer, shape (layers, n)."""
     outputs: NDArray[np.float32]
+    """Ỹ after the last layer, shape (n, classes)."""
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -98,17 +91,7 @@ def evaluate(network: Network, source: EvaluationImages) -> Evaluation:
 
 
 def margins(outputs: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[Any]:
-    """Return the output of the true class minus the greatest other output.
-
-    Parameters
-    ----------
-    outputs : ndarray, shape (..., n, classes)
-    labels : ndarray of int64, shape (n,)
-
-    Returns
-    -------
-    ndarray, shape (..., n)
-    """
+    """Return the output of the true class minus the greatest other output: (..., n, classes) → (..., n)."""
     true = np.arange(outputs.shape[-1]) == labels[:, None]  # (n, classes)
     own = np.where(true, outputs, 0).sum(-1)
     return np.asarray(own - np.where(true, -np.inf, outputs).max(-1))

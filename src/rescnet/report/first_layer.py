@@ -26,19 +26,15 @@ def layer_sizes(network: Network) -> dict[str, Any]:
     config, (channels, height, width) = network.config, network.image_shape
     (grid, _), *_ = config.grids((height, width))
     first = network.stack.image_range
-    return {
+    options = ("filters", "rectifier", "pooled_maps", "matrix_root", "scaling", "pooling", "head", "posterior", "ridge")
+    return {name: getattr(config, name) for name in (*options, "ceiling")} | {
         "channels": channels,
         "height": height,
         "width": width,
-        "filters": config.filters,
-        "rectifier": config.rectifier,
-        "pooled_maps": config.pooled_maps,
-        "matrix_root": config.matrix_root,
         "first_size": config.size_of_filter(1),
         "size": config.size_of_filter(2),
         "grey_size": GREY_FILTER_SIZE if any(map(config.is_grey, range(2, len(network.layers) + 1))) else 0,
         "banks": [[name, count] for name, count in banks_of(config.bank_of(1), config.filters)],
-        "scaling": config.scaling,
         "low": float(first.low.min()),
         "high": float(first.high.max()),
         "block": config.block_sizes[0],
@@ -48,13 +44,8 @@ def layer_sizes(network: Network) -> dict[str, Any]:
         "diagonal": config.keeps_diagonal,
         "pyramid": list(config.pyramid),
         "cells": sum(len(cells) for _, cells in config.grids((height, width))),
-        "pooling": config.pooling,
         "features": config.features((height, width)),
-        "head": config.head,
-        "posterior": config.posterior,
-        "ridge": config.ridge,
         "rate": network.layers[-1].rate,
-        "ceiling": config.ceiling,
         "layers": len(network.layers),
         "classes": network.classes,
     }

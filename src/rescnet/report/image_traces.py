@@ -23,22 +23,15 @@ MAX_CHANGES = 8  # changes of the prediction described in words
 
 @dataclass(frozen=True)
 class ImageGroup:
-    """Images of one kind.
-
-    Attributes
-    ----------
-    key, title, meaning : str
-    images : list of int
-        Indices of the images shown.
-    total : int
-        Number of images of this kind.
-    """
+    """Images of one kind."""
 
     key: str
     title: str
     meaning: str
     images: list[int]
+    """Indices of the images shown."""
     total: int
+    """Number of images of this kind."""
 
 
 def pick_images(evaluation: Evaluation, count: int) -> list[ImageGroup]:
@@ -53,43 +46,22 @@ def pick_images(evaluation: Evaluation, count: int) -> list[ImageGroup]:
     easy = np.asarray(correct.all(0))
     unstable = correct[0] & correct[-1] & ~easy
     wrong = ~correct[-1]
-    groups = [
-        ImageGroup(
-            "corrected",
-            "Corrected",
-            "wrong after layer 1, correct after the last; largest margin first, classes interleaved",
-            interleave_classes(descending[corrected[descending]], labels)[:count],
-            int(corrected.sum()),
-        ),
-        ImageGroup(
-            "newly_wrong",
-            "Newly wrong",
-            "correct after layer 1, wrong after the last; smallest margin first",
-            ascending[newly_wrong[ascending]][:count].tolist(),
-            int(newly_wrong.sum()),
-        ),
-        ImageGroup(
-            "unstable",
-            "Unstable",
-            "correct after layer 1 and after the last, wrong in between; smallest margin first",
-            ascending[unstable[ascending]][:count].tolist(),
-            int(unstable.sum()),
-        ),
-        ImageGroup(
-            "wrong",
-            "Largest errors",
-            "wrong after the last layer; smallest margin first",
-            ascending[wrong[ascending]][:count].tolist(),
-            int(wrong.sum()),
-        ),
-        ImageGroup(
-            "easy",
-            "Easy",
-            "correct after every layer; largest margin first, classes interleaved",
-            interleave_classes(descending[easy[descending]], labels)[:count],
-            int(easy.sum()),
-        ),
-    ]
+    kinds = (
+        ("corrected", "Corrected", "wrong after layer 1, correct after the last", corrected),
+        ("newly_wrong", "Newly wrong", "correct after layer 1, wrong after the last", newly_wrong),
+        ("unstable", "Unstable", "correct after layer 1 and after the last, wrong in between", unstable),
+        ("wrong", "Largest errors", "wrong after the last layer", wrong),
+        ("easy", "Easy", "correct after every layer", easy),
+    )
+    groups = []
+    for key, title, meaning, members in kinds:
+        if key in ("corrected", "easy"):
+            order = interleave_classes(descending[members[descending]], labels)
+            meaning += "; largest margin first, classes interleaved"
+        else:
+            order = ascending[members[ascending]].tolist()
+            meaning += "; smallest margin first"
+        groups.append(ImageGroup(key, title, meaning, order[:count], int(members.sum())))
     return [group for group in groups if group.images]
 
 
@@ -126,18 +98,9 @@ def trace_images(
 
 
 def trace_image(outputs: NDArray[np.float32], label: int, names: Sequence[str], ceiling: float) -> dict[str, Any]:
-    """Return the trace of one image, ready for JSON.
+    """Return the trace of one image from Ỹ after each layer, shape (layers, classes), ready for JSON.
 
-    Parameters
-    ----------
-    outputs : ndarray, shape (layers, classes)
-        Ỹ after each layer.
-    label : int
-        True class.
-    names : sequence of str
-        Names of the classes.
-    ceiling : float
-        λ, which sets the temperature of the probabilities.
+    ``label`` is the true class. ``ceiling`` is λ, which sets the temperature of the probabilities.
 
     Returns
     -------

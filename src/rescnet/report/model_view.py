@@ -52,13 +52,7 @@ def without_unused_layers(model: TrainedModel) -> TrainedModel:
 
 @dataclass(frozen=True)
 class EvaluationImages:
-    """The images a network is evaluated on.
-
-    Attributes
-    ----------
-    split : {"test", "validation"}
-    images : ImageSet
-    """
+    """The images a network is evaluated on; ``split`` is "test" or "validation"."""
 
     split: str
     images: ImageSet

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from base64 import b64encode
 from collections.abc import Sequence
@@ -14,29 +13,19 @@ from pathlib import Path
 from typing import Any
 
 from ..data import Dataset
+from ..formatting import atomic_write
 from .evaluation import Evaluation, evaluate
 from .first_layer import layer_sizes, trace_first_layer
 from .image_traces import pick_images, trace_images
 from .model_view import TrainedModel, check_model, evaluation_images, without_unused_layers
 from .pictures import draw_filters, layers_to_draw
-from .settings import settings
-from .summary import accuracy_curves, best_depth, summarise, training_record
+from .summary import accuracy_curves, best_depth, settings, summarise, training_record
 
 # Joined in this order: helpers first, then the sections, then the start.
 SCRIPTS = (
-    "draw.js",
-    "chart.js",
-    "summary.js",
-    "chain.js",
-    "step_art.js",
-    "layer.js",
-    "accuracy.js",
-    "images.js",
-    "trace.js",
-    "confusion.js",
-    "filters.js",
-    "cost.js",
-    "settings.js",
+    *("draw.js", "chart.js"),
+    *("summary.js", "chain.js", "step_art.js", "layer.js", "accuracy.js", "images.js", "trace.js"),
+    *("confusion.js", "filters.js", "cost.js", "settings.js"),
     "start.js",
 )
 
@@ -84,7 +73,8 @@ def write_report(
     >>> from rescnet import data, report
     >>> report.write_report(model, "digits.html", data.load("digits"))  # doctest: +SKIP
     """
-    target = _check_path(Path(path), overwrite)
+    target = Path(path)
+    _check_path(target, overwrite)
     check_model(model)
     model = without_unused_layers(model)
     images = evaluation_images(model, dataset)
@@ -94,7 +84,10 @@ def write_report(
     evaluation = evaluate(model.network, images) if images else None
     data = collect(model, dataset, evaluation, images_shown, layers)
     page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
-    return _write(target, page, overwrite)
+    with atomic_write(target) as partial:
+        partial.write_text(page, "utf-8")
+        _check_path(target, overwrite)  # again: the file may have appeared during the evaluation
+    return target
 
 
 def collect(
@@ -169,23 +162,10 @@ def _asset(name: str) -> str:
     return resources.files(__package__).joinpath("assets", name).read_text("utf-8")
 
 
-def _check_path(path: Path, overwrite: bool) -> Path:
+def _check_path(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise ValueError(f"path must be a file, got the folder {path}. Use {path / 'report.html'}, for example.")
     if not path.parent.is_dir():
         raise ValueError(f"path must be in an existing folder, got {path}. Create the folder {path.parent}.")
     if path.exists() and not overwrite:
         raise ValueError(f"path must be a new file, got {path}. Use another name, or overwrite=True.")
-    return path
-
-
-def _write(path: Path, page: str, overwrite: bool) -> Path:
-    """Write a temporary file in the same folder and rename it, so that the page is complete or absent."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        partial.write_text(page, "utf-8")
-        _check_path(path, overwrite)  # the file may have appeared during the evaluation
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return path

@@ -34,10 +34,6 @@ MEANINGS = {
 def data_uri(pixels: Pixels) -> str:
     """Return a picture as a ``data:image/png`` URI.
 
-    Parameters
-    ----------
-    pixels : ndarray of uint8, shape (h, w) or (h, w, 3)
-
     Examples
     --------
     >>> data_uri(np.zeros((2, 2), np.uint8))[:22]
@@ -57,12 +53,9 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
 
 
 def thumbnail(image: NDArray[Any], low: float, high: float, max_side: int = 128) -> Pixels:
-    """Return an image as pixels, reduced by a whole factor if a side is longer than ``max_side``.
+    """Return an image (c, h, w) as pixels, reduced by a whole factor if a side is longer than ``max_side``.
 
-    Parameters
-    ----------
-    image : ndarray, shape (c, h, w)
-        uint8 is not scaled. For other types ``low`` is black and ``high`` is white.
+    uint8 is not scaled. For other types ``low`` is black and ``high`` is white.
     """
     values = image.astype(np.float64)
     if image.dtype != np.uint8:
@@ -81,11 +74,6 @@ def diverging(values: NDArray[Any], limit: float) -> Pixels:
     colours = np.where(share < 0, ZERO + share * (ZERO - NEGATIVE), ZERO + share * (POSITIVE - ZERO))
     pixels: Pixels = np.rint(colours).astype(np.uint8)
     return pixels
-
-
-def heat(values: NDArray[Any], limit: float) -> Pixels:
-    """Colour values (h, w) from white at 0 to dark blue at ``limit``. Returns (h, w, 3)."""
-    return diverging(-np.asarray(values, np.float64), limit)
 
 
 def stretched(values: NDArray[Any], low: float | None = None) -> Pixels:
@@ -146,9 +134,10 @@ def _draw_layer(network: Network, number: int, layer: Layer) -> dict[str, Any]:
     as_image = not network.stack.sees_maps(layer) and weights.shape[1] in (1, 3)
     groups, start = [], 0
     for bank, count in banks_of(network.config.bank_of(number), len(weights)):
-        tiles = []
-        for index in range(start, start + count):
-            tiles.append(_image_tile(weights[index], index) if as_image else _slices_tile(weights[index], index, names))
+        tiles = [
+            _image_tile(weights[index], index) if as_image else _slices_tile(weights[index], index, names)
+            for index in range(start, start + count)
+        ]
         groups.append({"bank": bank, "meaning": MEANINGS.get(bank, f"the {bank} bank"), "tiles": tiles})
         start += count
     drawn = {"layer": number, "shape": list(weights.shape), "as_image": as_image, "groups": groups}
@@ -156,7 +145,7 @@ def _draw_layer(network: Network, number: int, layer: Layer) -> dict[str, Any]:
         norms = np.sqrt(np.square(weights).sum((2, 3)))  # (d_i, c)
         maps = len(names) - network.image_shape[0]
         drawn["input_weights"] = {
-            "picture": data_uri(heat(norms, float(norms.max()))),
+            "picture": data_uri(diverging(-norms, float(norms.max()))),  # white to dark blue
             "image_share": float(np.square(norms[:, maps:]).sum() / (np.square(norms).sum() or 1.0)),
         }
     return drawn

@@ -1,10 +1,14 @@
-"""Facts about a model for its report: the figures of the first screen, accuracy curves, time and memory."""
+"""Facts about a model for its report: figures, accuracy curves, time, memory, and options compared with the preset."""
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from ..config.network import NetworkConfig
+from ..config.presets import make_config, preset_names
 from ..data import Dataset
 from ..formatting import show_bytes, show_seconds
 from ..network.history import History
@@ -132,3 +136,56 @@ def training_record(model: TrainedModel) -> dict[str, Any]:
         "ridge": ridge,
         "retries": [[record.layer, record.ridge] for record in records if record.ridge > ridge * (1 + 1e-9)],
     }
+
+
+def settings(model: TrainedModel, name: str) -> dict[str, Any]:
+    """Return every option with its meaning and its value in the preset, and the training command."""
+    config = model.network.config
+    recorded = (model.about.get("preset"), name)
+    preset = next((str(candidate) for candidate in recorded if candidate in preset_names()), None)
+    base = make_config(preset)
+    rows = [
+        {
+            "name": entry.name,
+            "value": _show_value(getattr(config, entry.name)),
+            "base": _show_value(getattr(base, entry.name)),
+            "differs": getattr(config, entry.name) != getattr(base, entry.name),
+            "meaning": entry.metadata["help"],
+        }
+        for entry in dataclasses.fields(NetworkConfig)
+    ]
+    command = model.about.get("command")
+    if isinstance(command, list | tuple):
+        command = shlex.join(map(str, command))
+    return {
+        "base": f"the preset {preset}" if preset else "the defaults",
+        "rows": rows,
+        "command": str(command) if command else rebuilt_command(config, base, preset, name),
+        "rebuilt": not command,
+    }
+
+
+def rebuilt_command(config: NetworkConfig, base: NetworkConfig, preset: str | None, name: str) -> str:
+    """Return a command that trains with this configuration: the preset and each option that differs."""
+    words = ["rescnet", "train", name]
+    if preset and preset != name:
+        words += ["--preset", preset]
+    for entry in dataclasses.fields(NetworkConfig):
+        value = getattr(config, entry.name)
+        if value == getattr(base, entry.name):
+            continue
+        flag = entry.name.replace("_", "-")
+        if isinstance(value, bool):
+            words.append(f"--{flag}" if value else f"--no-{flag}")
+        else:
+            words += [f"--{flag}", ",".join(map(str, value)) if isinstance(value, tuple) else str(value)]
+    return shlex.join(words)
+
+
+def _show_value(value: Any) -> str:
+    """Return an option's value as it is written in a configuration file."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
