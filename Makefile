@@ -1,4 +1,4 @@
-# `make demo` and `make test` work on a machine that has only Python 3.11.4+, make and a package registry.
+# `make demo` and `make test` work on a machine that has only Python 3.11+, make and a package registry.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -33,7 +33,7 @@ format: $(VENV)/installed
 	$(BIN)/ruff format .
 
 $(VENV)/installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 4) and "Python must be 3.11.4 or newer. Use make PYTHON=/path/to/python3.12.")'
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python must be 3.11 or newer. Use make PYTHON=/path/to/python3.12.")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import zipfile
 from pathlib import Path
@@ -94,3 +95,17 @@ def test_other_archive(root, tmp_path):
     with pytest.raises(DataError, match="has no folder set"):
         unpack(archive, root / "set")
     assert list(root.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # newer Pythons want a filter
+def test_python_without_extraction_filters(root, tmp_path, monkeypatch):
+    archive = tmp_path / "a.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        member = tarfile.TarInfo("set/a.bin")
+        member.size, member.mode, member.uid = 1, 0o6777, 12345
+        tar.addfile(member, io.BytesIO(b"a"))
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    unpack(archive, root / "set")
+    found = (root / "set" / "a.bin").stat()
+    assert found.st_mode & 0o7777 == 0o644
+    assert found.st_uid == os.getuid()
