@@ -16,10 +16,9 @@ from rescnet.cli import app
 from rescnet.data import Dataset, ImageSet
 from rescnet.experiments.costs import layer_costs, seconds_per_layer
 from rescnet.experiments.plans import Experiment, PaperFigure, load_plan, plan_names
-from rescnet.experiments.plots import draw_curves
+from rescnet.experiments.presentation import draw_curves, markdown, table_rows, titles
 from rescnet.experiments.records import Results, seeds_together, summarise
 from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key, split_images
-from rescnet.experiments.tables import markdown, table_rows, titles
 from rescnet.network.history import LayerRecord
 
 pytestmark = pytest.mark.slow
@@ -257,7 +256,7 @@ def small_cifar(blobs, monkeypatch, tmp_path):
         None,
         ImageSet(large[60:90], labels[60:90].astype(np.int64), NAMES),
     )
-    monkeypatch.setattr("rescnet.cli.sources.load_source", lambda source, root, size=None: data)
+    monkeypatch.setattr("rescnet.cli.images.load_source", lambda source, root, size=None: data)
     monkeypatch.setattr("rescnet.cli.reproduce._is_here", lambda source, root: source == "cifar10")
     file = tmp_path / "small.toml"
     file.write_text('filters = 4\nblock_stride = 4\nbank = "pca"\nstop_at_zero_error = false\n')
@@ -301,7 +300,7 @@ def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
 
 
 def test_without_matplotlib_the_table_is_written_and_a_line_says_what_draws(small_cifar, tmp_path, monkeypatch):
-    monkeypatch.setattr("rescnet.experiments.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("rescnet.experiments.presentation.find_spec", lambda name: None)
     done = CliRunner().invoke(app, ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "0"])
     assert done.exit_code == 0 and "pip install rescnet[plots]" in done.output
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"table2.json", "table2.md"}

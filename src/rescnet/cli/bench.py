@@ -13,38 +13,32 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from .shared import plain_table, write_json
+
 
 def bench(
     preset: Annotated[
         list[str] | None,
         typer.Option(
             help="Preset of a public set, or cifar10-adaptive (all 21 cells). May be repeated. Default: five at full "
-            "size on a GPU, two small ones on a CPU.",
-            show_default=False,
+            "size on a GPU, two small ones on a CPU."
         ),
     ] = None,
-    images: Annotated[
-        int | None, typer.Option(help="Training images; a fifth as many are test images.", min=2, show_default=False)
-    ] = None,
+    images: Annotated[int | None, typer.Option(help="Training images; a fifth as many are test images.", min=2)] = None,
     filters: Annotated[
-        int | None,
-        typer.Option(help="Filters per layer. Default: the preset's, 16 on a CPU.", min=2, show_default=False),
+        int | None, typer.Option(help="Filters per layer. Default: the preset's, 16 on a CPU.", min=2)
     ] = None,
     layers: Annotated[int, typer.Option(help="Layers measured, after two to warm up.", min=1)] = 5,
     precision: Annotated[str, typer.Option(help="exact, balanced, fast or auto.")] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, … or auto: a GPU if there is one.")] = "auto",
     memory: Annotated[str, typer.Option(help="Memory limit of training, e.g. 16GB.")] = "auto",
-    seconds: Annotated[
-        float | None, typer.Option(help="Start nothing after this time; finished ones count.", show_default=False)
-    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Start nothing after this time; finished ones count.")] = None,
     heads: Annotated[
         bool, typer.Option("--heads", help="Time our heads beside scikit-learn's instead, on the CPU.")
     ] = False,
     rows: Annotated[int, typer.Option(help="With --heads: training rows.", min=100)] = 10_000,
     features: Annotated[int, typer.Option(help="With --heads: features per row.", min=2)] = 4_000,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON file, rewritten after each measurement.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file, rewritten after each measurement.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, tables on stderr.")] = False,
 ) -> None:
     """Measure one layer: seconds, TFLOP/s and GB/s by stage, against ceilings measured on this machine.
@@ -78,7 +72,8 @@ def _layers(
 ) -> list[dict[str, Any]]:
     import torch
 
-    from ..experiments.bench import choose_cases, measure_case, measure_ceilings
+    from ..experiments.bench import choose_cases, measure_case
+    from ..experiments.costs import measure_ceilings
     from ..network.device import choose_device
 
     device = choose_device(compute.device)
@@ -92,7 +87,7 @@ def _layers(
         console.print(f"ceilings measured here: {products} TFLOP/s; copy {copy}", highlight=False)
         for case in cases:
             try:
-                result = measure_case(case, compute, ceilings, layers, deadline=deadline, told=status.update)
+                result = measure_case(case, compute, ceilings, layers, deadline=deadline, progress=status.update)
             except (ValueError, ArithmeticError, RuntimeError) as error:
                 failures.append(str(error).splitlines()[0])
                 console.print(f"\n[bold]{case.describe()}[/bold]: not measured: {failures[-1]}", highlight=False)
@@ -102,7 +97,8 @@ def _layers(
                 if device.type == "cuda":
                     torch.cuda.empty_cache()
             results.append(result)
-            _write(out, results)
+            if out is not None:
+                write_json(out, results)
             console.print(_title(result), highlight=False)
             console.print(_stage_table(result))
     if not results:
@@ -113,8 +109,8 @@ def _layers(
 def _heads(console: Console, rows: int, features: int, deadline: float | None, out: Path | None) -> dict[str, Any]:
     import sklearn
 
-    from ..experiments.heads import SHRINKAGE, compare_heads
-    from ..experiments.provenance import origin
+    from ..experiments.bench import SHRINKAGE, compare_heads
+    from ..experiments.records import origin
 
     run = origin("cpu")
     result: dict[str, Any] = {
@@ -128,9 +124,10 @@ def _heads(console: Console, rows: int, features: int, deadline: float | None, o
     }
     table = Table("head", "seconds", "against ours", "in CPU time", "accuracy", box=None, padding=(0, 3, 0, 0))
     with Console(stderr=True).status("drawing rows") as status:
-        for head in compare_heads(rows, features, deadline=deadline, told=status.update):
+        for head in compare_heads(rows, features, deadline=deadline, progress=status.update):
             result["heads"].append(head)
-            _write(out, result)
+            if out is not None:
+                write_json(out, result)
             ratios = f"{head['ratio']:.2f} ×", f"{head['cpu_ratio']:.2f} ×"
             table.add_row(head["name"], f"{head['seconds']:.2f}", *ratios, f"{100 * head['accuracy']:.2f} %")
     if not result["heads"]:
@@ -138,13 +135,6 @@ def _heads(console: Console, rows: int, features: int, deadline: float | None, o
     console.print(f"[bold]heads[/bold]: {result['dataset']}; {result['device']}", highlight=False)
     console.print(table)
     return result
-
-
-def _write(out: Path | None, content: Any) -> None:
-    from ..experiments.records import write_whole
-
-    if out is not None:
-        write_whole(out, json.dumps(content, indent=1) + "\n")
 
 
 def _title(result: Mapping[str, Any]) -> str:
@@ -157,10 +147,8 @@ def _title(result: Mapping[str, Any]) -> str:
 
 
 def _stage_table(result: Mapping[str, Any]) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     titles = ("stage", "seconds", "share", "GFLOP", "TFLOP/s", "of max", "GB", "GB/s", "of max", "least s")
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    table = plain_table(*titles, gap=1)
     total = sum(result["seconds_by_stage"].values())
     for stage, seconds in result["seconds_by_stage"].items():
         cells = [stage, f"{seconds:.4f}", f"{100 * seconds / total:.0f} %"]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from .shared_options import Device, Layers, Model, Resize, Root, TestViews
+from ..formatting import count, show_seconds
+from .shared import Device, Layers, Model, Resize, Root, TestViews, plain_table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,9 +29,7 @@ def evaluate(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="SOURCE",
-            help="Public data set, image folder or .npz file. Default: the images it was trained on.",
-            show_default=False,
+            metavar="SOURCE", help="Public data set, image folder or .npz file. Default: the images it was trained on."
         ),
     ] = None,
     split: Annotated[
@@ -39,7 +37,6 @@ def evaluate(
         typer.Option(
             metavar="|".join(SPLITS),
             help="Split to evaluate. Default: test images, or validation images if there are none.",
-            show_default=False,
         ),
     ] = None,
     layers: Layers = None,
@@ -50,11 +47,9 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with the confusion matrix.")] = False,
 ) -> None:
     """Measure the accuracy of a model."""
-    from ..formatting import count, show_seconds
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
-    from .batches import stream_outputs
-    from .sources import dataset_of
+    from .images import dataset_of, stream_outputs
 
     if split is not None and split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
@@ -104,7 +99,7 @@ def _choose(
     """Return the name, the images and the labels of a split; classes are numbered as in the model."""
     import numpy as np
 
-    from .sources import check_held_out
+    from .images import check_held_out
 
     found = {"test": dataset.test, "validation": dataset.validation, "train": dataset.train}
     order = SPLITS if not own else SPLITS[:-1]  # training images are evaluated only on request
@@ -150,17 +145,12 @@ def _details(confusion: NDArray[np.int64], names: tuple[str, ...]) -> dict[str, 
 
 
 def _print_details(console: Console, details: dict[str, Any]) -> None:
-    from ..formatting import count
-
     rows = [row for row in details["per_class"] if row["images"]]
     title = None
     if len(rows) > MOST_CLASSES:
         title = f"the {MOST_CLASSES} least accurate of {len(rows)} classes"
         rows = sorted(rows, key=lambda row: row["accuracy"])[:MOST_CLASSES]
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), title=title, title_justify="left")
-    table.add_column("class")
-    table.add_column("images", justify="right")
-    table.add_column("accuracy %", justify="right")
+    table = plain_table("class", "images", "accuracy %", title=title, title_justify="left")
     for row in rows:
         table.add_row(escape(row["class"]), f"{row['images']:,}", f"{100 * row['accuracy']:.2f}")
     console.print(table)

@@ -14,8 +14,9 @@ from ..formatting import count
 from ..model_files import InterruptedRun, read_run, run_from_bytes, run_to_bytes
 from ..network.depth import reason_to_stop
 from ..network.device import choose_device, choose_precision
-from .sources import dataset_of, full_name
-from .training_run import TrainCommand, command_line
+from .images import dataset_of, full_name
+from .shared import command_line
+from .training_run import TrainCommand
 
 if TYPE_CHECKING:
     from ..config.network import NetworkConfig
@@ -77,8 +78,24 @@ def resume_run(place: Path, request: TrainRequest, log: TensorBoardLog | None, w
         about=_commands(about) if config != run.folder.config else {},
         log=log,
         resumed=run,
+        notes=_notes(run, compute),
         workers=workers,
     )
+
+
+def _notes(run: InterruptedRun, compute: ComputeOptions) -> list[str]:
+    """Return a line about the layer where the run continues, and one if its sums will be rounded differently."""
+    done = len(run.layers)
+    damaged = f"; {run.damaged} is damaged, so layer {done + 1} is learned again" if run.damaged else ""
+    notes = [f"continuing after layer {done} of {run.folder.path}{damaged}"]
+    before = ComputeOptions(**run.folder.about.get("compute", {}))
+    changed = [name for name in ("device", "memory", "maps") if getattr(before, name) != getattr(compute, name)]
+    if changed:
+        notes.append(
+            f"with another {' and '.join(changed)} sums are added in another order: the network equals that of an "
+            "uninterrupted run up to rounding, not bit for bit"
+        )
+    return notes
 
 
 def _commands(about: dict[str, Any]) -> dict[str, Any]:

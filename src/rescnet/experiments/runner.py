@@ -21,8 +21,7 @@ from ..network.model import Model
 from ..network.network import Network
 from ..training.train import TrainingRun
 from .plans import Experiment
-from .provenance import origin
-from .records import Results, compact, given_options, identity, summarise
+from .records import Results, compact, given_options, identity, origin, summarise
 
 SAVE_EVERY, WRITE_EVERY = 300.0, 30.0  # seconds between two saves of the layers, and of the entry
 
