@@ -148,8 +148,8 @@ def test_a_run_cut_short_takes_the_place_of_none_with_more_layers(config, datase
 
 def test_networks_of_other_settings_are_no_seeds_of_each_other(config):
     def entry(seed, **settings):
-        told = replace(config, seed=seed, **settings).to_dict()
-        return {"name": "cifar10", "images": {"train": 50}, "seed": seed, "config": told}
+        content = replace(config, seed=seed, **settings).to_dict()
+        return {"name": "cifar10", "images": {"train": 50}, "seed": seed, "config": content}
 
     first, second = entry(0), entry(1)
     del second["config"]["copies"]  # an option at its default that there was not yet
@@ -175,7 +175,7 @@ def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path, monkeypatch
     assert deeper.go()["layers"] == 8 and heard == [8]  # the seven layers were not lost to the shallower run
 
 
-def test_identity_is_all_that_decides_what_is_learnt(config):
+def test_identity_is_all_that_decides_what_is_learned(config):
     options = RunOptions()
     key = experiment_key(EXPERIMENT, config, options)
     assert key == experiment_key(replace(EXPERIMENT, name="other"), replace(config, layers=99), options)
@@ -320,7 +320,7 @@ def test_bad_input_is_refused(small_cifar, tmp_path):
         assert CliRunner().invoke(app, ["reproduce", words[0], *small_cifar, *words[1:]]).exit_code == 2, words
 
 
-def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
+def test_ctrl_c_says_how_to_resume(small_cifar, tmp_path, monkeypatch):
     from rescnet.training.trainer import Trainer
 
     add = Trainer.add_layer
@@ -346,7 +346,7 @@ def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
     assert "interrupted after 1 layer:" in result.output  # not the two of the other seed
 
 
-def test_a_readout_is_run_told_and_fitted_anew_for_other_layers(config, dataset, tmp_path):
+def test_a_readout_is_run_printed_and_fitted_again_for_other_layers(config, dataset, tmp_path):
     """It has a column of its own and a mark; what was cut short before it is not finished, nor is another depth."""
     config = replace(config, readout="kernel", layers=2)
     ran, results = run(config, dataset, tmp_path, deadline=time.monotonic() - 1)
@@ -381,7 +381,7 @@ def test_patience_goes_on_after_the_last_layer_and_reads_out_the_best_depth(conf
 
 
 def test_a_run_cut_before_its_readout_replaces_none_that_has_one(config, dataset, tmp_path, monkeypatch):
-    """Whatever cuts it short; once it has come to its readout it takes the place."""
+    """Whatever cuts it short; once its readout is fitted it replaces the entry."""
     config = replace(config, readout="kernel", layers=2)
     ran, results = run(config, dataset, tmp_path)
     ran.go()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import time
 from collections.abc import Mapping
@@ -70,10 +69,8 @@ def _layers(
     deadline: float | None,
     out: Path | None,
 ) -> list[dict[str, Any]]:
-    import torch
-
     from ..experiments.bench import choose_cases, measure_case
-    from ..experiments.costs import measure_ceilings
+    from ..experiments.costs import free_memory, measure_ceilings
     from ..network.device import choose_device
 
     device = choose_device(compute.device)
@@ -93,9 +90,7 @@ def _layers(
                 console.print(f"\n[bold]{case.describe()}[/bold]: not measured: {failures[-1]}", highlight=False)
                 continue
             finally:
-                gc.collect()
-                if device.type == "cuda":
-                    torch.cuda.empty_cache()
+                free_memory()
             results.append(result)
             if out is not None:
                 write_json(out, results)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..formatting import count, show_seconds
-from .shared import Device, Layers, Model, Resize, Root, TestViews, plain_table
+from .shared import Device, Layers, Model, Resize, Root, TestViews, plain_table, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,8 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with the confusion matrix.")] = False,
 ) -> None:
     """Measure the accuracy of a model."""
+    import numpy as np
+
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from .images import dataset_of, stream_outputs
@@ -62,7 +64,9 @@ def evaluate(
     start = perf_counter()
     outputs = stream_outputs(network, images, Console(stderr=True))
     seconds = perf_counter() - start
-    confusion = _confusion(labels, outputs.argmax(1).numpy(), network.classes)
+    cells = labels * network.classes + outputs.argmax(1).numpy()  # rows are true classes, columns predicted ones
+    confusion = np.bincount(cells, minlength=network.classes**2).reshape(network.classes, network.classes)
+    details = _details(confusion, folder.class_names)
     facts: dict[str, Any] = {
         "model": str(model),
         "dataset": dataset.name,
@@ -76,7 +80,7 @@ def evaluate(
         "seconds": seconds,
     }
     if as_json:
-        typer.echo(json.dumps(facts | _details(confusion, folder.class_names)))
+        typer.echo(json.dumps(facts | details))
         return
     what = f"{count(len(labels), f'{name} image', f'{name} images')} of {escape(dataset.name)}"
     depth, views = count(len(network.layers), "layer", "layers"), len(network.config.views)
@@ -84,13 +88,10 @@ def evaluate(
     readout = " and the kernel readout" if network.readout else ""
     if folder.misses_readout:
         readout = " (the kernel readout is missing; rescnet train --resume fits it)"
-    console.print(f"{what}, {depth}{readout}{mean}, on {chosen_device}", highlight=False)
+    say(console, f"{what}, {depth}{readout}{mean}, on {chosen_device}")
     correct = f"{int(confusion.trace()):,} of {len(labels):,} correct"
-    console.print(
-        f"accuracy: [bold]{100 * facts['accuracy']:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}\n",
-        highlight=False,
-    )
-    _print_details(console, _details(confusion, folder.class_names))
+    say(console, f"accuracy: [bold]{100 * facts['accuracy']:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}\n")
+    _print_details(console, details)
 
 
 def _choose(
@@ -116,13 +117,6 @@ def _choose(
         raise ValueError(f"classes of {dataset.name} must be those of the model ({known}), got {unknown[0]!r}.")
     renumbered = np.array([number[class_name] for class_name in dataset.class_names])
     return name, chosen.images, renumbered[chosen.labels]
-
-
-def _confusion(labels: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """Return the number of images per true class (rows) and predicted class (columns)."""
-    import numpy as np
-
-    return np.bincount(labels * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
 def _details(confusion: NDArray[np.int64], names: tuple[str, ...]) -> dict[str, Any]:
@@ -160,4 +154,4 @@ def _print_details(console: Console, details: dict[str, Any]) -> None:
     console.print("\nmost frequent confusions", style="bold")
     for row in details["confusions"][:MOST_CONFUSIONS]:
         images = count(row["images"], "image", "images")
-        console.print(f"  {escape(row['true'])} predicted as {escape(row['predicted'])}: {images}", highlight=False)
+        say(console, f"  {escape(row['true'])} predicted as {escape(row['predicted'])}: {images}")

@@ -96,23 +96,10 @@ def check_limit(dataset: Dataset, limit: int | None) -> None:
 def dataset_of(
     model: ModelFolder, source: str | None = None, root: Path | None = None, resize: bool = False
 ) -> tuple[Dataset, bool]:
-    """Load images for a model: those it was trained on, with the same validation images, or others.
+    """Load images for a model: by default those it was trained on, with the same validation images.
 
-    Parameters
-    ----------
-    model : ModelFolder
-    source : str, optional
-        Default: the source that the model was trained on.
-    root : Path, optional
-        Folder of the public data sets.
-    resize : bool
-        Resize the images of a folder to the size that the model expects.
-
-    Returns
-    -------
-    dataset : Dataset
-    own : bool
-        Whether the model was trained on this source.
+    ``resize`` resizes the images of a folder to the size that the model expects. The second result is True if the
+    model was trained on this source.
     """
     trained_on = model.about.get("source")
     if source is None and not trained_on:

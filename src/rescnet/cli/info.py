@@ -53,8 +53,7 @@ def _architecture(folder: ModelFolder) -> list[dict[str, Any]]:
     config, (channels, height, width) = folder.config, folder.image_shape
     features = config.features((height, width))
     groups = len(folder.class_names) * (1 if config.head == "ridge" else 2)
-    rows = []
-    numbers = range(1, len(folder.records) + 1)
+    rows, numbers = [], range(1, len(folder.records) + 1)
     alone = [number for number in numbers if config.place_in_stack(number) == 1]
     coloured, grey = ([number for number in alone if config.is_grey(number) == sees] for sees in (False, True))
     others = [number for number in numbers if config.place_in_stack(number) > 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import threading
 import time
@@ -114,8 +113,7 @@ def _run(
     root: Path | None,
     again: bool,
 ) -> None:
-    import torch
-
+    from ..experiments.costs import free_memory
     from ..experiments.plans import plan_names
     from ..experiments.runner import ExperimentRun, experiment_key
     from .images import check_limit, load_source
@@ -157,9 +155,7 @@ def _run(
         held, test = (_percent(readout[f"{split}_accuracy"]) for split in ("validation", "test"))
         say(console, f"  with the kernel readout  held out {held}  test {test}  {readout['seconds']:.2f} s")
     del run, dataset
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    free_memory()
 
 
 def _stem(table: str, limit: int | None) -> str:

@@ -27,17 +27,9 @@ if TYPE_CHECKING:
 
 
 def resume_run(place: Path, request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> TrainCommand:
-    """Return the rest of a run.
+    """Return the rest of the run in a folder, which rank 0 reads and broadcasts.
 
-    Parameters
-    ----------
-    place : Path
-        Folder of the run.
-    request : TrainRequest
-        Its source is the new place of the same images, if they were moved.
-    log : TensorBoardLog, optional
-    workers : Workers
-        Rank 0 reads the run and broadcasts it.
+    The source of the request is the new place of the same images, if they were moved.
     """
     run = read_run(place) if workers.is_rank0 else None
     sent = workers.broadcast_bytes(run_to_bytes(run) if run and workers.count > 1 else b"")

@@ -50,7 +50,7 @@ class TrainCommand:
     about : dict
         Facts of the command line that the model records.
     half_heads, overwrite : bool
-        As for :class:`rescnet.model_files.ModelWriter`.
+        Options of :class:`rescnet.model_files.ModelWriter`.
     log : TensorBoardLog, optional
         Closed at the end of the run.
     resumed : InterruptedRun, optional

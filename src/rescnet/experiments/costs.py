@@ -31,6 +31,7 @@ of one sign. The draws of stacked-LDA (a few thousand patches) count nothing.
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -44,6 +45,7 @@ import torch
 
 from ..config.geometry import count_pairs
 from ..config.network import NetworkConfig
+from ..training.stopwatch import trim_heap
 
 STAGES = ("scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update")
 GPU_SIDE, CPU_SIDE = 8192, 1536  # of the matrices of the ceilings
@@ -175,18 +177,27 @@ def times(work: Callable[[], object], device: torch.device, repeats: int, warm_u
     """Return the seconds of each repeat, synchronised with the device."""
     found = []
     for number in range(warm_up + repeats):
-        _synchronise(device)
+        synchronise(device)
         start = time.perf_counter()
         work()
-        _synchronise(device)
+        synchronise(device)
         if number >= warm_up:
             found.append(time.perf_counter() - start)
     return found
 
 
-def _synchronise(device: torch.device) -> None:
+def synchronise(device: torch.device) -> None:
+    """Wait until a GPU has done its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def free_memory() -> None:
+    """Return freed memory to the system, so that one network's memory is not the next one's peak."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    trim_heap()
 
 
 @contextmanager
@@ -211,14 +222,8 @@ def seconds_per_layer(
 ) -> float | None:
     """Return the seconds a layer should take, or None if nothing was measured on this device.
 
-    Each stage is scaled by operations from the measured network with the nearest number of them.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of ``bench-*.json``, written by ``rescnet bench --out``.
-    device : str
-        Of :func:`rescnet.experiments.records.device_name`.
+    Each stage is scaled by operations from the measured network with the nearest number of them. The folder has the
+    files ``bench-*.json`` of ``rescnet bench --out``; the device is named as by :func:`.records.device_name`.
     """
     measured = [run for run in _runs(folder) if (run["device"], run["precision"]) == (device, precision)]
     if not measured:

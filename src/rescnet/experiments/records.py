@@ -23,15 +23,7 @@ from ..network.history import LayerRecord, ReadoutRecord, StopReason
 
 
 def origin(device: torch.device | str = "cpu", command: str | None = None) -> dict[str, Any]:
-    """Return commit, command, device, versions and date of a run.
-
-    Parameters
-    ----------
-    device : device or str
-        Where it was computed.
-    command : str, optional
-        By default the command line of ``rescnet``.
-    """
+    """Return commit, command (by default that of ``rescnet``), device, versions and date of a run."""
     from .. import __version__
 
     device = torch.device(device)

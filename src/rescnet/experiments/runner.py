@@ -51,7 +51,7 @@ class RunOptions:
 
     @property
     def time_is_up(self) -> bool:
-        """Whether the deadline has passed."""
+        """True after the deadline."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
 
@@ -66,7 +66,7 @@ class ExperimentRun:
         Validation images are split off here.
     results : Results
     options : RunOptions
-    heard : callable, optional
+    heard : callable
         Called with the record of every layer.
 
     Attributes
@@ -82,10 +82,10 @@ class ExperimentRun:
         dataset: Dataset,
         results: Results,
         options: RunOptions,
-        heard: Callable[[LayerRecord], None] | None = None,
+        heard: Callable[[LayerRecord], None] = lambda record: None,
     ) -> None:
         self.experiment, self.config, self.options, self.results = experiment, config, options, results
-        self.heard = heard or (lambda record: None)
+        self.heard = heard
         self.class_names = dataset.class_names
         self.splits = split_images(dataset, options.held_out, options.limit, config.seed)
         self.images = {name: len(images) for name, images in self.splits.items()}
