@@ -6,13 +6,17 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..config.compute import ComputeOptions
 from .shared import plain_table, write_json
+
+if TYPE_CHECKING:
+    from ..experiments.bench import Case
 
 
 def bench(
@@ -44,7 +48,8 @@ def bench(
 
     Images are random. The time is the median of several layers after two to warm up.
     """
-    from ..config.compute import ComputeOptions
+    from ..experiments.bench import choose_cases
+    from ..network.device import choose_device
 
     deadline = time.monotonic() + seconds if seconds else None
     console = Console(stderr=as_json)
@@ -54,31 +59,23 @@ def bench(
         found: Any = _heads(console, rows, features, deadline, out)
     else:
         compute = ComputeOptions(device=device, precision=precision, memory=memory)  # type: ignore[arg-type]
-        found = _layers(console, preset or [], images, filters, layers, compute, deadline, out)
+        cases = choose_cases(preset or [], choose_device(device), images, filters)
+        found = _layers(console, cases, layers, compute, deadline, out)
     if as_json:
         typer.echo(json.dumps(found))
 
 
 def _layers(
-    console: Console,
-    names: list[str],
-    images: int | None,
-    filters: int | None,
-    layers: int,
-    compute: Any,
-    deadline: float | None,
-    out: Path | None,
+    console: Console, cases: list[Case], layers: int, compute: ComputeOptions, deadline: float | None, out: Path | None
 ) -> list[dict[str, Any]]:
-    from ..experiments.bench import choose_cases, measure_case
+    from ..experiments.bench import measure_case
     from ..experiments.costs import free_memory, measure_ceilings
     from ..network.device import choose_device
 
-    device = choose_device(compute.device)
-    cases = choose_cases(names, device, images, filters)
     results: list[dict[str, Any]] = []
     failures: list[str] = []
     with Console(stderr=True).status("measuring the ceilings") as status:
-        ceilings = measure_ceilings(device)
+        ceilings = measure_ceilings(choose_device(compute.device))
         products = ", ".join(f"{name} {rate / 1e12:.3g}" for name, rate in ceilings.items() if name != "copy")
         copy = f"{ceilings['copy'] / 1e9:.3g} GB/s"
         console.print(f"ceilings measured here: {products} TFLOP/s; copy {copy}", highlight=False)

@@ -27,16 +27,8 @@ VALIDATION_FRACTION = 0.2
 class TrainRequest:
     """Arguments of ``rescnet train`` that decide which run it is.
 
-    Attributes
-    ----------
-    source : str, optional
-        Name of the images.
-    root : Path, optional
-        Folder of the public data sets.
-    options, compute_options : dict
-        Options of the network and of the machine that were given as flags.
-    new : dict
-        Other flags of a new run, by parameter; a resumed run has none of them.
+    ``options`` are those of the network and ``compute_options`` those of the machine that were given as flags. ``new``
+    has the other flags of a new run, by parameter; a resumed run has none of them.
     """
 
     source: str | None

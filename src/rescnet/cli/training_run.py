@@ -38,27 +38,9 @@ from .shared import say
 class TrainCommand:
     """A run of ``rescnet train`` whose images and options are known.
 
-    Attributes
-    ----------
-    dataset : Dataset
-        With the held-out images as validation images.
-    config : NetworkConfig
-    compute : ComputeOptions
-    device : str
-    place : Path
-        Folder of the model.
-    about : dict
-        Facts of the command line that the model records.
-    half_heads, overwrite : bool
-        Options of :class:`rescnet.model_files.ModelWriter`.
-    log : TensorBoardLog, optional
-        Closed at the end of the run.
-    resumed : InterruptedRun, optional
-        The part of the run that exists.
-    notes : sequence of str
-        Lines about the resumed run, printed first.
-    workers : Workers
-        Rank 0 saves and prints.
+    Its data set has the held-out images as validation images, ``place`` is the folder of the model, and ``about`` has
+    the facts of the command line that the model records. ``resumed`` is the part of the run that exists, and ``notes``
+    are lines about it, printed first. The log is closed at the end. Rank 0 of the workers saves and prints.
     """
 
     dataset: Dataset
@@ -232,10 +214,7 @@ def _depth_used(folder: ModelFolder) -> str:
 class LayerSaver:
     """Writes each layer to the folder of the model when it was added.
 
-    Attributes
-    ----------
-    records : list of LayerRecord
-        Records of the layers written, those of an earlier session first.
+    ``records`` are those of the layers written, with those of an earlier session first.
     """
 
     def __init__(self, make_writer: Callable[[Network], ModelWriter], before: Sequence[LayerRecord]) -> None:

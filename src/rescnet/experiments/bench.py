@@ -90,12 +90,7 @@ def choose_cases(
 ) -> list[Case]:
     """Return the cases of these names; by default five at full size on a GPU, two small ones on a CPU.
 
-    Parameters
-    ----------
-    images : int, optional
-        Number of training images; a fifth as many are test images.
-    filters : int, optional
-        Number of filters per layer.
+    ``images`` is the number of training images, a fifth as many are test images; ``filters`` is the number per layer.
     """
     known, small = known_cases(), device.type == "cpu"
     chosen = []
@@ -139,7 +134,7 @@ def measure_case(
     Parameters
     ----------
     ceilings : mapping
-        Of :func:`measure_ceilings`.
+        Of :func:`.costs.measure_ceilings`.
     layers : int
         Number of layers measured, after those that warm up.
     deadline : float, optional

@@ -48,15 +48,9 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Contestant:
-    """A model by its name, and options over its preset.
+    """A model by its name, and options over its preset; the label is the name with its options, as the user gave it.
 
-    Attributes
-    ----------
-    label : str
-        The name with its options, as given by the user.
-    name : str
-    options : dict
-        Keys of :class:`rescnet.NetworkConfig` for ResCNet, of :class:`rescnet.family.FamilyConfig` for the others.
+    Options are those of :class:`rescnet.NetworkConfig` for ResCNet, of :class:`rescnet.family.FamilyConfig` for others.
     """
 
     label: str
@@ -159,14 +153,8 @@ def compare_models(
 ) -> Iterator[Row]:
     """Yield the row of each model when it is done.
 
-    Parameters
-    ----------
-    held_out : float
-        Share of the training images that models are measured on. 0 uses the test images.
-    splits : int
-        Number of random splits, with seeds ``seed``, ``seed + 1``, …
-    seed : int
-        Of splits and models.
+    Models are measured on a share ``held_out`` of the training images, or on the test images if it is 0. Several splits
+    have the seeds ``seed``, ``seed + 1``, …
     """
     configs = [contestant.configure(dataset, seed) for contestant in contestants]  # all are checked before any work
     for contestant, config in zip(contestants, configs, strict=True):

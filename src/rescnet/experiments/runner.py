@@ -58,21 +58,8 @@ class RunOptions:
 class ExperimentRun:
     """An experiment on its images, and its entry in the results.
 
-    Parameters
-    ----------
-    experiment : Experiment
-    config : NetworkConfig
-    dataset : Dataset
-        Validation images are split off here.
-    results : Results
-    options : RunOptions
-    heard : callable
-        Called with the record of every layer.
-
-    Attributes
-    ----------
-    layers : int
-        Number of layers so far, including those of a resumed run.
+    Validation images are split off the data set here. ``heard`` is called with the record of every layer. ``layers`` is
+    the number of layers so far, including those of a resumed run.
     """
 
     def __init__(
