@@ -14,7 +14,7 @@ import pandas as pd
 
 from rescnet.experiments.compare import Row
 from rescnet.experiments.plans import load_plan
-from rescnet.experiments.plots import draw_league, figure, thin
+from rescnet.experiments.presentation import draw_league, figure, thin
 
 from .other_pages import gradient_runs
 from .records import RECORDS, Run, file_of, layers_of, read_lines, runs_of

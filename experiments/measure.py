@@ -29,8 +29,9 @@ import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
-from rescnet.experiments.bench import choose_cases, measure_case, measure_ceilings
-from rescnet.experiments.provenance import origin, shown_command
+from rescnet.experiments.bench import choose_cases, measure_case
+from rescnet.experiments.costs import measure_ceilings
+from rescnet.experiments.records import origin, shown_command
 from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
 from rescnet.training.distributed.workers import Workers, join_workers

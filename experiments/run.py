@@ -28,8 +28,7 @@ import torch
 from rescnet import ComputeOptions
 from rescnet.data import load
 from rescnet.experiments.plans import Plan, load_plan, plan_names, read_plan
-from rescnet.experiments.provenance import shown_command
-from rescnet.experiments.records import Results
+from rescnet.experiments.records import Results, shown_command
 from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key
 from rescnet.network.history import LayerRecord
 

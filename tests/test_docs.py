@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, preset_names
-from rescnet.cli.app import app
+from rescnet.cli import app
 from rescnet.family import FamilyConfig, member_names
 from rescnet.stages.filters import bank_names
 

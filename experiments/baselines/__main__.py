@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from rescnet.data import load
-from rescnet.experiments.provenance import origin, shown_command
+from rescnet.experiments.records import origin, shown_command
 from rescnet.experiments.runner import split_images
 from rescnet.network.device import choose_device
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rescnet import ComputeOptions, NetworkConfig, __version__
-from rescnet.cli.app import COMMANDS
+from rescnet.cli import COMMANDS
 from rescnet.config.option import options_of
 
 HEAVY = ["torch", "sklearn", "pandas", "scipy", "numpy"]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from rescnet.cli.compare import _table
 from rescnet.experiments.compare import PUBLISHED, Row, model_names, parse_models
-from rescnet.experiments.plots import draw_league
+from rescnet.experiments.presentation import draw_league
 
 QUICK = "pcanet:filters=2/2,stacked-lda:discriminants=50,rescnet:layers=1:filters=4"
 PROVENANCE = {"dataset", "config", "commit", "command", "device", "versions", "seed"}
@@ -80,7 +80,7 @@ def test_published_figures_are_drawn_beside_the_measured_ones(tmp_path):
 
 
 def test_without_matplotlib_a_line_says_what_draws(rescnet, tmp_path, monkeypatch):
-    monkeypatch.setattr("rescnet.experiments.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("rescnet.experiments.presentation.find_spec", lambda name: None)
     words = ["--models", "stacked-lda:discriminants=20", "--limit", 100, "--plot", tmp_path / "league.svg"]
     result = rescnet("compare", *words)
     assert result.exit_code == 0 and "pip install rescnet[plots]" in result.output

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rescnet import data
-from rescnet.cli.batches import check_image_files
+from rescnet.cli.images import check_image_files
 from rescnet.model_files import load_model
 
 

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from rescnet.cli.sources import check_limit
+from rescnet.cli.images import check_limit
 from rescnet.data import load
 from rescnet.data.splits import hold_out_images
 from rescnet.model_files import ModelFolder, load_model

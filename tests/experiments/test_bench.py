@@ -15,13 +15,14 @@ from rescnet.cli import app
 from rescnet.experiments.bench import (
     NothingMeasuredError,
     choose_cases,
+    compare_heads,
+    contestants,
     known_cases,
+    make_rows,
     measure_case,
-    measure_ceilings,
     smooth_noise,
 )
-from rescnet.experiments.costs import STAGES
-from rescnet.experiments.heads import compare_heads, contestants, make_rows
+from rescnet.experiments.costs import STAGES, measure_ceilings
 
 CPU = torch.device("cpu")
 CEILINGS = {"float32": 1e11, "copy": 1e10}
@@ -44,10 +45,10 @@ def test_stages_of_the_formulas_are_those_of_a_run_and_rates_are_their_quotients
 
 
 def test_no_layer_is_begun_after_the_deadline(case):
-    told = []
+    steps = []
     with pytest.raises(NothingMeasuredError, match="allow more seconds"):
-        measure_case(case, ComputeOptions(device="cpu"), CEILINGS, deadline=time.monotonic() - 1, told=told.append)
-    assert told == []
+        measure_case(case, ComputeOptions(device="cpu"), CEILINGS, deadline=time.monotonic() - 1, progress=steps.append)
+    assert steps == []
 
 
 def test_ceilings_are_what_a_product_and_a_copy_take():
@@ -94,7 +95,7 @@ def test_ratios_are_to_our_head_of_the_same_kind():
 
 
 def test_the_command_writes_json_and_prints_a_table(tmp_path, monkeypatch):
-    monkeypatch.setattr("rescnet.experiments.bench.measure_ceilings", lambda device: CEILINGS)
+    monkeypatch.setattr("rescnet.experiments.costs.measure_ceilings", lambda device: CEILINGS)
     out = tmp_path / "bench.json"
     words = ["bench", "--preset", "digits", "--images", "40", "--filters", "4", "--layers", "1", "--out", str(out)]
     result = CliRunner().invoke(app, [*words, "--device", "cpu"])

@@ -16,10 +16,9 @@ from rescnet.cli import app
 from rescnet.data import Dataset, ImageSet
 from rescnet.experiments.costs import layer_costs, seconds_per_layer
 from rescnet.experiments.plans import Experiment, PaperFigure, load_plan, plan_names
-from rescnet.experiments.plots import draw_curves
+from rescnet.experiments.presentation import draw_curves, markdown, table_rows, titles
 from rescnet.experiments.records import Results, seeds_together, summarise
 from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key, split_images
-from rescnet.experiments.tables import markdown, table_rows, titles
 from rescnet.network.history import LayerRecord
 
 pytestmark = pytest.mark.slow
@@ -149,8 +148,8 @@ def test_a_run_cut_short_takes_the_place_of_none_with_more_layers(config, datase
 
 def test_networks_of_other_settings_are_no_seeds_of_each_other(config):
     def entry(seed, **settings):
-        told = replace(config, seed=seed, **settings).to_dict()
-        return {"name": "cifar10", "images": {"train": 50}, "seed": seed, "config": told}
+        content = replace(config, seed=seed, **settings).to_dict()
+        return {"name": "cifar10", "images": {"train": 50}, "seed": seed, "config": content}
 
     first, second = entry(0), entry(1)
     del second["config"]["copies"]  # an option at its default that there was not yet
@@ -176,7 +175,7 @@ def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path, monkeypatch
     assert deeper.go()["layers"] == 8 and heard == [8]  # the seven layers were not lost to the shallower run
 
 
-def test_identity_is_all_that_decides_what_is_learnt(config):
+def test_identity_is_all_that_decides_what_is_learned(config):
     options = RunOptions()
     key = experiment_key(EXPERIMENT, config, options)
     assert key == experiment_key(replace(EXPERIMENT, name="other"), replace(config, layers=99), options)
@@ -257,7 +256,7 @@ def small_cifar(blobs, monkeypatch, tmp_path):
         None,
         ImageSet(large[60:90], labels[60:90].astype(np.int64), NAMES),
     )
-    monkeypatch.setattr("rescnet.cli.sources.load_source", lambda source, root, size=None: data)
+    monkeypatch.setattr("rescnet.cli.images.load_source", lambda source, root, size=None: data)
     monkeypatch.setattr("rescnet.cli.reproduce._is_here", lambda source, root: source == "cifar10")
     file = tmp_path / "small.toml"
     file.write_text('filters = 4\nblock_stride = 4\nbank = "pca"\nstop_at_zero_error = false\n')
@@ -301,7 +300,7 @@ def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
 
 
 def test_without_matplotlib_the_table_is_written_and_a_line_says_what_draws(small_cifar, tmp_path, monkeypatch):
-    monkeypatch.setattr("rescnet.experiments.plots.find_spec", lambda name: None)
+    monkeypatch.setattr("rescnet.experiments.presentation.find_spec", lambda name: None)
     done = CliRunner().invoke(app, ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "0"])
     assert done.exit_code == 0 and "pip install rescnet[plots]" in done.output
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"table2.json", "table2.md"}
@@ -321,7 +320,7 @@ def test_bad_input_is_refused(small_cifar, tmp_path):
         assert CliRunner().invoke(app, ["reproduce", words[0], *small_cifar, *words[1:]]).exit_code == 2, words
 
 
-def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
+def test_ctrl_c_says_how_to_resume(small_cifar, tmp_path, monkeypatch):
     from rescnet.training.trainer import Trainer
 
     add = Trainer.add_layer
@@ -347,7 +346,7 @@ def test_ctrl_c_says_how_to_go_on(small_cifar, tmp_path, monkeypatch):
     assert "interrupted after 1 layer:" in result.output  # not the two of the other seed
 
 
-def test_a_readout_is_run_told_and_fitted_anew_for_other_layers(config, dataset, tmp_path):
+def test_a_readout_is_run_printed_and_fitted_again_for_other_layers(config, dataset, tmp_path):
     """It has a column of its own and a mark; what was cut short before it is not finished, nor is another depth."""
     config = replace(config, readout="kernel", layers=2)
     ran, results = run(config, dataset, tmp_path, deadline=time.monotonic() - 1)
@@ -382,7 +381,7 @@ def test_patience_goes_on_after_the_last_layer_and_reads_out_the_best_depth(conf
 
 
 def test_a_run_cut_before_its_readout_replaces_none_that_has_one(config, dataset, tmp_path, monkeypatch):
-    """Whatever cuts it short; once it has come to its readout it takes the place."""
+    """Whatever cuts it short; once its readout is fitted it replaces the entry."""
     config = replace(config, readout="kernel", layers=2)
     ran, results = run(config, dataset, tmp_path)
     ran.go()

@@ -14,8 +14,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..config.compute import ComputeOptions
-from .config_flags import given, with_flags
-from .shared_options import Source, SourceOption, one_source
+from ..formatting import show_bytes
+from .shared import Source, SourceOption, given, one_source, say, with_flags, write_json
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -34,22 +34,17 @@ def compare(
     held_out: Annotated[
         float | None,
         typer.Option(
-            help=f"Measure on this share of the training images. Default: {HELD_OUT} without test images, else 0.",
-            show_default=False,
+            help=f"Measure on this share of the training images. Default: {HELD_OUT} without test images, else 0."
         ),
     ] = None,
     splits: Annotated[int, typer.Option(help="Number of random splits; accuracy is their mean.")] = 1,
-    limit: Annotated[int | None, typer.Option(help="Use about n training images.", show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(help="Use about n training images.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed of splits and models.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON file of the rows, rewritten after every model.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file of the rows, rewritten after every model.")] = None,
     add: Annotated[bool, typer.Option("--add", help="Keep the rows of other models in that file.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="SVG file for a figure of the table.", show_default=False)] = None,
-    commit: Annotated[
-        str | None, typer.Option(help="Commit to record if git does not know it.", show_default=False)
-    ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
+    plot: Annotated[Path | None, typer.Option(help="SVG file for a figure of the table.")] = None,
+    commit: Annotated[str | None, typer.Option(help="Commit to record if git does not know it.")] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout, nothing else.")] = False,
     **options: Any,
 ) -> None:
@@ -60,9 +55,9 @@ def compare(
     """
     from ..data.splits import hold_out_images
     from ..experiments.compare import compare_models, parse_models
-    from ..experiments.plots import NO_PLOTS, can_draw, draw_league
+    from ..experiments.presentation import NO_PLOTS, can_draw, draw_league
     from ..network.device import choose_device
-    from .sources import check_classes, check_limit, load_source
+    from .images import check_classes, check_limit, load_source
 
     source = one_source(source, dataset)
     contestants = parse_models(models)
@@ -87,17 +82,17 @@ def compare(
     for row in compare_models(data, contestants, share, splits, seed, compute):
         rows.append(row)
         result = f"{100 * row.accuracy:6.2f} %  {row.seconds:8.1f} s" if row.accuracy is not None else row.error
-        console.print(f"{row.model:20} {escape(result)}", highlight=False, soft_wrap=True)
+        say(console, f"{row.model:20} {escape(result)}")
         if out is not None:
             mine = [{"name": f"league-{data.name}", **asdict(each), **facts} for each in rows]
             others = [old for old in kept if old["model"] not in {each.model for each in rows}]
-            out.write_text(json.dumps(others + mine, indent=1) + "\n")
+            write_json(out, others + mine)
     measured = len(data.train) - facts["train_images"] if share else len(data.test or ())
     console.print(_table(rows, f"{data.name}: {facts['protocol']}, {measured:,} images"))
     if plot is not None and can_draw():
         draw_league(plot, rows, f"{data.name}, {facts['device']}")
     elif plot is not None:
-        console.print(escape(NO_PLOTS), highlight=False, soft_wrap=True)
+        say(console, escape(NO_PLOTS))
     if as_json:
         typer.echo(json.dumps([{**asdict(row), **facts} for row in rows]))
 
@@ -117,7 +112,7 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
     import sklearn
 
     from ..data.splits import stratified_split
-    from ..experiments.provenance import origin
+    from ..experiments.records import origin
 
     protocol = "test images" if not share else f"{share:g} of the training images held out at random"
     if splits > 1:
@@ -136,8 +131,6 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
 
 def _table(rows: list[Row], title: str) -> Table:
     """Return the table, best first and within 80 columns; models that failed come last."""
-    from ..formatting import show_bytes
-
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("model", overflow="fold")
     published = any(row.published is not None for row in rows)

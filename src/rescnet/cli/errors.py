@@ -25,14 +25,7 @@ class ReportedInterrupt(KeyboardInterrupt):
 
 
 def report_error(text: str, from_other_rank: bool = False) -> None:
-    """Print an error.
-
-    Parameters
-    ----------
-    text : str
-    from_other_rank : bool
-        Whether the error is only that another rank has ended. It is not printed if rank 0 has printed an error.
-    """
+    """Print an error; one that says only that another rank has ended is left out if rank 0 has printed one."""
     rank = _rank()
     if rank is None:
         _print(f"[red]error:[/red] {escape(text)}")
@@ -86,7 +79,7 @@ def one_line_warnings() -> Iterator[None]:
 
 @contextmanager
 def rank0_reports_usage() -> Iterator[None]:
-    """Explain a removed flag, and let rank 0 alone print an error of usage: all ranks have the same flags."""
+    """Explain a removed flag, and print errors of usage on rank 0 only: all ranks have the same flags."""
     try:
         yield
     except UsageError as error:

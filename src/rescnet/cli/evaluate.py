@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from .shared_options import Device, Layers, Model, Resize, Root, TestViews
+from ..formatting import count, show_seconds
+from .shared import Device, Layers, Model, Resize, Root, TestViews, plain_table, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,9 +29,7 @@ def evaluate(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="SOURCE",
-            help="Public data set, image folder or .npz file. Default: the images it was trained on.",
-            show_default=False,
+            metavar="SOURCE", help="Public data set, image folder or .npz file. Default: the images it was trained on."
         ),
     ] = None,
     split: Annotated[
@@ -39,7 +37,6 @@ def evaluate(
         typer.Option(
             metavar="|".join(SPLITS),
             help="Split to evaluate. Default: test images, or validation images if there are none.",
-            show_default=False,
         ),
     ] = None,
     layers: Layers = None,
@@ -50,11 +47,11 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with the confusion matrix.")] = False,
 ) -> None:
     """Measure the accuracy of a model."""
-    from ..formatting import count, show_seconds
+    import numpy as np
+
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
-    from .batches import stream_outputs
-    from .sources import dataset_of
+    from .images import dataset_of, stream_outputs
 
     if split is not None and split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
@@ -67,7 +64,9 @@ def evaluate(
     start = perf_counter()
     outputs = stream_outputs(network, images, Console(stderr=True))
     seconds = perf_counter() - start
-    confusion = _confusion(labels, outputs.argmax(1).numpy(), network.classes)
+    cells = labels * network.classes + outputs.argmax(1).numpy()  # rows are true classes, columns predicted ones
+    confusion = np.bincount(cells, minlength=network.classes**2).reshape(network.classes, network.classes)
+    details = _details(confusion, folder.class_names)
     facts: dict[str, Any] = {
         "model": str(model),
         "dataset": dataset.name,
@@ -81,7 +80,7 @@ def evaluate(
         "seconds": seconds,
     }
     if as_json:
-        typer.echo(json.dumps(facts | _details(confusion, folder.class_names)))
+        typer.echo(json.dumps(facts | details))
         return
     what = f"{count(len(labels), f'{name} image', f'{name} images')} of {escape(dataset.name)}"
     depth, views = count(len(network.layers), "layer", "layers"), len(network.config.views)
@@ -89,13 +88,10 @@ def evaluate(
     readout = " and the kernel readout" if network.readout else ""
     if folder.misses_readout:
         readout = " (the kernel readout is missing; rescnet train --resume fits it)"
-    console.print(f"{what}, {depth}{readout}{mean}, on {chosen_device}", highlight=False)
+    say(console, f"{what}, {depth}{readout}{mean}, on {chosen_device}")
     correct = f"{int(confusion.trace()):,} of {len(labels):,} correct"
-    console.print(
-        f"accuracy: [bold]{100 * facts['accuracy']:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}\n",
-        highlight=False,
-    )
-    _print_details(console, _details(confusion, folder.class_names))
+    say(console, f"accuracy: [bold]{100 * facts['accuracy']:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}\n")
+    _print_details(console, details)
 
 
 def _choose(
@@ -104,7 +100,7 @@ def _choose(
     """Return the name, the images and the labels of a split; classes are numbered as in the model."""
     import numpy as np
 
-    from .sources import check_held_out
+    from .images import check_held_out
 
     found = {"test": dataset.test, "validation": dataset.validation, "train": dataset.train}
     order = SPLITS if not own else SPLITS[:-1]  # training images are evaluated only on request
@@ -121,13 +117,6 @@ def _choose(
         raise ValueError(f"classes of {dataset.name} must be those of the model ({known}), got {unknown[0]!r}.")
     renumbered = np.array([number[class_name] for class_name in dataset.class_names])
     return name, chosen.images, renumbered[chosen.labels]
-
-
-def _confusion(labels: NDArray[np.int64], predicted: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
-    """Return the number of images per true class (rows) and predicted class (columns)."""
-    import numpy as np
-
-    return np.bincount(labels * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
 def _details(confusion: NDArray[np.int64], names: tuple[str, ...]) -> dict[str, Any]:
@@ -150,17 +139,12 @@ def _details(confusion: NDArray[np.int64], names: tuple[str, ...]) -> dict[str, 
 
 
 def _print_details(console: Console, details: dict[str, Any]) -> None:
-    from ..formatting import count
-
     rows = [row for row in details["per_class"] if row["images"]]
     title = None
     if len(rows) > MOST_CLASSES:
         title = f"the {MOST_CLASSES} least accurate of {len(rows)} classes"
         rows = sorted(rows, key=lambda row: row["accuracy"])[:MOST_CLASSES]
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), title=title, title_justify="left")
-    table.add_column("class")
-    table.add_column("images", justify="right")
-    table.add_column("accuracy %", justify="right")
+    table = plain_table("class", "images", "accuracy %", title=title, title_justify="left")
     for row in rows:
         table.add_row(escape(row["class"]), f"{row['images']:,}", f"{100 * row['accuracy']:.2f}")
     console.print(table)
@@ -170,4 +154,4 @@ def _print_details(console: Console, details: dict[str, Any]) -> None:
     console.print("\nmost frequent confusions", style="bold")
     for row in details["confusions"][:MOST_CONFUSIONS]:
         images = count(row["images"], "image", "images")
-        console.print(f"  {escape(row['true'])} predicted as {escape(row['predicted'])}: {images}", highlight=False)
+        say(console, f"  {escape(row['true'])} predicted as {escape(row['predicted'])}: {images}")

@@ -1,4 +1,4 @@
-"""``rescnet export``: a model, or its first layers, as ONNX or as a torch.export program."""
+"""``rescnet export`` and ``rescnet report``: a model as an ONNX file, a torch.export program or an HTML page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from .shared_options import Layers, Model, Overwrite, TestViews
+from ..formatting import count, show_bytes
+from .shared import Device, Layers, Model, Overwrite, Resize, Root, TestViews, say
 
 
 def export(
@@ -23,8 +24,7 @@ def export(
         float, typer.Option(help="Largest difference between the outputs of the file and of the model.")
     ] = 1e-4,
     without_readout: Annotated[
-        bool,
-        typer.Option("--without-readout", help="Export only the layers of a model with a kernel readout."),
+        bool, typer.Option("--without-readout", help="Export only the layers of a model with a kernel readout.")
     ] = False,
     overwrite: Overwrite = False,
 ) -> None:
@@ -36,7 +36,6 @@ def export(
     ONNX takes some seconds per layer.
     """
     from ..export.files import export_onnx, export_program, images_wanted
-    from ..formatting import count, show_bytes
     from ..model_files import load_model
     from ..progress import Bar
 
@@ -60,6 +59,52 @@ def export(
         )
     depth, size = count(len(loaded.network.layers), "layer", "layers"), show_bytes(out.stat().st_size)
     console = Console()
-    console.print(f"{escape(str(out))}: {depth}, {size}", highlight=False, soft_wrap=True)
-    console.print(f"input: {images_wanted(loaded.network)}", highlight=False, soft_wrap=True)
+    say(console, f"{escape(str(out))}: {depth}, {size}")
+    say(console, f"input: {images_wanted(loaded.network)}")
     console.print(f"largest difference from the model's outputs: {difference:.2g}", highlight=False)
+
+
+def report(
+    model: Model,
+    out: Annotated[
+        Path | None, typer.Option(help="Output file. Default: report.html in the folder of the model.")
+    ] = None,
+    source: Annotated[
+        str | None,
+        typer.Option(help="Public data set, image folder or .npz file to show. Default: the images it was trained on."),
+    ] = None,
+    without_images: Annotated[
+        bool, typer.Option("--without-images", help="Leave out the parts that need images.")
+    ] = False,
+    layers: Layers = None,
+    root: Root = None,
+    resize: Resize = False,
+    overwrite: Overwrite = False,
+    device: Device = "auto",
+) -> None:
+    """Write one self-contained HTML page that explains a model.
+
+    It shows test images, or validation images if there are no test images.
+    """
+    from ..model_files import ModelFolder, load_model
+    from ..network.device import choose_device
+    from ..report import write_report
+    from .images import check_held_out, dataset_of
+
+    chosen_device = choose_device(device)
+    folder = ModelFolder.open(model)
+    page = out or model / "report.html"
+    if page.exists() and not overwrite:
+        raise ValueError(f"the output file must not exist, got {page}. Use --overwrite, or another name with --out.")
+    dataset = None
+    if not (without_images or source or folder.about.get("source")):
+        raise ValueError(
+            f"images must be named: {model} does not record what it was trained on. Name images with test images by "
+            "--source, or use --without-images."
+        )
+    if not without_images:
+        dataset, own = dataset_of(folder, source, root, resize)
+        if own and dataset.test is None:
+            check_held_out(dataset, folder.about)
+    written = write_report(load_model(model, layers, chosen_device), page, dataset, overwrite=overwrite)
+    say(Console(), f"report: [bold]{escape(str(written))}[/bold]")

@@ -1,4 +1,4 @@
-"""``rescnet info``: architecture, size, accuracy and origin of a model; no layer is read."""
+"""``rescnet info``: facts about a model, read without its layers; ``rescnet datasets``: the public data sets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .shared_options import Json, Model
+from ..formatting import count, show_bytes, show_points
+from .shared import Json, Model, Root, plain_table, say
 
 if TYPE_CHECKING:
     from ..model_files import ModelFolder
@@ -52,8 +53,7 @@ def _architecture(folder: ModelFolder) -> list[dict[str, Any]]:
     config, (channels, height, width) = folder.config, folder.image_shape
     features = config.features((height, width))
     groups = len(folder.class_names) * (1 if config.head == "ridge" else 2)
-    rows = []
-    numbers = range(1, len(folder.records) + 1)
+    rows, numbers = [], range(1, len(folder.records) + 1)
     alone = [number for number in numbers if config.place_in_stack(number) == 1]
     coloured, grey = ([number for number in alone if config.is_grey(number) == sees] for sees in (False, True))
     others = [number for number in numbers if config.place_in_stack(number) > 1]
@@ -102,27 +102,25 @@ def _differences(folder: ModelFolder) -> dict[str, Any]:
 
 
 def _print(console: Console, facts: dict[str, Any]) -> None:
-    from ..formatting import count, show_bytes
-
     about, classes = facts["about"], len(facts["class_names"])
     layers = count(facts["layers"], "layer", "layers")
     used = "" if facts["used_layers"] == facts["layers"] else f"; predicts with the first {facts['used_layers']}"
     state = "" if facts["finished"] else "; its run is not finished"
-    _say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{used}{state}")
+    say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{used}{state}")
     size = f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk"
-    _say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}")
+    say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}")
     if kept := facts.get("readout_images"):
-        _say(console, f"kernel readout with {kept:,} reference images, whose features the first prediction computes")
+        say(console, f"kernel readout with {kept:,} reference images, whose features the first prediction computes")
     console.print()
     console.print(_architecture_table(facts["architecture"]))
-    _say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
+    say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
     console.print(_accuracy_table(facts["accuracy"], about.get("images", {}), facts["misses_readout"]))
     console.print()
     _print_origin(console, facts)
 
 
 def _architecture_table(rows: list[dict[str, Any]]) -> Table:
-    table = _table("layer", "input", "filters", "features", "head", "parameters")
+    table = plain_table("layer", "input", "filters", "features", "head", "parameters")
     for row in rows:
         table.add_row(
             _which(row["first"], row["last"], row["layers"]),
@@ -144,7 +142,7 @@ def _which(first: int, last: int, layers: int) -> str:
 
 def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int], misses_readout: bool) -> Table:
     splits = [split for split in ("train", "validation", "test") if accuracy["last"][split] is not None]
-    table = _table("accuracy at", *(f"{split} %" for split in splits))
+    table = plain_table("accuracy at", *(f"{split} %" for split in splits))
     titles = {"best_on_validation": "best validation depth", "last": "last"}
     at_layers = {place: row for place, row in accuracy.items() if place in titles}
     for layer in dict.fromkeys(row["layer"] for row in at_layers.values()):
@@ -163,8 +161,6 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int],
 
 
 def _print_origin(console: Console, facts: dict[str, Any]) -> None:
-    from ..formatting import show_points
-
     about = facts["about"]
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
     where = [str(about[key]) for key in ("dataset", "device", "date") if about.get(key)]
@@ -180,19 +176,44 @@ def _print_origin(console: Console, facts: dict[str, Any]) -> None:
         ("settings", f"{base}, except {differs}" if differs else base),
     ):
         if text:
-            _say(console, f"[dim]{title:>15}[/dim]  {escape(str(text))}")
-
-
-def _table(*titles: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for number, title in enumerate(titles):
-        table.add_column(title, justify="right" if number else "left", no_wrap=True)
-    return table
+            say(console, f"[dim]{title:>15}[/dim]  {escape(str(text))}")
 
 
 def _first(names: list[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)
+def datasets(root: Root = None, as_json: Json = False) -> None:
+    """List the public data sets, and whether each is on this machine."""
+    from ..data import default_root, describe
+
+    place = default_root() if root is None else root.expanduser()
+    rows = describe(place)
+    if as_json:
+        for row in rows:
+            typer.echo(json.dumps(row._asdict() | {"folder": str(row.folder) if row.folder else None}))
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("data set", "classes", "image", "training", "test"):
+        table.add_column(title, justify="left" if title in ("data set", "image") else "right", no_wrap=True)
+    table.add_column("folder", overflow="fold")
+    for row in rows:
+        channels, height, width = row.image_shape
+        where = "part of scikit-learn" if row.folder is None else escape(str(row.folder.relative_to(place)))
+        if not row.present:
+            where = "[dim]not downloaded; `train` does it[/dim]"
+        table.add_row(
+            row.name,
+            str(row.classes),
+            f"{height}×{width}×{channels}",
+            f"{row.n_train:,}",
+            f"{row.n_test:,}" if row.n_test else "–",
+            where,
+        )
+    console = Console()
+    console.print(table)
+    say(
+        console,
+        f"\nFolder of the public data sets: {escape(str(place))}. `train` also takes image folders and .npz files.",
+        style="dim",
+    )

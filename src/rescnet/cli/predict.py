@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .shared_options import Device, Layers, Model, Overwrite, Resize, TestViews
+from ..formatting import atomic_write, count
+from .shared import Device, Layers, Model, Overwrite, Resize, TestViews, say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,9 +28,7 @@ def predict(
     layers: Layers = None,
     test_views: TestViews = None,
     resize: Resize = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Output file for the predictions, .csv or .json.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Output file for the predictions, .csv or .json.")] = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines, one per image.")] = False,
@@ -44,7 +43,7 @@ def predict(
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from ..network.probabilities import probabilities, target_output
-    from .batches import batch_of, check_image_files, find_image_files, outputs_of, read_image_files
+    from .images import batch_of, check_image_files, find_image_files, outputs_of, read_image_files
 
     _check_out(out, overwrite)
     chosen_device = choose_device(device)
@@ -76,8 +75,6 @@ def _most_probable(files: Sequence[Path], shares: Tensor, names: Sequence[str]) 
 
 
 def _print(rows: Sequence[dict[str, Any]], out: Path | None) -> None:
-    from ..formatting import count
-
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     table.add_column("image", overflow="fold")
     for title in ("first", "second", "third")[: len(rows[0]["classes"])]:
@@ -89,7 +86,7 @@ def _print(rows: Sequence[dict[str, Any]], out: Path | None) -> None:
     console.print(table)
     if out is not None:
         written = count(len(rows), "prediction", "predictions")
-        console.print(f"\n{written} written to {escape(str(out))}", highlight=False, soft_wrap=True)
+        say(console, f"\n{written} written to {escape(str(out))}")
 
 
 def _check_out(out: Path | None, overwrite: bool) -> None:
@@ -106,8 +103,6 @@ def _check_out(out: Path | None, overwrite: bool) -> None:
 
 def _write(out: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write all predictions as CSV or JSON."""
-    from ..formatting import atomic_write
-
     with atomic_write(out) as path, path.open("w", encoding="utf-8", newline="") as stream:
         if out.suffix.lower() == ".json":
             stream.write(json.dumps(rows, indent=1) + "\n")

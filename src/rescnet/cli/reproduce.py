@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import threading
 import time
@@ -15,6 +14,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from ..formatting import count, show_seconds
+from .shared import say
 
 if TYPE_CHECKING:
     from ..experiments.plans import Experiment, Plan
@@ -44,7 +46,7 @@ def reproduce(
     precision: Annotated[str, typer.Option(help="exact, balanced, fast or auto.")] = "auto",
     device: Annotated[str, typer.Option(help="cpu, cuda, … or auto: a GPU if there is one.")] = "auto",
     memory: Annotated[str, typer.Option(help="Memory limit of training, e.g. 16GB.")] = "auto",
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.", show_default=False)] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.")] = None,
     download: Annotated[bool, typer.Option("--download", help="Download missing data sets.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of NAME.json, NAME.md and the figures.")] = Path("results"),
     state: Annotated[Path, typer.Option(help="Folder of unfinished layers, to resume from.")] = Path("runs/reproduce"),
@@ -62,7 +64,7 @@ def reproduce(
     from ..config.compute import ComputeOptions
     from ..data import default_root
     from ..experiments.plans import load_plan
-    from ..experiments.plots import NO_PLOTS, can_draw
+    from ..experiments.presentation import NO_PLOTS, can_draw
     from ..experiments.records import Results
     from ..experiments.runner import RunOptions
     from ..network.device import choose_device
@@ -91,7 +93,7 @@ def reproduce(
     with _terminate_as_interrupt():
         for experiment in experiments:
             if not present[experiment.name]:
-                _say(console, f"{experiment.name}: {experiment.dataset} is not here, skipped (--download fetches it)")
+                say(console, f"{experiment.name}: {experiment.dataset} is not here, skipped (--download fetches it)")
                 continue
             try:
                 _run(console, experiment, configs[experiment.name], results, options, root, again)
@@ -99,7 +101,7 @@ def reproduce(
                 _write_table(plan, results)
     _print_table(console, plan, results)
     if not can_draw():
-        _say(console, escape(NO_PLOTS))
+        say(console, escape(NO_PLOTS))
 
 
 def _run(
@@ -111,12 +113,10 @@ def _run(
     root: Path | None,
     again: bool,
 ) -> None:
-    import torch
-
+    from ..experiments.costs import free_memory
     from ..experiments.plans import plan_names
     from ..experiments.runner import ExperimentRun, experiment_key
-    from ..formatting import count
-    from .sources import check_limit, load_source
+    from .images import check_limit, load_source
 
     key = experiment_key(experiment, config, options)
     siblings = [_stem(table, options.limit) for table in plan_names()]
@@ -125,10 +125,10 @@ def _run(
         own = {"name": experiment.name, "label": experiment.label, "changes": experiment.changes}
         results.put(done | own | {"paper": [vars(figure) for figure in experiment.paper]})
         layers = count(done["layers"], "layer", "layers")
-        _say(console, f"[bold]{experiment.name}[/bold]: finished before, {layers} (--again repeats it)")
+        say(console, f"[bold]{experiment.name}[/bold]: finished before, {layers} (--again repeats it)")
         return
     if options.time_is_up:
-        _say(console, f"{experiment.name}: not started, the time limit was reached")
+        say(console, f"{experiment.name}: not started, the time limit was reached")
         return
     dataset = load_source(experiment.dataset, root)
     check_limit(dataset, options.limit)
@@ -137,27 +137,25 @@ def _run(
         run.forget()
     images = ", ".join(f"{number:,} {SPLITS[split]}" for split, number in run.images.items())
     depth = f"up to {count(config.layers, 'layer', 'layers')}"
-    _say(console, f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, {depth}; images: {images}")
+    say(console, f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, {depth}; images: {images}")
     if left := min(run.left_before(), config.layers):
-        _say(console, f"  resuming after layer {left}; its maps are computed first")
+        say(console, f"  resuming after layer {left}; its maps are computed first")
     try:
         entry = run.go()
     except KeyboardInterrupt:
         kept = "nothing is kept" if options.state is None else "the same command resumes"
-        _say(console, f"  interrupted after {count(run.layers, 'layer', 'layers')}: {kept}")
+        say(console, f"  interrupted after {count(run.layers, 'layer', 'layers')}: {kept}")
         raise
     if entry is None:
-        _say(console, "  no layer was learned: the time limit was reached")
+        say(console, "  no layer was learned: the time limit was reached")
         return
     took = f"{count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s"
-    _say(console, f"  {took}; stopped because {entry['stopped']}")
+    say(console, f"  {took}; stopped because {entry['stopped']}")
     if readout := entry["readout"]:
         held, test = (_percent(readout[f"{split}_accuracy"]) for split in ("validation", "test"))
-        _say(console, f"  with the kernel readout  held out {held}  test {test}  {readout['seconds']:.2f} s")
+        say(console, f"  with the kernel readout  held out {held}  test {test}  {readout['seconds']:.2f} s")
     del run, dataset
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+    free_memory()
 
 
 def _stem(table: str, limit: int | None) -> str:
@@ -174,7 +172,7 @@ def _layer_printer(console: Console, layers: int) -> Any:
         if record.layer % LAYERS_BETWEEN_LINES in (0, 1) or record.layer == layers:
             train, held = _percent(record.train_accuracy), _percent(record.validation_accuracy)
             accuracies = f"training {train}  held out {held}  test {_percent(record.test_accuracy)}"
-            _say(console, f"  layer {record.layer:4d}  {accuracies}  {record.total_seconds:.2f} s")
+            say(console, f"  layer {record.layer:4d}  {accuracies}  {record.total_seconds:.2f} s")
 
     return show
 
@@ -190,13 +188,12 @@ def _print_plan(
 ) -> None:
     from ..data.archives import PUBLIC_SETS
     from ..experiments.costs import seconds_per_layer
-    from ..experiments.provenance import device_name
-    from ..formatting import show_seconds
+    from ..experiments.records import device_name
     from ..network.device import choose_device, choose_precision
 
     chosen = choose_device(options.compute.device)
     device, precision = device_name(chosen), choose_precision(options.compute, chosen)
-    _say(console, f"[bold]{escape(plan.title)}[/bold], on {device}")
+    say(console, f"[bold]{escape(plan.title)}[/bold], on {device}")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in ("experiment", "data", "layers", "varied", "paper", "expected time"):
         table.add_column(title, overflow="fold")  # names are needed whole
@@ -219,15 +216,14 @@ def _print_plan(
         )
     console.print(table)
     if unknown:
-        _say(console, f"times are unknown until rescnet bench --out {out}/bench-….json has run on this device")
+        say(console, f"times are unknown until rescnet bench --out {out}/bench-….json has run on this device")
     else:
-        _say(console, f"all together about {show_seconds(total)}")
+        say(console, f"all together about {show_seconds(total)}")
 
 
 def _write_table(plan: Plan, results: Results) -> None:
     """Write the table and the figures beside the JSON file."""
-    from ..experiments.plots import can_draw, datasets, draw_curves
-    from ..experiments.tables import markdown
+    from ..experiments.presentation import can_draw, datasets, draw_curves, markdown
 
     entries = results.entries()
     if not entries:
@@ -238,7 +234,7 @@ def _write_table(plan: Plan, results: Results) -> None:
 
 
 def _print_table(console: Console, plan: Plan, results: Results) -> None:
-    from ..experiments.tables import table_rows, titles
+    from ..experiments.presentation import table_rows, titles
 
     table = Table(title=plan.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for title in titles(results.entries()):
@@ -269,7 +265,3 @@ def _terminate_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, soft_wrap=True)

@@ -14,8 +14,9 @@ from ..formatting import count
 from ..model_files import InterruptedRun, read_run, run_from_bytes, run_to_bytes
 from ..network.depth import reason_to_stop
 from ..network.device import choose_device, choose_precision
-from .sources import dataset_of, full_name
-from .training_run import TrainCommand, command_line
+from .images import dataset_of, full_name
+from .shared import command_line
+from .training_run import TrainCommand
 
 if TYPE_CHECKING:
     from ..config.network import NetworkConfig
@@ -26,17 +27,9 @@ if TYPE_CHECKING:
 
 
 def resume_run(place: Path, request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> TrainCommand:
-    """Return the rest of a run.
+    """Return the rest of the run in a folder, which rank 0 reads and broadcasts.
 
-    Parameters
-    ----------
-    place : Path
-        Folder of the run.
-    request : TrainRequest
-        Its source is the new place of the same images, if they were moved.
-    log : TensorBoardLog, optional
-    workers : Workers
-        Rank 0 reads the run and broadcasts it.
+    The source of the request is the new place of the same images, if they were moved.
     """
     run = read_run(place) if workers.is_rank0 else None
     sent = workers.broadcast_bytes(run_to_bytes(run) if run and workers.count > 1 else b"")
@@ -77,8 +70,24 @@ def resume_run(place: Path, request: TrainRequest, log: TensorBoardLog | None, w
         about=_commands(about) if config != run.folder.config else {},
         log=log,
         resumed=run,
+        notes=_notes(run, compute),
         workers=workers,
     )
+
+
+def _notes(run: InterruptedRun, compute: ComputeOptions) -> list[str]:
+    """Return a line about the layer where the run continues, and one if its sums will be rounded differently."""
+    done = len(run.layers)
+    damaged = f"; {run.damaged} is damaged, so layer {done + 1} is learned again" if run.damaged else ""
+    notes = [f"continuing after layer {done} of {run.folder.path}{damaged}"]
+    before = ComputeOptions(**run.folder.about.get("compute", {}))
+    changed = [name for name in ("device", "memory", "maps") if getattr(before, name) != getattr(compute, name)]
+    if changed:
+        notes.append(
+            f"with another {' and '.join(changed)} sums are added in another order: the network equals that of an "
+            "uninterrupted run up to rounding, not bit for bit"
+        )
+    return notes
 
 
 def _commands(about: dict[str, Any]) -> dict[str, Any]:

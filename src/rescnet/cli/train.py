@@ -13,8 +13,7 @@ from rich.console import Console
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.presets import make_compute, make_config, preset_names
-from .config_flags import given, with_flags
-from .shared_options import Source, SourceOption, one_source
+from .shared import Source, SourceOption, command_line, given, one_source, with_flags
 
 if TYPE_CHECKING:
     from ..training.distributed.workers import Workers
@@ -28,16 +27,8 @@ VALIDATION_FRACTION = 0.2
 class TrainRequest:
     """Arguments of ``rescnet train`` that decide which run it is.
 
-    Attributes
-    ----------
-    source : str, optional
-        Name of the images.
-    root : Path, optional
-        Folder of the public data sets.
-    options, compute_options : dict
-        Options of the network and of the machine that were given as flags.
-    new : dict
-        Other flags of a new run, by parameter; a resumed run has none of them.
+    ``options`` are those of the network and ``compute_options`` those of the machine that were given as flags. ``new``
+    has the other flags of a new run, by parameter; a resumed run has none of them.
     """
 
     source: str | None
@@ -53,22 +44,14 @@ def train(
     dataset: SourceOption = None,
     preset: Annotated[
         str | None,
-        typer.Option(
-            help=f"Settings to start from: {', '.join(preset_names())}. Default: chosen by the images.",
-            show_default=False,
-        ),
+        typer.Option(help=f"Settings to start from: {', '.join(preset_names())}. Default: chosen by the images."),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the model. Default: runs/<data set>-<date>-<time>.", show_default=False),
+        Path | None, typer.Option(help="Folder of the model. Default: runs/<data set>-<date>-<time>.")
     ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(metavar="MODEL", help="Continue the run in this folder.", show_default=False),
-    ] = None,
+    resume: Annotated[Path | None, typer.Option(metavar="MODEL", help="Continue the run in this folder.")] = None,
     config: Annotated[
-        Path | None,
-        typer.Option(help="TOML file of options that override the preset.", show_default=False, hidden=True),
+        Path | None, typer.Option(help="TOML file of options that override the preset.", hidden=True)
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.", hidden=True)] = False,
     half_heads: Annotated[
@@ -77,31 +60,24 @@ def train(
             "--half-heads", help="Save the heads in half precision, and print the loss of accuracy.", hidden=True
         ),
     ] = False,
-    root: Annotated[
-        Path | None, typer.Option(help="Folder of the public data sets.", show_default=False, hidden=True)
-    ] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of the public data sets.", hidden=True)] = None,
     image_size: Annotated[
-        str | None,
-        typer.Option(metavar="H,W", help="Resize the images of a folder.", show_default=False, hidden=True),
+        str | None, typer.Option(metavar="H,W", help="Resize the images of a folder.", hidden=True)
     ] = None,
     validation_fraction: Annotated[
         float | None,
         typer.Option(
             help="Fraction of training images used for validation, if there are no validation images. 0 uses none. "
             f"(default {VALIDATION_FRACTION})",
-            show_default=False,
             hidden=True,
         ),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(help="Use about n training images.", show_default=False, hidden=True)
-    ] = None,
+    limit: Annotated[int | None, typer.Option(help="Use about n training images.", hidden=True)] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON lines: one per layer, and one of the run.", hidden=True)
     ] = False,
     tensorboard: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of a TensorBoard log.", show_default=False, hidden=True),
+        Path | None, typer.Option(metavar="DIR", help="Folder of a TensorBoard log.", hidden=True)
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print only the folder of the model, or JSON.", hidden=True)
@@ -155,8 +131,8 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     from ..data.splits import fingerprint, hold_out_images
     from ..model_files import check_place
     from ..network.device import choose_device
-    from .sources import check_classes, check_limit, full_name, load_source, parse_size
-    from .training_run import TrainCommand, command_line
+    from .images import check_classes, check_limit, full_name, load_source, parse_size
+    from .training_run import TrainCommand
 
     new, source = request.new, request.source or "digits"
     preset = new["preset"] or (source if source in preset_names() else None)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -30,39 +28,19 @@ from ..network.stack import LayerStack
 from ..training.distributed.workers import Workers
 from ..training.listeners.table import TrainingTable
 from ..training.listeners.tensorboard import TensorBoardLog
+from ..training.memory_plan import MemoryPlan
 from ..training.train import Listener, train
 from .errors import ReportedInterrupt
-from .listeners import JsonLines, LayerSaver, Listeners
-
-
-def command_line() -> str:
-    """Return the command line of this process."""
-    return shlex.join(["rescnet", *sys.argv[1:]])
+from .shared import say
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainCommand:
     """A run of ``rescnet train`` whose images and options are known.
 
-    Attributes
-    ----------
-    dataset : Dataset
-        With the held-out images as validation images.
-    config : NetworkConfig
-    compute : ComputeOptions
-    device : str
-    place : Path
-        Folder of the model.
-    about : dict
-        Facts of the command line that the model records.
-    half_heads, overwrite : bool
-        As for :class:`rescnet.model_files.ModelWriter`.
-    log : TensorBoardLog, optional
-        Closed at the end of the run, also after an error.
-    resumed : InterruptedRun, optional
-        The part of the run that exists.
-    workers : Workers
-        Rank 0 saves and prints.
+    Its data set has the held-out images as validation images, ``place`` is the folder of the model, and ``about`` has
+    the facts of the command line that the model records. ``resumed`` is the part of the run that exists, and ``notes``
+    are lines about it, printed first. The log is closed at the end. Rank 0 of the workers saves and prints.
     """
 
     dataset: Dataset
@@ -75,6 +53,7 @@ class TrainCommand:
     overwrite: bool = False
     log: TensorBoardLog | None = None
     resumed: InterruptedRun | None = None
+    notes: Sequence[str] = ()
     workers: Workers = field(default_factory=Workers)
 
     def run(self, console: Console, as_json: bool) -> None:
@@ -82,22 +61,20 @@ class TrainCommand:
         if not self.workers.is_rank0:
             self._train(None)
             return
-        if self.resumed:
-            self._print_resumed(self.resumed, console)
+        for note in self.notes:
+            say(console, escape(note))
         saver = LayerSaver(self._writer, self.resumed.folder.records if self.resumed else ())
         where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
         with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where, self._images()) as table:
-            listeners: list[Listener] = [saver, table, *([JsonLines()] if as_json else [])]
-            if self.log:
-                listeners.append(self.log)
+            listeners: list[Listener] = [saver, table, *([self.log] if self.log else [])]
             try:
-                network, history = self._train(Listeners(listeners))
+                history = self._train(_Listeners(listeners, as_json))
             except KeyboardInterrupt as interrupt:
                 table.close()
                 layers = saver.finish(StopReason.INTERRUPTED)
                 message = self._print_stopped(str(interrupt) or "interrupted", layers, saver.folder)
                 if as_json:
-                    self._print_json(saver.records, StopReason.INTERRUPTED, folder=saver.folder)
+                    self._print_json(History(saver.records, StopReason.INTERRUPTED), saver.folder)
                 raise ReportedInterrupt(message) from None
             except Exception:
                 table.close()
@@ -108,77 +85,49 @@ class TrainCommand:
                 raise
             saver.finish(history.stopped)
             table.finished(history)
-        facts = self._halving(network, history, console) if self.half_heads else {}
+        facts = self._halving(history, console) if self.half_heads else {}
         if facts:
             saver.finish(history.stopped, halving=facts)
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
-        console.print(f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}", highlight=False, soft_wrap=True)
+        say(console, f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}")
         if as_json:
-            self._print_json(history.records, history.stopped, history.readout, **facts)
+            self._print_json(history, self.place, **facts)
 
-    def _print_resumed(self, run: InterruptedRun, console: Console) -> None:
-        """Print where the run continues, and a note if its sums will be rounded differently."""
-        done = len(run.layers)
-        damaged = f"; {escape(run.damaged)} is damaged, so layer {done + 1} is learned again" if run.damaged else ""
-        place = escape(str(run.folder.path))
-        console.print(f"continuing after layer {done} of {place}{damaged}", highlight=False, soft_wrap=True)
-        before = ComputeOptions(**run.folder.about.get("compute", {}))
-        names = ("device", "memory", "maps")
-        changed = [name for name in names if getattr(before, name) != getattr(self.compute, name)]
-        if changed:
-            console.print(
-                f"with another {' and '.join(changed)} sums are added in another order: the network equals that of an "
-                "uninterrupted run up to rounding, not bit for bit",
-                highlight=False,
-                soft_wrap=True,
-            )
+    @property
+    def _splits(self) -> dict[str, ImageSet]:
+        splits = {"train": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
+        return {name: images for name, images in splits.items() if images}
 
     def _images(self) -> str:
         """Return the number of images per split, and the preset."""
-        splits = {"training": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
-        counts = ", ".join(f"{len(images):,} {name}" for name, images in splits.items() if images)
+        titles = {"train": "training"}
+        counts = ", ".join(f"{len(images):,} {titles.get(name, name)}" for name, images in self._splits.items())
         preset = self.about.get("preset")
         return f"{counts} images" + (f"; settings of the preset {preset}" if preset else "")
 
-    def _train(self, listener: Listener | None) -> tuple[Network, History]:
-        return train(
-            *_pair(self.dataset.train),
+    def _train(self, listener: Listener | None) -> History:
+        pairs = {name: (images.images, images.labels) for name, images in self._splits.items()}
+        _, history = train(
+            *pairs["train"],
             self.config,
-            validation=_pair(self.dataset.validation) if self.dataset.validation else None,
-            test=_pair(self.dataset.test) if self.dataset.test else None,
+            validation=pairs.get("validation"),
+            test=pairs.get("test"),
             compute=self.compute,
             listener=listener,
-            start=self._layers_before(),
+            start=_start(self.resumed, self.config) if self.resumed else None,
             workers=self.workers,
         )
-
-    def _layers_before(self) -> tuple[Network, History] | None:
-        if self.resumed is None:
-            return None
-        folder = self.resumed.folder
-        network = Network(
-            LayerStack(self.config, folder.image_shape, len(folder.class_names), list(self.resumed.layers))
-        )
-        return network, folder.history()
+        return history
 
     def _writer(self, network: Network) -> ModelWriter:
-        done = len(self.resumed.layers) if self.resumed else 0
-        itemsize = {"float32": 4, "float64": 8}[self.compute.dtype]
-        one = layer_bytes(self.config, network.image_shape, network.classes, itemsize)
-        kept = 0
-        if self.config.readout == "kernel":
-            images = self.dataset.train.images
-            one_image = images.nbytes // len(images) + network.classes * itemsize
-            kept = readout_rows(self.config, len(images)) * one_image
-        check_space(self.place, one * (self.config.layers - done) + kept)
-        splits = {"train": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
+        self._check_space(network)
         about = {
             **self.about,
             **describe_run(self.device),
             "compute": asdict(self.compute),
             "workers": self.workers.count,
-            "images": {name: len(images) for name, images in splits.items() if images},
+            "images": {name: len(images) for name, images in self._splits.items()},
             "preprocessing": describe_images(self.dataset.train.images),
             "fingerprints": fingerprints(self.dataset),
         }
@@ -194,19 +143,27 @@ class TrainCommand:
             resumed=self.resumed,
         )
 
-    def _halving(self, network: Network, history: History, console: Console) -> dict[str, Any]:
+    def _check_space(self, network: Network) -> None:
+        """Raise ModelFileError if the disk is too small for the layers to be added and the readout."""
+        done = len(self.resumed.layers) if self.resumed else 0
+        itemsize = {"float32": 4, "float64": 8}[self.compute.dtype]
+        size = (self.config.layers - done) * layer_bytes(self.config, network.image_shape, network.classes, itemsize)
+        if self.config.readout == "kernel":
+            images = self.dataset.train.images
+            one_image = images.nbytes // len(images) + network.classes * itemsize
+            size += readout_rows(self.config, len(images)) * one_image
+        check_space(self.place, size)
+
+    def _halving(self, history: History, console: Console) -> dict[str, Any]:
         """Print the accuracy with half-precision heads, as saved, and return it beside that with full ones."""
         name = "validation" if self.dataset.validation else "training"
-        images, labels = _pair(self.dataset.validation or self.dataset.train)
+        measured = self.dataset.validation or self.dataset.train
         saved = replace(load_model(self.place, device=self.device).network, readout=None)
         record = history[len(saved.layers) - 1]
         full = record.validation_accuracy if self.dataset.validation else record.train_accuracy
-        half = float((saved.predict(images).cpu().numpy() == labels).mean())
+        half = float((saved.predict(measured.images).cpu().numpy() == measured.labels).mean())
         assert full is not None
-        console.print(
-            f"half-precision heads: {name} accuracy {100 * half:.2f} %, {show_points(half - full)}",
-            highlight=False,
-        )
+        say(console, f"half-precision heads: {name} accuracy {100 * half:.2f} %, {show_points(half - full)}")
         return {"images": name, "accuracy": half, "full_accuracy": full}
 
     def _print_stopped(self, reason: str, layers: int, folder: Path | None) -> str:
@@ -215,36 +172,35 @@ class TrainCommand:
         if layers:
             finished = count(layers, "layer is", "layers are")
             message = f"{reason}: {finished} finished and usable, in {folder or self.place}"
-        if layers and folder not in (None, self.place):
-            message += f"; {self.place} was not replaced"
-        if layers and self.config.readout == "kernel":
-            message += "; the kernel readout is missing, --resume fits it"
-        Console(stderr=True).print(escape(message), highlight=False, soft_wrap=True)
+            if folder not in (None, self.place):
+                message += f"; {self.place} was not replaced"
+            if self.config.readout == "kernel":
+                message += "; the kernel readout is missing, --resume fits it"
+        say(Console(stderr=True), escape(message))
         return message
 
-    def _print_json(
-        self,
-        records: Sequence[LayerRecord],
-        stopped: StopReason | None,
-        readout: ReadoutRecord | None = None,
-        folder: Path | None = None,
-        **facts: Any,
-    ) -> None:
-        """Print the line of the run."""
-        history = History(list(records), stopped)
-        summary: dict[str, Any] = {"model": str(folder or self.place) if records else None, "layers": len(records)}
-        summary |= {"stopped": stopped}
-        if records:
-            summary["used_layers"] = depth_to_use(self.config, history) or len(records)
+    def _print_json(self, history: History, folder: Path | None, **facts: Any) -> None:
+        """Print the line of the run, whose layers are in this folder."""
+        layers = len(history)
+        summary: dict[str, Any] = {"model": str(folder or self.place) if layers else None, "layers": layers}
+        summary["stopped"] = history.stopped
+        if layers:
+            summary["used_layers"] = depth_to_use(self.config, history) or layers
             summary["best_layer"] = history.best_layer()
             for place, record in (("best", history[history.best_layer() - 1]), ("last", history[-1])):
                 for split in ("train", "validation", "test"):
                     summary[f"{place}_{split}_accuracy"] = getattr(record, f"{split}_accuracy")
-        if readout:
-            summary["readout"] = asdict(readout)
+        if history.readout:
+            summary["readout"] = asdict(history.readout)
         if facts:
             summary["half_heads"] = facts
         typer.echo(json.dumps(summary))
+
+
+def _start(run: InterruptedRun, config: NetworkConfig) -> tuple[Network, History]:
+    folder = run.folder
+    stack = LayerStack(config, folder.image_shape, len(folder.class_names), list(run.layers))
+    return Network(stack), folder.history()
 
 
 def _depth_used(folder: ModelFolder) -> str:
@@ -255,5 +211,66 @@ def _depth_used(folder: ModelFolder) -> str:
     return f"predicts with {which} {count(layers, 'layer', 'layers')}{chosen}"
 
 
-def _pair(images: ImageSet) -> tuple[Any, Any]:
-    return images.images, images.labels
+class LayerSaver:
+    """Writes each layer to the folder of the model when it was added.
+
+    ``records`` are those of the layers written, with those of an earlier session first.
+    """
+
+    def __init__(self, make_writer: Callable[[Network], ModelWriter], before: Sequence[LayerRecord]) -> None:
+        self._make_writer = make_writer
+        self._writer: ModelWriter | None = None
+        self._network: Network | None = None
+        self.records = list(before)
+
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
+        """Prepare the folder; nothing is written yet."""
+        self._network, self._writer = network, self._make_writer(network)
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Write the newest layer."""
+        assert self._network is not None and self._writer is not None
+        self.records.append(record)  # before the file: an interrupt in between must not lose the record
+        self._writer.add_layer(self._network.layers[-1], record)
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Write the readout of the network."""
+        network = self._network
+        assert network is not None and network.readout is not None and self._writer is not None
+        self._writer.add_readout(network.readout, record, network.used_layers)
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the layers written so far; None before the first."""
+        return self._writer.folder if self._writer and self._writer.layers else None
+
+    def finish(self, stopped: StopReason | None, **facts: object) -> int:
+        """Seal the model and return its number of layers."""
+        if self._writer is None:
+            return 0
+        try:
+            self._writer.finish(stopped, **facts)
+        finally:
+            del self.records[self._writer.layers :]
+        return self._writer.layers
+
+
+class _Listeners:
+    """Several listeners, informed in order; a layer is then printed as a line of JSON, if asked for."""
+
+    def __init__(self, listeners: Sequence[Listener], as_json: bool) -> None:
+        self.listeners, self.as_json = listeners, as_json
+
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
+        for listener in self.listeners:
+            listener.planned(network, plan)
+
+    def layer_added(self, record: LayerRecord) -> None:
+        for listener in self.listeners:
+            listener.layer_added(record)
+        if self.as_json:
+            typer.echo(json.dumps(asdict(record)))
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        for listener in self.listeners:
+            listener.readout_fitted(record)

@@ -1,35 +1,45 @@
-"""Benchmark of one layer: seconds by stage against ceilings measured on the same device."""
+"""Benchmarks: seconds of one layer by stage, and of our heads beside scikit-learn's."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.presets import make_config, preset_names
+from ..data.archives import PUBLIC_SETS
 from ..formatting import nearest
 from ..network.device import choose_device, choose_precision
+from ..stages.discriminant import fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
+from ..stages.moments import Moments
+from ..stages.residual import one_hot
 from ..training.train import TrainingRun
-from .costs import STAGES, StageCost, layer_costs
-from .provenance import origin
+from .costs import STAGES, layer_costs, rates, times
+from .records import origin
 
 ON_GPU = ("cifar10", "cifar10-adaptive", "cifar100", "mnist", "tiny-imagenet")
 ON_CPU = ("digits", "cifar10")
 CPU_IMAGES, CPU_FILTERS = 300, 16  # ends within a minute on a laptop
 CHUNK = 10_000  # images drawn at a time
 WARM_UP = 2  # the first layer has no maps before it; the second compiles what the others use
-GPU_SIDE, CPU_SIDE = 8192, 1536  # of the matrices of the ceilings
-GPU_COPY, CPU_COPY = 2**31, 2**27  # bytes read, and as many written
-REPEATS = 7
+
+SHRINKAGE = 0.1  # of all heads
+APART = 6.0  # distance of class means from their centre: about 90 % accuracy
+FACTORS = 200  # directions with most of the variance
+REPEATS, ENOUGH_SECONDS = 3, 20.0  # no repeat after these seconds
+
+Fit = Callable[[], Callable[[NDArray[np.float32]], NDArray[Any]]]
+"""Fit, and return a function from rows (n, D) to classes (n,)."""
 
 
 class NothingMeasuredError(ValueError):
@@ -56,16 +66,14 @@ class Case:
         """Return the preset and its changes as text."""
         return " ".join([self.preset, *(f"{key}={value}" for key, value in self.changes.items())])
 
-    def images(self, device: torch.device, seed: int = 0) -> tuple[Tensor, Tensor]:
+    def images(self, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return random images, uint8 (train + test, channels, height, width), and balanced labels."""
         total = self.train + self.test
-        return smooth_noise(total, self.shape, device, seed), torch.arange(total, device=device) % self.classes
+        return smooth_noise(total, self.shape, device), torch.arange(total, device=device) % self.classes
 
 
 def known_cases() -> dict[str, Case]:
     """Return all cases by name: presets of public sets at full size, and CIFAR-10 with all 21 cells."""
-    from ..data.archives import PUBLIC_SETS
-
     cases = {}
     for name in preset_names():
         if name in PUBLIC_SETS:
@@ -82,12 +90,7 @@ def choose_cases(
 ) -> list[Case]:
     """Return the cases of these names; by default five at full size on a GPU, two small ones on a CPU.
 
-    Parameters
-    ----------
-    images : int, optional
-        Number of training images; a fifth as many are test images.
-    filters : int, optional
-        Number of filters per layer.
+    ``images`` is the number of training images, a fifth as many are test images; ``filters`` is the number per layer.
     """
     known, small = known_cases(), device.type == "cpu"
     chosen = []
@@ -104,10 +107,10 @@ def choose_cases(
     return chosen
 
 
-def smooth_noise(count: int, shape: tuple[int, int, int], device: torch.device, seed: int = 0) -> Tensor:
+def smooth_noise(count: int, shape: tuple[int, int, int], device: torch.device) -> Tensor:
     """Return random images whose neighbouring pixels are correlated, uint8 (count, c, h, w)."""
     c, h, w = shape
-    generator = torch.Generator(device).manual_seed(seed)
+    generator = torch.Generator(device).manual_seed(0)
     images = torch.empty(count, c, h, w, dtype=torch.uint8, device=device)
     for start in range(0, count, CHUNK):
         part = images[start : start + CHUNK]
@@ -124,19 +127,19 @@ def measure_case(
     layers: int = 5,
     warm_up: int = WARM_UP,
     deadline: float | None = None,
-    told: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] = lambda step: None,
 ) -> dict[str, Any]:
     """Train a few layers of a case and return the median seconds by stage, with rates and provenance.
 
     Parameters
     ----------
     ceilings : mapping
-        Of :func:`measure_ceilings`.
+        Of :func:`.costs.measure_ceilings`.
     layers : int
         Number of layers measured, after those that warm up.
     deadline : float, optional
         Of ``time.monotonic()``. No layer is started after it.
-    told : callable, optional
+    progress : callable
         Called with the progress in a few words.
     """
     config, n = case.config(), case.train
@@ -151,29 +154,21 @@ def measure_case(
     for number in range(1, warm_up + layers + 1):
         if deadline is not None and time.monotonic() > deadline:
             break
-        if told:
-            told(f"{case.name}: layer {number} of {warm_up + layers}")
+        progress(f"{case.name}: layer {number} of {warm_up + layers}")
         (seconds,) = times(lambda: records.append(next(added)), device, 1, warm_up=0)
         walls.append(seconds)
     walls, records = walls[warm_up:], records[warm_up:]
     if not records:
         raise NothingMeasuredError(
-            f"the time limit was reached before a layer of {case.name} was measured: allow more seconds, or give "
-            "fewer images."
+            f"the time limit was reached before a layer of {case.name} was measured: allow more seconds, or use fewer "
+            "images."
         )
     names = dict.fromkeys(stage for record in records for stage in record.seconds)
     by_stage = {stage: median(record.seconds.get(stage, 0.0) for record in records) for stage in names}
-    costs = layer_costs(
-        config,
-        case.shape,
-        case.classes,
-        case.train,
-        case.test,
-        precision=precision,
-        itemsize=8 if compute.dtype == "float64" else 4,
-        features_kept=run.plan.keep_features,
-        by_rows=run.plan.by_rows,
-    )
+    sizes = case.shape, case.classes, case.train, case.test
+    plan: dict[str, Any] = {"features_kept": run.plan.keep_features, "by_rows": run.plan.by_rows}
+    itemsize = 8 if compute.dtype == "float64" else 4
+    costs = layer_costs(config, *sizes, precision=precision, itemsize=itemsize, **plan)
     return {
         "name": f"{case.describe()} {precision}",
         "case": case.name,
@@ -185,8 +180,7 @@ def measure_case(
         "seed": 0,
         "protocol": f"median of {len(records)} layers after {warm_up} to warm up, every stage synchronised",
         "features": run.plan.features,
-        "features_kept": run.plan.keep_features,
-        "by_rows": run.plan.by_rows,
+        **plan,
         "seconds": median(walls),
         "seconds_by_layer": walls,
         "seconds_by_stage": by_stage,
@@ -196,67 +190,99 @@ def measure_case(
     }
 
 
-def rates(cost: StageCost, seconds: float, ceilings: Mapping[str, float]) -> dict[str, Any]:
-    """Return the rates of a stage, and the minimum seconds at the device's ceilings."""
-    seconds, ceiling = max(seconds, 1e-9), ceilings.get(cost.unit)
+@dataclass(frozen=True)
+class Rows:
+    """Training rows and held-out rows: features (n, D) float32, labels (n,)."""
+
+    features: NDArray[np.float32]
+    labels: NDArray[np.int64]
+    held_features: NDArray[np.float32]
+    held_labels: NDArray[np.int64]
+    classes: int
+
+
+def make_rows(rows: int, features: int, classes: int, held: int) -> Rows:
+    """Draw Gaussian classes with correlated features of about equal variance."""
+    generator = np.random.default_rng(0)
+    factors = min(FACTORS, features)
+    loadings = generator.standard_normal((factors, features), np.float32) / np.sqrt(factors)
+    means = generator.standard_normal((classes, features), np.float32) * np.float32(APART / features**0.5)
+    labels = generator.integers(classes, size=rows + held)
+    x = generator.standard_normal((rows + held, factors), np.float32) @ loadings
+    x += 1.5 * generator.standard_normal(x.shape, np.float32) + means[labels]
+    return Rows(x[:rows], labels[:rows], x[rows:], labels[rows:], classes)
+
+
+def contestants(rows: Rows) -> dict[str, tuple[str, Fit]]:
+    """Return the heads that are timed: name, group of comparison, and fit function.
+
+    Shrinkage is (1-γ)S + γvI in both LDAs (ours of the total scatter, theirs of the within scatter), where v is the
+    variance of a feature. Both ridges minimise ‖Xw + b - y‖² + γvn‖w‖².
+    """
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+    from sklearn.linear_model import RidgeClassifier
+
+    def ours(solve: Any, ridge: float) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
+        x, y = torch.from_numpy(rows.features), torch.from_numpy(rows.labels)
+        moments = Moments.zeros(x[:1024].mean(0), rows.classes)
+        moments.add(x, one_hot(y, rows.classes, x.dtype))
+        head, _ = fit_head(moments, solve, ridge)
+        return lambda new: head.scores(torch.from_numpy(new)).argmax(1).numpy()
+
+    def theirs(model: Any) -> Callable[[NDArray[np.float32]], NDArray[Any]]:
+        model.fit(rows.features, rows.labels)
+        return model.predict  # type: ignore[no-any-return]
+
+    lda, convex = LinearDiscriminantAnalysis, SHRINKAGE / (1 - SHRINKAGE)
+    alpha = SHRINKAGE * len(rows.features) * float(rows.features.var(0).mean())  # ours is per feature's variance
     return {
-        "seconds": seconds,
-        "operations": cost.operations,
-        "bytes": cost.bytes,
-        "unit": cost.unit,
-        "tflops": cost.operations / seconds / 1e12,
-        "gigabytes_per_second": cost.bytes / seconds / 1e9,
-        "share_of_operations_ceiling": cost.operations / seconds / ceiling if ceiling else None,
-        "share_of_copy_ceiling": cost.bytes / seconds / ceilings["copy"],
-        "least_seconds": max(cost.bytes / ceilings["copy"], cost.operations / ceiling if ceiling else 0.0),
+        "rescnet one-vs-rest LDA": ("LDA", partial(ours, one_vs_rest_lda, convex)),
+        "rescnet multi-class LDA": ("LDA", partial(ours, multiclass_lda, convex)),
+        "rescnet ridge": ("ridge", partial(ours, ridge_regression, SHRINKAGE)),
+        "scikit-learn RidgeClassifier": ("ridge", partial(theirs, RidgeClassifier(alpha=alpha))),
+        "scikit-learn LDA, solver eigen": ("LDA", partial(theirs, lda(solver="eigen", shrinkage=SHRINKAGE))),
+        "scikit-learn LDA, solver lsqr": ("LDA", partial(theirs, lda(solver="lsqr", shrinkage=SHRINKAGE))),
     }
 
 
-def measure_ceilings(device: torch.device, side: int | None = None, copied: int | None = None) -> dict[str, float]:
-    """Return operations per second by type of number (``float16``, …, ``float32``), and bytes per second of a copy.
+OURS = {"LDA": "rescnet one-vs-rest LDA", "ridge": "rescnet ridge"}
 
-    A square product counts 2·side³ operations, a copy the bytes read and written. The ceiling is the best of several
-    runs after two that warm up; a CPU has ``float32`` and ``copy`` only.
+
+def compare_heads(
+    rows: int = 10_000,
+    features: int = 4_000,
+    classes: int = 10,
+    held: int = 2_000,
+    deadline: float | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> Iterator[dict[str, Any]]:
+    """Time all heads on the CPU, on the same rows and threads, and yield a result after each.
+
+    ``seconds`` is a median, ``accuracy`` is on held-out rows, ``ratio`` is relative to our head of the same group.
+    ``cpu_seconds`` and ``cpu_ratio`` are the same in processor time, which other processes do not change.
     """
-    gpu = device.type == "cuda"
-    side, copied = side or (GPU_SIDE if gpu else CPU_SIDE), copied or (GPU_COPY if gpu else CPU_COPY)
-    found = {}
-    types = [("float16", torch.float16), ("bfloat16", torch.bfloat16), ("tf32", torch.float32)] if gpu else []
-    for name, dtype in [*types, ("float32", torch.float32)]:
-        a, b = (torch.rand(side, side, device=device).to(dtype) for _ in range(2))
-        out = torch.empty_like(a)
-        with _matrix_precision("high" if name == "tf32" else "highest"):
-            found[name] = 2 * side**3 / min(times(partial(torch.mm, a, b, out=out), device, REPEATS))
-        del a, b, out
-    source = torch.zeros(copied, dtype=torch.uint8, device=device)
-    target = torch.zeros_like(source)
-    found["copy"] = 2 * copied / min(times(lambda: target.copy_(source), device, REPEATS))
-    return found
-
-
-def times(work: Callable[[], object], device: torch.device, repeats: int, warm_up: int = 2) -> list[float]:
-    """Return the seconds of each repeat, synchronised with the device."""
-    found = []
-    for number in range(warm_up + repeats):
-        _synchronise(device)
-        start = time.perf_counter()
-        work()
-        _synchronise(device)
-        if number >= warm_up:
-            found.append(time.perf_counter() - start)
-    return found
-
-
-def _synchronise(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-@contextmanager
-def _matrix_precision(wanted: str) -> Iterator[None]:
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(wanted)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    data = make_rows(rows, features, classes, held)
+    reference: dict[str, tuple[float, float]] = {}
+    for name, (group, fit) in contestants(data).items():
+        if deadline is not None and time.monotonic() > deadline:
+            return
+        progress(name)
+        seconds, busy = list[float](), list[float]()
+        while not seconds or (len(seconds) < REPEATS and sum(seconds) < ENOUGH_SECONDS):
+            start, start_busy = time.perf_counter(), time.process_time()
+            predict = fit()
+            seconds.append(time.perf_counter() - start)
+            busy.append(time.process_time() - start_busy)
+        accuracy = float((predict(data.held_features) == data.held_labels).mean())
+        ours = reference.setdefault(group, (median(seconds), median(busy)))
+        yield {
+            "name": name,
+            "group": group,
+            "seconds": median(seconds),
+            "runs": len(seconds),
+            "accuracy": accuracy,
+            "ratio": median(seconds) / ours[0],
+            "cpu_seconds": median(busy),
+            "cpu_ratio": median(busy) / ours[1],
+            "compared_with": OURS[group],
+        }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,9 +18,14 @@ from ..data import Dataset, ImageSet
 from ..data.archives import PUBLIC_SETS
 from ..data.splits import stratified_split
 from ..family.config import FamilyConfig, make_member, member_names
+from ..family.fitting import fit_member
 from ..formatting import nearest
 from ..network.device import choose_device
-from ..training.stopwatch import PeakMemory, trim_heap
+from ..network.inputs import as_images, as_labels
+from ..network.memory import memory_budget
+from ..training.stopwatch import PeakMemory
+from ..training.train import train
+from .costs import free_memory, synchronise
 
 RESCNET = "rescnet"
 PUBLISHED: dict[str, dict[str, float]] = {
@@ -44,15 +48,9 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Contestant:
-    """A model by its name, and options over its preset.
+    """A model by its name, and options over its preset; the label is the name with its options, as the user gave it.
 
-    Attributes
-    ----------
-    label : str
-        The name with its options, as given by the user.
-    name : str
-    options : dict
-        Keys of :class:`rescnet.NetworkConfig` for ResCNet, of :class:`rescnet.family.FamilyConfig` for the others.
+    Options are those of :class:`rescnet.NetworkConfig` for ResCNet, of :class:`rescnet.family.FamilyConfig` for others.
     """
 
     label: str
@@ -67,28 +65,19 @@ class Contestant:
         preset = dataset.name if dataset.name in preset_names() else None
         return make_config(preset, image_shape=dataset.shape, classes=len(dataset.class_names), **options)
 
-    def fit(self, config: Any, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> Fitted:
-        """Fit the model to images (n, channels, height, width) and their classes (n,)."""
-        if isinstance(config, FamilyConfig):
-            return _fit_family(config, images, labels, compute)
-        from ..training.train import train
 
+def _fit(config: Any, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> Fitted:
+    """Fit a model to images (n, channels, height, width) and their classes (n,)."""
+    if not isinstance(config, FamilyConfig):
         network, _ = train(images, labels, config, compute=compute)
         return Fitted(network.predict, network.nbytes)
-
-
-def _fit_family(config: FamilyConfig, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> Fitted:
-    from ..family.fitting import fit_member
-    from ..network.inputs import as_images, as_labels
-    from ..network.memory import memory_budget
-
     device = choose_device(compute.device)
     checked = as_images(images)
     # A class without an image has no score: fit the classes that occur, and map their numbers back.
     present, numbered = torch.unique(as_labels(labels, checked), return_inverse=True)
-    network = fit_member(checked, numbered, len(present), config, device, memory_budget(compute.memory, device))
-    size = sum(tensor.nbytes for tensor in network.tensors())
-    return Fitted(lambda new: present[network.outputs(as_images(new, network.image_shape)).argmax(1)], size)
+    member = fit_member(checked, numbered, len(present), config, device, memory_budget(compute.memory, device))
+    size = sum(tensor.nbytes for tensor in member.tensors())
+    return Fitted(lambda new: present[member.outputs(as_images(new, member.image_shape)).argmax(1)], size)
 
 
 def model_names() -> list[str]:
@@ -133,17 +122,12 @@ class Row:
     ----------
     model : str
         Its name, with the options given over its preset.
-    accuracy : float or None
-        As a share of 1; None if it failed.
-    deviation : float or None
-        Standard deviation over splits; None for one split.
-    seconds, predict_seconds : float
-        For fitting, and for prediction of the images it is measured on.
-    cpu_seconds : float
-        Processor time of fitting, all cores together.
-    peak_memory : int
-        Bytes of the process, or of the GPU's memory.
-    model_bytes : int
+    accuracy, deviation : float or None
+        Share of 1, None if it failed; standard deviation over splits, None for one split.
+    seconds, predict_seconds, cpu_seconds : float
+        For fitting, for prediction of the images it is measured on, and processor time of fitting on all cores.
+    peak_memory, model_bytes : int
+        Bytes of the process or of the GPU's memory, and of the model.
     published : float or None
         Test accuracy in its paper, on the same data set.
     error : str
@@ -169,14 +153,8 @@ def compare_models(
 ) -> Iterator[Row]:
     """Yield the row of each model when it is done.
 
-    Parameters
-    ----------
-    held_out : float
-        Share of the training images that models are measured on. 0 uses the test images.
-    splits : int
-        Number of random splits, with seeds ``seed``, ``seed + 1``, …
-    seed : int
-        Of splits and models.
+    Models are measured on a share ``held_out`` of the training images, or on the test images if it is 0. Several splits
+    have the seeds ``seed``, ``seed + 1``, …
     """
     configs = [contestant.configure(dataset, seed) for contestant in contestants]  # all are checked before any work
     for contestant, config in zip(contestants, configs, strict=True):
@@ -206,17 +184,16 @@ def _measure(
     memory = PeakMemory(choose_device(compute.device))
     accuracies, seconds, predict_seconds, cpu_seconds, size, peak = [], [], [], [], 0, 0
     for seed in seeds:
-        train, test = split_of(dataset, held_out, seed)
-        _free_memory()
+        training, test = split_of(dataset, held_out, seed)
+        free_memory()
         memory.reset()
         start, processor = time.perf_counter(), time.process_time()
         try:
-            fitted = contestant.fit(config, train.images, train.labels, compute)
+            fitted = _fit(config, training.images, training.labels, compute)
         except (ValueError, ArithmeticError, MemoryError, RuntimeError) as error:  # the other models still run
             said = str(error).splitlines()[0] if str(error) else "it is out of memory"
             return Row(contestant.label, error=said, config=config.to_dict())
-        if memory.device.type == "cuda":
-            torch.cuda.synchronize(memory.device)
+        synchronise(memory.device)
         learned = time.perf_counter()
         cpu_seconds.append(time.process_time() - processor)
         predicted = fitted.predict(test.images).cpu().numpy()
@@ -237,11 +214,3 @@ def _measure(
         published=None if held_out else _published(contestant, dataset),
         config=config.to_dict(),
     )
-
-
-def _free_memory() -> None:
-    """Return freed memory to the system, so that one model's memory is not the next one's peak."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    trim_heap()

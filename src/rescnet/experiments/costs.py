@@ -1,4 +1,4 @@
-"""Operations and bytes of one layer by stage, and the seconds they forecast.
+"""Operations and bytes of one layer by stage, the ceilings of a device, and the seconds they forecast.
 
 The count is the minimum a stage's formula needs: a symmetric matrix counts once, each input is read once, each result
 written once, and padding, copies and retries count nothing. The greater of ``operations / ceiling`` and
@@ -31,15 +31,26 @@ of one sign. The draws of stacked-LDA (a few thousand patches) count nothing.
 
 from __future__ import annotations
 
+import gc
 import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..config.geometry import count_pairs
 from ..config.network import NetworkConfig
+from ..training.stopwatch import trim_heap
 
 STAGES = ("scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update")
+GPU_SIDE, CPU_SIDE = 8192, 1536  # of the matrices of the ceilings
+GPU_COPY, CPU_COPY = 2**31, 2**27  # bytes read, and as many written
+REPEATS = 7
 
 
 @dataclass(frozen=True)
@@ -124,6 +135,81 @@ def layer_costs(
     }
 
 
+def rates(cost: StageCost, seconds: float, ceilings: Mapping[str, float]) -> dict[str, Any]:
+    """Return the rates of a stage, and the minimum seconds at the device's ceilings."""
+    seconds, ceiling = max(seconds, 1e-9), ceilings.get(cost.unit)
+    return {
+        "seconds": seconds,
+        "operations": cost.operations,
+        "bytes": cost.bytes,
+        "unit": cost.unit,
+        "tflops": cost.operations / seconds / 1e12,
+        "gigabytes_per_second": cost.bytes / seconds / 1e9,
+        "share_of_operations_ceiling": cost.operations / seconds / ceiling if ceiling else None,
+        "share_of_copy_ceiling": cost.bytes / seconds / ceilings["copy"],
+        "least_seconds": max(cost.bytes / ceilings["copy"], cost.operations / ceiling if ceiling else 0.0),
+    }
+
+
+def measure_ceilings(device: torch.device, side: int | None = None, copied: int | None = None) -> dict[str, float]:
+    """Return operations per second by type of number (``float16``, …, ``float32``), and bytes per second of a copy.
+
+    A square product counts 2·side³ operations, a copy the bytes read and written. The ceiling is the best of several
+    runs after two that warm up; a CPU has ``float32`` and ``copy`` only.
+    """
+    gpu = device.type == "cuda"
+    side, copied = side or (GPU_SIDE if gpu else CPU_SIDE), copied or (GPU_COPY if gpu else CPU_COPY)
+    found = {}
+    types = [("float16", torch.float16), ("bfloat16", torch.bfloat16), ("tf32", torch.float32)] if gpu else []
+    for name, dtype in [*types, ("float32", torch.float32)]:
+        a, b = (torch.rand(side, side, device=device).to(dtype) for _ in range(2))
+        out = torch.empty_like(a)
+        with _matrix_precision("high" if name == "tf32" else "highest"):
+            found[name] = 2 * side**3 / min(times(partial(torch.mm, a, b, out=out), device, REPEATS))
+        del a, b, out
+    source = torch.zeros(copied, dtype=torch.uint8, device=device)
+    target = torch.zeros_like(source)
+    found["copy"] = 2 * copied / min(times(lambda: target.copy_(source), device, REPEATS))
+    return found
+
+
+def times(work: Callable[[], object], device: torch.device, repeats: int, warm_up: int = 2) -> list[float]:
+    """Return the seconds of each repeat, synchronised with the device."""
+    found = []
+    for number in range(warm_up + repeats):
+        synchronise(device)
+        start = time.perf_counter()
+        work()
+        synchronise(device)
+        if number >= warm_up:
+            found.append(time.perf_counter() - start)
+    return found
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until a GPU has done its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def free_memory() -> None:
+    """Return freed memory to the system, so that one network's memory is not the next one's peak."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    trim_heap()
+
+
+@contextmanager
+def _matrix_precision(wanted: str) -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(wanted)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def seconds_per_layer(
     folder: Path,
     device: str,
@@ -136,14 +222,8 @@ def seconds_per_layer(
 ) -> float | None:
     """Return the seconds a layer should take, or None if nothing was measured on this device.
 
-    Each stage is scaled by operations from the measured network with the nearest number of them.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of ``bench-*.json``, written by ``rescnet bench --out``.
-    device : str
-        Of :func:`rescnet.experiments.provenance.device_name`.
+    Each stage is scaled by operations from the measured network with the nearest number of them. The folder has the
+    files ``bench-*.json`` of ``rescnet bench --out``; the device is named as by :func:`.records.device_name`.
     """
     measured = [run for run in _runs(folder) if (run["device"], run["precision"]) == (device, precision)]
     if not measured:

@@ -34,19 +34,9 @@ class PaperFigure:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One network of a plan.
+    """One network of a plan: a preset, by default that of its public data set, and the options that differ from it.
 
-    Attributes
-    ----------
-    name, label : str
-        For the command line, and for tables.
-    dataset : str
-        A public data set.
-    preset : str
-        Preset with the settings; by default the data set's.
-    changes : dict
-        Options that differ from the preset.
-    paper : tuple of PaperFigure
+    The name is for the command line, the label for tables.
     """
 
     name: str

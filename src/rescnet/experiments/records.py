@@ -1,16 +1,76 @@
-"""Records of experiments: a JSON list per table, one entry per network, seed and number of images."""
+"""Records of measurements: their provenance, and a JSON list per table with one entry per network and seed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ..config.network import NetworkConfig
+from ..formatting import atomic_write
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
+
+
+def origin(device: torch.device | str = "cpu", command: str | None = None) -> dict[str, Any]:
+    """Return commit, command (by default that of ``rescnet``), device, versions and date of a run."""
+    from .. import __version__
+
+    device = torch.device(device)
+    versions = {"rescnet": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    if device.type == "cuda":
+        versions["cuda"] = str(torch.version.cuda)
+    return {
+        "commit": commit(),
+        "command": command or shown_command("rescnet"),
+        "device": device_name(device),
+        "versions": versions,
+        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
+    }
+
+
+def shown_command(*program: str) -> str:
+    """Return the command line of this process; absolute paths are cut to their last name."""
+    return shlex.join([*program, *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])
+
+
+def device_name(device: torch.device) -> str:
+    """Return the name of a GPU, or the number of CPU threads and the architecture."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"CPU, {threads} thread{'s' if threads > 1 else ''} ({platform.machine()})"
+
+
+def commit() -> str:
+    """Return the commit of the code, with a ``+`` if files differ from it; ``unknown`` outside its repository.
+
+    The environment variable ``RESCNET_COMMIT`` takes precedence: a copy of the working tree has no repository.
+    """
+    if named := os.environ.get("RESCNET_COMMIT"):
+        return named
+    package = Path(__file__).resolve().parents[1]
+    try:
+        top = _git(package, "rev-parse", "--show-toplevel")
+        if package != Path(top).resolve() / "src" / "rescnet":
+            return "unknown"  # installed inside another repository
+        return _git(package, "describe", "--always", "--exclude=*", "--dirty=+")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def _git(folder: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def identity(**facts: Any) -> str:
@@ -87,7 +147,8 @@ class Results:
         kept = [other for other in self.entries() if _place(other) != _place(entry)]
         self.file.parent.mkdir(parents=True, exist_ok=True)
         lines = ",\n".join(json.dumps(content, allow_nan=False) for content in [*kept, entry])
-        write_whole(self.file, f"[\n{lines}\n]\n")
+        with atomic_write(self.file) as path:
+            path.write_text(f"[\n{lines}\n]\n")
 
     def finished(self, key: str, layers: int, name: str, siblings: Iterable[str] = ()) -> dict[str, Any] | None:
         """Return the entry of this identity if nothing is left to do, from this file or another table's.
@@ -107,13 +168,6 @@ class Results:
                         return entry
                     found = found or _up_to(entry, layers)
         return found
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file so that a reader never finds half of it."""
-    beside = file.with_name(file.name + ".part")
-    beside.write_text(text)
-    beside.replace(file)
 
 
 def _up_to(entry: dict[str, Any], layers: int) -> dict[str, Any]:

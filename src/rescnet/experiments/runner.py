@@ -21,8 +21,7 @@ from ..network.model import Model
 from ..network.network import Network
 from ..training.train import TrainingRun
 from .plans import Experiment
-from .provenance import origin
-from .records import Results, compact, given_options, identity, summarise
+from .records import Results, compact, given_options, identity, origin, summarise
 
 SAVE_EVERY, WRITE_EVERY = 300.0, 30.0  # seconds between two saves of the layers, and of the entry
 
@@ -52,28 +51,15 @@ class RunOptions:
 
     @property
     def time_is_up(self) -> bool:
-        """Whether the deadline has passed."""
+        """True after the deadline."""
         return self.deadline is not None and time.monotonic() > self.deadline
 
 
 class ExperimentRun:
     """An experiment on its images, and its entry in the results.
 
-    Parameters
-    ----------
-    experiment : Experiment
-    config : NetworkConfig
-    dataset : Dataset
-        Validation images are split off here.
-    results : Results
-    options : RunOptions
-    heard : callable, optional
-        Called with the record of every layer.
-
-    Attributes
-    ----------
-    layers : int
-        Number of layers so far, including those of a resumed run.
+    Validation images are split off the data set here. ``heard`` is called with the record of every layer. ``layers`` is
+    the number of layers so far, including those of a resumed run.
     """
 
     def __init__(
@@ -83,10 +69,10 @@ class ExperimentRun:
         dataset: Dataset,
         results: Results,
         options: RunOptions,
-        heard: Callable[[LayerRecord], None] | None = None,
+        heard: Callable[[LayerRecord], None] = lambda record: None,
     ) -> None:
         self.experiment, self.config, self.options, self.results = experiment, config, options, results
-        self.heard = heard or (lambda record: None)
+        self.heard = heard
         self.class_names = dataset.class_names
         self.splits = split_images(dataset, options.held_out, options.limit, config.seed)
         self.images = {name: len(images) for name, images in self.splits.items()}

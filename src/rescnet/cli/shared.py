@@ -1,17 +1,84 @@
-"""Command-line flags of the options in :mod:`rescnet.config`, and ``--help-all``."""
+"""Parts that commands share: arguments, flags of the options in :mod:`rescnet.config`, lines and tables."""
 
 from __future__ import annotations
 
 import inspect
+import json
+import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import Field
+from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, cast, get_args, get_origin, get_type_hints
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
 from ..config.option import declared_types, options_of
+from ..formatting import atomic_write
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model.")]
+Source = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SOURCE", help="Public data set (mnist, cifar10, ...), image folder or .npz file. Default: digits."
+    ),
+]
+SourceOption = Annotated[
+    str | None, typer.Option("--dataset", metavar="SOURCE", help="Same as the argument SOURCE.", hidden=True)
+]
+Layers = Annotated[
+    int | None,
+    typer.Option(
+        help="Use the first n layers. Default: the best validation depth if trained with --patience, else all."
+    ),
+]
+TestViews = Annotated[
+    str | None,
+    typer.Option(
+        help="Views that a prediction is averaged over, e.g. 'flip + shift 1'. '' is the image alone. Default: those "
+        "of the model."
+    ),
+]
+Root = Annotated[Path | None, typer.Option(help="Folder of the public data sets.")]
+Resize = Annotated[bool, typer.Option("--resize", help="Resize the images to the size that the model expects.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
 
 _NOT = "no_"  # prefix of the parameter of a flag that switches an option off
+
+
+def say(console: Console, text: str, style: str | None = None) -> None:
+    """Print a line with markup; it is not wrapped, and numbers have no colour."""
+    console.print(text, style=style, highlight=False, soft_wrap=True)
+
+
+def plain_table(*titles: str, gap: int = 3, **settings: Any) -> Table:
+    """Return a table without lines; all columns but the first are aligned to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), **settings)
+    for number, title in enumerate(titles):
+        table.add_column(title, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def write_json(file: Path, content: Any) -> None:
+    """Write a file of JSON; a reader sees the old file or the complete new one."""
+    with atomic_write(file) as path:
+        path.write_text(json.dumps(content, indent=1) + "\n")
+
+
+def one_source(source: str | None, dataset: str | None) -> str | None:
+    """Return the source given as an argument or as ``--dataset``; None if neither was given."""
+    if source is not None and dataset is not None:
+        raise ValueError(f"the images must be named once, got {source} and --dataset {dataset}. Leave one out.")
+    return dataset if source is None else source
+
+
+def command_line() -> str:
+    """Return the command line of this process."""
+    return shlex.join(["rescnet", *sys.argv[1:]])
 
 
 def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import torch
 
-from rescnet.experiments import provenance
+from rescnet.experiments import records
 
 
 def test_the_command_can_be_read_elsewhere(monkeypatch, tmp_path):
     monkeypatch.setattr(
         sys, "argv", ["/usr/bin/rescnet", "bench", "--out", str(tmp_path / "a b.json"), "results/c.json"]
     )
-    assert shlex.split(provenance.shown_command("rescnet")) == [
+    assert shlex.split(records.shown_command("rescnet")) == [
         "rescnet",
         "bench",
         "--out",
@@ -27,20 +27,18 @@ def test_the_command_can_be_read_elsewhere(monkeypatch, tmp_path):
 
 def test_the_commit_is_that_of_the_code_or_the_one_named(monkeypatch, tmp_path):
     monkeypatch.delenv("RESCNET_COMMIT", raising=False)
-    checkout = Path(provenance.__file__).parents[3]
+    checkout = Path(records.__file__).parents[3]
     found = r"[0-9a-f]{7,}\+?" if (checkout / ".git").exists() else "unknown"
-    assert re.fullmatch(found, provenance.commit())
+    assert re.fullmatch(found, records.commit())
     monkeypatch.setenv("RESCNET_COMMIT", "abc1234")
-    assert provenance.commit() == "abc1234"
+    assert records.commit() == "abc1234"
     monkeypatch.delenv("RESCNET_COMMIT")
-    monkeypatch.setattr(
-        provenance, "__file__", str(tmp_path / "site-packages" / "rescnet" / "experiments" / "provenance.py")
-    )
+    monkeypatch.setattr(records, "__file__", str(tmp_path / "site-packages" / "rescnet" / "experiments" / "records.py"))
     (tmp_path / "site-packages" / "rescnet" / "experiments").mkdir(parents=True)
-    assert provenance.commit() == "unknown"
+    assert records.commit() == "unknown"
 
 
 def test_facts_of_a_run():
-    facts = provenance.origin("cpu", "do it")
+    facts = records.origin("cpu", "do it")
     assert facts["command"] == "do it" and facts["versions"]["torch"] == torch.__version__
     assert facts["device"].startswith("CPU, ")
