@@ -12,7 +12,7 @@ from scipy.linalg import eigh
 from sklearn.decomposition import FastICA
 
 from rescnet import NetworkConfig, train
-from rescnet.config.banks import NotEnoughFiltersError
+from rescnet.config.grammars import NotEnoughFiltersError
 from rescnet.family.stacked_lda import WholeSamples
 from rescnet.stages.filters import BankOptions, find_bank
 from rescnet.stages.filters.cca import binary_patterns, canonical_pairs

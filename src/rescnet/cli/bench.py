@@ -51,7 +51,7 @@ def bench(
 
     Images are random. The time is the median of several layers after two to warm up.
     """
-    from ..config.compute import ComputeOptions
+    from ..config.network import ComputeOptions
 
     deadline = time.monotonic() + seconds if seconds else None
     console = Console(stderr=as_json)

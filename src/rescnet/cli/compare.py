@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..config.compute import ComputeOptions
+from ..config.network import ComputeOptions
 from .config_flags import given, with_flags
 from .shared_options import Source, SourceOption, one_source
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ..config.compute import ComputeOptions
-from ..config.network import NetworkConfig
+from ..config.network import ComputeOptions, NetworkConfig
 from ..config.presets import make_compute, make_config, preset_names
 from .config_flags import given, with_flags
 from .shared_options import Source, SourceOption, one_source

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, gcd, prod
+from typing import Literal
 
-from .choices import Bins
+Bins = Literal["official", "adaptive"]
+Reduction = Literal["max", "mean"]
+Rectifier = Literal["relu", "both"]
+ZScore = Literal["channel", "block"]  # "block" is PCANet-II's
 
 WINDOW = 64  # pixels: cost of writing a window's products, in units of multiplying a pixel, measured on a CPU
 

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..formatting import nearest
-from .compute import ComputeOptions
-from .network import NetworkConfig
+from .network import ComputeOptions, NetworkConfig
 from .option import OptionError, declared_types, options_of
 from .removed import explain_removed
 

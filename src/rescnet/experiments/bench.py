@@ -13,8 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..config.compute import ComputeOptions
-from ..config.network import NetworkConfig
+from ..config.network import ComputeOptions, NetworkConfig
 from ..config.presets import make_config, preset_names
 from ..formatting import nearest
 from ..network.device import choose_device, choose_precision

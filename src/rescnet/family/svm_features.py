@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..stages.mixed_precision import accurate_product
+from ..stages.linear_algebra import accurate_product
 from ..training.stopwatch import trim_heap
 
 MOST_NUMBERS = 2**31 - 1  # non-zero numbers that liblinear takes; numbers of one product on a GPU

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..stages.cholesky import Solver, cholesky_solver
-from ..stages.mixed_precision import accurate_product, add_product_
+from ..stages.linear_algebra import Solver, accurate_product, add_product_, cholesky_solver
 
 BLOCK = 2048
 TOLERANCE = 1e-3  # residual of a solution relative to the right side: half-precision features are no more accurate

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..stages.images import ValueRange
-from ..stages.mixed_precision import split
+from ..stages.linear_algebra import split
 from ..stages.patches import PatchMoments
 
 CHANNELS_IN, CHANNELS_OUT = 32, 8  # channels are padded to multiples of these, at which the convolution is fast

@@ -21,8 +21,7 @@ import torch
 import triton
 from torch import Tensor
 
-from ..config.choices import Reduction, ZScore
-from ..config.geometry import BlockGrid, Cell, count_pairs
+from ..config.geometry import BlockGrid, Cell, Reduction, ZScore, count_pairs
 from ..stages.second_order import FLAT
 from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms, row_sums
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..config.compute import ComputeOptions
+from ..config.network import ComputeOptions
 from ..network.layer import Layer
 from .folder import COPY_AGAIN, HISTORY, LAYERS, MODEL, FolderLock, ModelFileError, read_file
 from .layout import CHECKSUM, VERSION, check_files, read_model_json, whole_lines

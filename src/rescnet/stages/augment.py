@@ -1,6 +1,6 @@
 """Augmentation: flipped, shifted, rotated and recoloured copies of images.
 
-:class:`~rescnet.config.augmentation.Augmentation` names the changes. Each copy is described by a row of numbers, its
+:class:`~rescnet.config.grammars.Augmentation` names the changes. Each copy is described by a row of numbers, its
 *change*, drawn once from a seed. The copy itself is computed whenever it is needed and never stored.
 """
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..config.augmentation import Augmentation
+from ..config.grammars import Augmentation
 
 FLIP, DOWN, RIGHT, TURN, CONTRAST, COLOUR = range(6)  # columns of a change; from COLOUR on, one per channel
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .cholesky import NotPositiveDefiniteError, Solver, cholesky_solver
+from .linear_algebra import NotPositiveDefiniteError, Solver, cholesky_solver
 from .moments import CrossSolver, Moments
 
 TAIL = -80.0  # smallest argument of the sigmoid: its exponential is still above the underflow of float32

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .mixed_precision import PANEL, add_product_
+from .linear_algebra import PANEL, add_product_
 
 SLICE = 2**24  # entries of a matrix, or features, at a time
 FARTHEST = 1000.0  # standard deviations at which features are clipped, so that float16 does not overflow

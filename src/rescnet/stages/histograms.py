@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..config.choices import Reduction
-from ..config.geometry import BlockGrid, Cell
+from ..config.geometry import BlockGrid, Cell, Reduction
 from .pooling import pyramid_pool
 
 Normalisation = Literal["none", "block", "l2", "sqrt", "tied-rank"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..config.choices import Scope
+from ..config.network import Scope
 
 
 @dataclass(frozen=True)

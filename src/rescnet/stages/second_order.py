@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..config.choices import ZScore
-from ..config.geometry import BlockGrid
+from ..config.geometry import BlockGrid, ZScore
 
 FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding error
 

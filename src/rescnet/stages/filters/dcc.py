@@ -17,9 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .bank import BankOptions, Filters, PatchSource, check_count
+from .bank import BankOptions, Filters, PatchSource, check_count, register_bank
 from .eigen import fix_signs, inverse_root, leading_eigenvectors
-from .registry import register_bank
 
 SETS = 2  # per class
 ROUNDS = 5

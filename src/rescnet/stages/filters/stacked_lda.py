@@ -12,9 +12,8 @@ from math import ceil, log
 import torch
 from torch import Tensor
 
-from ...config.banks import NotEnoughFiltersError
-from .bank import BankOptions, Filters, PatchSource
-from .registry import register_bank
+from ...config.grammars import NotEnoughFiltersError
+from .bank import BankOptions, Filters, PatchSource, register_bank
 
 LEAST_BATCH, MOST_BATCH = 32, 4096
 MOST_DRAWS = 100_000  # more raise an error
