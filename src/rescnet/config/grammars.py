@@ -74,17 +74,9 @@ def check_banks(banks: str) -> None:
 
 
 def check_components(mixture: str, count: int, dimension: int, size_option: str) -> None:
-    """Raise an error if a bank must find more directions than its patches have dimensions.
+    """Raise an error if ``count`` filters of a mixture need more directions than a patch has dimensions.
 
-    Parameters
-    ----------
-    mixture : str
-    count : int
-        Filters of the whole mixture.
-    dimension : int
-        Numbers per patch.
-    size_option : str
-        The option that sets the patch size, for the message.
+    The message names ``size_option``, the option that sets the patch size.
     """
     parts = parse_mixture(mixture)
     for share, (_, name) in zip(share_out(count, [weight for weight, _ in parts]), parts, strict=True):

@@ -83,7 +83,10 @@ class Moments:
         shifted = features - self.shift.to(features.dtype)
         self.count += len(features)
         self.total += shifted.sum(0, dtype=self.total.dtype)
-        self._add_cross(shifted, targets, self.cross)
+        if shifted.dtype == self.cross.dtype:
+            self.cross.addmm_(targets.T, shifted)
+        else:
+            self.cross += accurate_product(shifted.T, targets).T
         self.target_total += targets.sum(0)
         self._add_pairs(shifted, targets)
 
@@ -93,14 +96,6 @@ class Moments:
             add_gram_(self.gram, shifted)
         else:
             add_single_gram_(self.gram, shifted.to(self.gram.dtype))
-
-    @staticmethod
-    def _add_cross(shifted: Tensor, targets: Tensor, cross: Tensor) -> None:
-        """Add ``targetsᵀ shifted`` to ``cross`` (K, D)."""
-        if shifted.dtype == cross.dtype:
-            cross.addmm_(targets.T, shifted)
-        else:
-            cross += accurate_product(shifted.T, targets).T
 
     @property
     def mean_offset(self) -> Tensor:
@@ -134,14 +129,7 @@ class Moments:
     def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
         """Return the solver of A = S + γI of scaled features; right sides are sums over the same images.
 
-        Parameters
-        ----------
-        scale : Tensor, shape (D,)
-            Factor of each feature; 0 for a constant one.
-        ridge : float
-            γ.
-        method : callable
-            Factorisation of A.
+        ``scale`` (D,) is the factor of each feature, 0 for a constant one; γ is the ridge; ``method`` factorises A.
         """
         scatter = self.scatter().mul_(scale).mul_(scale[:, None])
         check_finite(scatter.diagonal())

@@ -16,17 +16,9 @@ from .second_order import channel_pairs, second_order_pool
 
 
 def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max") -> Tensor:
-    """Reduce the features of each cell's blocks, elementwise.
+    """Reduce the features of each cell's blocks, elementwise: (n, block rows, block columns, pairs) → (n, cells·pairs).
 
-    Parameters
-    ----------
-    blocks : Tensor, shape (n, block rows, block columns, pairs)
-    reduction : {"max", "mean"}
-        PCANet and this paper take the maximum, PCANet+ the mean.
-
-    Returns
-    -------
-    Tensor, shape (n, cells·pairs), cell after cell
+    PCANet and this paper take the maximum, PCANet+ the mean.
     """
     if reduction == "mean":  # one product with the weight of each block in each cell
         shares = blocks.new_zeros(len(cells), *blocks.shape[1:3])
@@ -68,15 +60,11 @@ def matrix_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
 
     Parameters
     ----------
-    features : Tensor, shape (n, cells·pairs)
+    features : Tensor, shape (n, cells·pairs), like the result
         Means of positive semi-definite matrices. On a GPU half precision is multiplied as such with float32 sums: no
         entry of Y exceeds 1, and none of Z exceeds 1.5⁵.
     diagonal : bool
         Whether the pairs include the diagonal; without it, the diagonal is 1.
-
-    Returns
-    -------
-    Tensor, shape (n, cells·pairs)
     """
     half = features.dtype == torch.float16
     exact = features.float() if half and not features.is_cuda else features
