@@ -34,10 +34,7 @@ ITEMS = 256  # approximate number of programs that the pixels are divided among
 class PatchSums:
     """Sums over all 3×3 patches of images that are added chunk by chunk.
 
-    Parameters
-    ----------
-    channels : int
-        Channels of a patch; channel number ``channels`` of the added images must hold ones.
+    Channel number ``channels`` of the added images must hold ones; those before it are the channels of a patch.
     """
 
     def __init__(self, channels: int) -> None:

@@ -28,14 +28,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ScatterFactor:
-    """Factorised regularised scatter A.
+    """Factorised regularised scatter A of features multiplied by ``scale`` (D,).
 
-    Attributes
-    ----------
-    solver : CrossSolver
-        Solves with A of features multiplied by ``scale``.
-    scale : Tensor, shape (D,)
-        1/standard deviation of each feature; 0 for a constant one, so that its weight is 0.
+    The scale is 1/standard deviation of each feature; 0 for a constant one, so that its weight is 0.
     """
 
     solver: CrossSolver

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...config.grammars import KNOWN, NotEnoughFiltersError, check_bank, parse_mixture, share_out
 from ...config.network import PCABias, PCASigns, StackedLDABias, StackedLDASigns
-from .class_moments import ClassMoments
+from ..patches import ClassMoments
 
 SAMPLES = 50_000  # patches drawn by banks that need more than sums
 
@@ -35,11 +35,9 @@ class BankOptions:
     bias : {"lda", "mean"}
         Bias of a stacked-LDA filter: the constant of the discriminant (appendix A.3), or minus the response to the mean
         patch. With the constant most responses are negative, so ReLU leaves a sparse map; with the mean, half are.
-    pca_bias : {"none", "mean"}
-        Bias of a PCA filter: zero, or minus the response to the mean patch.
-    pca_signs : {"fixed", "drawn"}
-        Sign of a PCA filter. It is arbitrary for an eigenvector, but it decides which responses ReLU keeps.
-        ``"fixed"`` makes the largest number positive. ``"drawn"`` draws a random sign per filter and layer.
+    pca_bias, pca_signs
+        Bias and sign of a PCA filter, as in :class:`~rescnet.config.network.NetworkConfig`. The sign of an eigenvector
+        is arbitrary, but it decides which responses ReLU keeps.
     signs : {"one", "both"}
         Filters per stacked-LDA draw: the discriminant of the drawn class, or also its negative. Appendix A.4 has
         one-vs-rest discriminants, which for two classes are negatives of each other.
@@ -100,8 +98,7 @@ class PatchSource(Protocol):
     def class_moments(self, sets: int = 1) -> ClassMoments:
         """Return the sums over each class's patches, with its images divided into n sets.
 
-        If each map is treated as an image, all maps of an image are summed together. A position is then a place on one
-        of the maps.
+        If each map is treated as an image, all maps of an image are summed; a position is a place on one of the maps.
         """
         ...
 

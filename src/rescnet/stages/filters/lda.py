@@ -21,8 +21,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..patches import ClassMoments
 from .bank import BankOptions, Filters, PatchSource, check_count, register_bank
-from .class_moments import ClassMoments
 from .eigen import fix_signs, inverse_root, leading_eigenvectors
 
 
