@@ -20,8 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config.compute import ComputeOptions
-    from .config.network import NetworkConfig
+    from .config.network import ComputeOptions, NetworkConfig
     from .config.presets import make_config, preset_names
     from .estimator import ResCNetClassifier
     from .model_files import load_model as load
@@ -45,7 +44,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
-    "ComputeOptions": "config.compute.ComputeOptions",
+    "ComputeOptions": "config.network.ComputeOptions",
     "Model": "network.model.Model",
     "Network": "network.network.Network",
     "NetworkConfig": "config.network.NetworkConfig",

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from rescnet import ComputeOptions, make_config, preset_names
-from rescnet.config.banks import bank_of_layer, parse_mixture, share_out
+from rescnet.config.grammars import bank_of_layer, parse_mixture, share_out
 from rescnet.config.presets import SMALL_SIDE, make_compute
 
 PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out

@@ -195,9 +195,9 @@ def test_a_registered_bank_works_in_rescnet_and_the_family(tmp_path, monkeypatch
         network = ResCNetClassifier(2, bank="pca; checkerboard + pca", n_filters=4, random_state=0).fit(x, y).network_
         assert float(network.layers[1].weights[0].abs().std()) < 1e-12
     finally:
-        from rescnet.config.banks import KNOWN
-        from rescnet.stages.filters import registry
+        from rescnet.config.grammars import KNOWN
+        from rescnet.stages.filters import bank
 
-        registry._BANKS.pop("checkerboard")
+        bank._BANKS.pop("checkerboard")
         KNOWN.discard("checkerboard")
         sys.modules.pop("my_bank")

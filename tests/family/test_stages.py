@@ -11,8 +11,7 @@ from rescnet.family.config import FamilyConfig, make_member
 from rescnet.family.fitting import Fitting, fit_member
 from rescnet.family.network import Stage, filter_maps, z_score_patches
 from rescnet.family.patches import StagePatches, sums_of_images
-from rescnet.stages.filters.class_moments import sum_by_group
-from rescnet.stages.patches import extract_patches
+from rescnet.stages.patches import extract_patches, sum_by_group
 
 CPU = torch.device("cpu")
 SMALL = {"filters": (4, 3), "filter_sizes": (3,), "block_size": 4, "block_stride": 2}

@@ -15,7 +15,7 @@ from rescnet.kernels.half_precision import (
 )
 from rescnet.stages.convolution import convolve
 from rescnet.stages.images import ValueRange, concatenate, min_max_scale
-from rescnet.stages.mixed_precision import PANEL, accurate_product, add_gram_, padded_size, split
+from rescnet.stages.linear_algebra import PANEL, accurate_product, add_gram_, padded_size, split
 from rescnet.stages.patches import PatchMoments, extract_patches
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

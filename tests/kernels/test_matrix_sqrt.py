@@ -11,7 +11,7 @@ from kernels.on_device import DEVICE
 
 from rescnet.kernels import MOST_ROOT_CHANNELS, roots_for, roots_in_place
 from rescnet.kernels.matrix_sqrt import fused_roots
-from rescnet.stages.matrix_sqrt import matrix_roots
+from rescnet.stages.pooling import matrix_roots
 from rescnet.stages.second_order import channel_pairs
 
 IMAGES = 300 if DEVICE == "cuda" else 2

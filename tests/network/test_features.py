@@ -10,8 +10,7 @@ from rescnet import ComputeOptions, make_config, train
 from rescnet.model_files import load_model, save_model
 from rescnet.network.features import layer_features
 from rescnet.network.model import Model
-from rescnet.stages.matrix_sqrt import matrix_roots
-from rescnet.stages.pooling import pool_features
+from rescnet.stages.pooling import matrix_roots, pool_features
 
 BASE = {
     "filters": 4, "block_sizes": (4,), "block_stride": 2, "pyramid": (2, 1), "layers": 3, "stop_at_zero_error": False,

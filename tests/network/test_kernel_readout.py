@@ -15,7 +15,7 @@ from scipy.spatial.distance import pdist
 from sklearn.kernel_ridge import KernelRidge
 
 from rescnet import ComputeOptions, make_config, train
-from rescnet.config.augmentation import Augmentation
+from rescnet.config.grammars import Augmentation
 from rescnet.network.memory import RunSizes, image_bytes, readout_bytes
 from rescnet.network.readout import fit_kernel
 from rescnet.network.readout.kernel import _factor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet.config.augmentation import Augmentation
+from rescnet.config.grammars import Augmentation
 from rescnet.stages.augment import (
     COLOUR,
     CONTRAST,

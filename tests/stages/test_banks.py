@@ -12,16 +12,15 @@ from scipy.linalg import eigh
 from sklearn.decomposition import FastICA
 
 from rescnet import NetworkConfig, train
-from rescnet.config.banks import NotEnoughFiltersError
+from rescnet.config.grammars import NotEnoughFiltersError
 from rescnet.family.stacked_lda import WholeSamples
 from rescnet.stages.filters import BankOptions, find_bank
 from rescnet.stages.filters.cca import binary_patterns, canonical_pairs
-from rescnet.stages.filters.class_moments import groups_of
-from rescnet.stages.filters.dcc import discriminant_directions
 from rescnet.stages.filters.dct import cosine_basis
 from rescnet.stages.filters.ica import independent_components
 from rescnet.stages.filters.lda import position_scatters
-from rescnet.stages.filters.orthogonal_subspace import orthogonalising_map
+from rescnet.stages.filters.subspaces import discriminant_directions, orthogonalising_map
+from rescnet.stages.patches import groups_of
 
 BANKS = ["canonical", "cca", "dct", "ica", "lda", "orthogonal-subspace", "random"]
 

@@ -12,7 +12,6 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
-from rescnet.stages.cholesky import NotPositiveDefiniteError
 from rescnet.stages.discriminant import (
     factorise,
     fit_head,
@@ -23,6 +22,7 @@ from rescnet.stages.discriminant import (
     sigmoid_posterior,
     softmax_posterior,
 )
+from rescnet.stages.linear_algebra import NotPositiveDefiniteError
 from rescnet.stages.moments import Moments
 
 

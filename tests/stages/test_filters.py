@@ -10,7 +10,7 @@ from patch_sources import source_of
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from rescnet.config.banks import NotEnoughFiltersError
+from rescnet.config.grammars import NotEnoughFiltersError
 from rescnet.stages.filters import BankOptions, Filters, find_bank, learn_filters, register_bank
 from rescnet.stages.filters.stacked_lda import discriminate, draw_patches
 

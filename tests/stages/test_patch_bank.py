@@ -30,7 +30,7 @@ def moments(blobs):
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1, 3.0])
 def test_a_patch_filter_is_a_drawn_patch_whitened_twice(source, moments, ridge, monkeypatch):
-    monkeypatch.setattr("rescnet.stages.filters.patches.RIDGE", ridge)
+    monkeypatch.setattr("rescnet.stages.filters.unsupervised.RIDGE", ridge)
     mean, covariance = moments
     found = learn(source, 5, pca_bias="mean")
     drawn = sample_patches(source, torch.Generator().manual_seed(0), 5).numpy()
@@ -51,6 +51,6 @@ def test_the_seed_decides(source):
 
 @pytest.mark.parametrize("ridge", [0.0, 0.1])
 def test_equal_patches_give_finite_filters(ridge, monkeypatch):
-    monkeypatch.setattr("rescnet.stages.filters.patches.RIDGE", ridge)
+    monkeypatch.setattr("rescnet.stages.filters.unsupervised.RIDGE", ridge)
     flat = learn(source_of(torch.ones(8, 1, 6, 6), torch.arange(8) % 2), 3, pca_bias="mean")
     assert bool(flat.weights.isfinite().all() and flat.bias.isfinite().all())

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, train
-from rescnet.config.augmentation import Augmentation
+from rescnet.config.grammars import Augmentation
 from rescnet.stages.augment import change_images, draw_changes
 from rescnet.stages.patches import gather_patches
 from rescnet.training.data import TrainingData

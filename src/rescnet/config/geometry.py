@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import product
 from math import ceil, gcd, prod
+from typing import Literal
 
-from .choices import Bins
+Bins = Literal["official", "adaptive"]
+Reduction = Literal["max", "mean"]
+Rectifier = Literal["relu", "both"]
+ZScore = Literal["channel", "block"]  # "block" is PCANet-II's
 
 WINDOW = 64  # pixels: cost of writing a window's products, in units of multiplying a pixel, measured on a CPU
 
@@ -66,16 +70,10 @@ class Cell:
 def pyramid_cells(grid: BlockGrid, levels: tuple[int, ...], bins: Bins) -> list[Cell]:
     """Return the cells that hold a block: level after level, row by row.
 
-    Parameters
-    ----------
-    grid : BlockGrid
-    levels : tuple of int
-        Cells per side, e.g. (4, 2, 1).
-    bins : {"official", "adaptive"}
-        ``"official"`` bins as PCANet's code: a block belongs to the cell of the *map* that holds the block's centre.
-        Large blocks have no centre near the border, so cells there can be empty. PCANet leaves zeros in them; they are
-        left out here: 16×16 blocks on 32×32 maps fill 14 of 21 cells.
-        ``"adaptive"`` divides the *grid of blocks* evenly, so all cells are filled, some sharing blocks.
+    Levels are the cells per side, e.g. (4, 2, 1). ``"official"`` bins are PCANet's: a block belongs to the cell
+    of the *map* that holds the block's centre. Large blocks have no centre near the border, so cells there can be
+    empty. PCANet leaves zeros in them; they are left out here: 16×16 blocks on 32×32 maps fill 14 of 21 cells.
+    ``"adaptive"`` bins divide the *grid of blocks* evenly, so all cells are filled, some sharing blocks.
     """
     if not levels or min(levels) < 1:
         raise ValueError(f"pyramid must be positive numbers, e.g. (4, 2, 1), got {levels}.")
@@ -85,12 +83,12 @@ def pyramid_cells(grid: BlockGrid, levels: tuple[int, ...], bins: Bins) -> list[
             f"pyramid must be at most {room} on a grid of {grid.shape[0]}×{grid.shape[1]} blocks, got {finest}. Use "
             "smaller blocks or a smaller stride for a finer one."
         )
-    found = []
-    for level in levels:
-        divide = _official_bins if bins == "official" else _adaptive_bins
-        for (top, bottom), (left, right) in product(divide(grid, level, axis=0), divide(grid, level, axis=1)):
-            found.append(Cell(top, bottom, left, right))
-    return found
+    divide = _official_bins if bins == "official" else _adaptive_bins
+    return [
+        Cell(top, bottom, left, right)
+        for level in levels
+        for (top, bottom), (left, right) in product(divide(grid, level, axis=0), divide(grid, level, axis=1))
+    ]
 
 
 def _official_bins(grid: BlockGrid, level: int, axis: int) -> list[tuple[int, int]]:

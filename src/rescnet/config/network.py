@@ -1,27 +1,21 @@
-"""Options that decide which network is learned."""
+"""Options that decide which network is learned, and options of the machine that learns it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from .augmentation import Augmentation, View
-from .banks import bank_of_layer, check_banks, check_components
-from .choices import (
-    Bins,
-    Head,
-    PCABias,
-    PCASigns,
-    Posterior,
-    Readout,
-    Rectifier,
-    Reduction,
-    Scope,
-    StackedLDABias,
-    StackedLDASigns,
-)
-from .geometry import BlockGrid, Cell, count_pairs, pyramid_cells
+from ..formatting import parse_bytes
+from .geometry import Bins, BlockGrid, Cell, Rectifier, Reduction, count_pairs, pyramid_cells
+from .grammars import Augmentation, View, bank_of_layer, check_banks, check_components
 from .option import OptionError, group, validated
+
+Scope = Literal["global", "source", "channel"]
+PCABias = Literal["none", "mean"]
+PCASigns = Literal["fixed", "drawn"]
+StackedLDABias = Literal["lda", "mean"]
+StackedLDASigns = Literal["one", "both"]
+Place = Literal["device", "host", "file"]
 
 GREY_FILTER_SIZE = 7  # k of a grey stack's first layer, which has no colour to fill 3×3 patches
 
@@ -34,6 +28,8 @@ _heads = group("Heads", "layers")
 _residual = group("Residual", "run")
 _data = group("Augmentation", "run")
 _readout = group("Readout", "nothing")
+_machine = group("Machine", "run")
+_placement = group("Machine", "nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +94,7 @@ class NetworkConfig:
     rectifier: Rectifier = _pooling("relu", "Parts of a map that are pooled: the positive one, or both as two maps.")
     matrix_root: bool = _pooling(False, "Take the matrix square root of each cell's correlations. Needs pooling mean.")
 
-    head: Head = _heads(
+    head: Literal["lda", "multiclass-lda", "ridge"] = _heads(
         "lda",
         "Classifier of a layer: one-vs-rest LDA, multi-class LDA, or ridge regression of the residual.",
         common=True,
@@ -112,7 +108,7 @@ class NetworkConfig:
         sklearn="ridge",
         fixed_by="run",
     )
-    posterior: Posterior = _heads(
+    posterior: Literal["sigmoid", "normalised-sigmoid", "softmax"] = _heads(
         "sigmoid", "Posterior of LDA scores: sigmoid, sigmoid divided by the sum over the classes, or softmax."
     )
     sigmoid_scale: float = _heads(16.0, "Scale σ of the sigmoid.", 1e-12)
@@ -134,7 +130,7 @@ class NetworkConfig:
         "", "Views that a prediction is averaged over, e.g. 'flip' or 'flip + shift 1'.", sklearn="test_views"
     )
 
-    readout: Readout = _readout(
+    readout: Literal["heads", "kernel"] = _readout(
         "heads",
         "'heads' uses the layer heads only. 'kernel' adds Gaussian-kernel ridge regression of the remaining residual "
         "on the features of all layers. The model then stores its training images.",
@@ -181,14 +177,21 @@ class NetworkConfig:
     @property
     def kinds_of_layer(self) -> list[int]:
         """One layer of each kind: on the image alone, on maps too, and on the grey image if there is such a stack."""
-        grey = [(self.grey_stack_every - 1) * self.stack_depth + 1] if self.grey_stack_every else []
-        return [1, 2, *grey]
+        first_grey = (self.grey_stack_every - 1) * self.stack_depth + 1
+        return [1, 2, first_grey] if self.grey_stack_every else [1, 2]
 
     def size_of_filter(self, layer: int) -> int:
         """Return k of a layer."""
-        if self.place_in_stack(layer) > 1:
-            return self.filter_size
-        return GREY_FILTER_SIZE if self.is_grey(layer) else self.first_filter_size or self.filter_size
+        return self._filter_size(layer)[1]
+
+    def _filter_size(self, layer: int) -> tuple[str, int]:
+        """Return the option that sets k of a layer, and k; a grey stack has a fixed k."""
+        sees_image_alone = self.place_in_stack(layer) == 1
+        if sees_image_alone and self.is_grey(layer):
+            return "grey filter size", GREY_FILTER_SIZE
+        if sees_image_alone and self.first_filter_size:
+            return "first_filter_size", self.first_filter_size
+        return "filter_size", self.filter_size
 
     def bank_of(self, layer: int) -> str:
         """Return the filter bank, or the mixture, of a layer."""
@@ -197,8 +200,7 @@ class NetworkConfig:
     def rate_of(self, layer: int) -> float:
         """Return α of a layer (equation 13).
 
-        The paper "stopped reducing the learning rate when it reached 0.387", which is 0.9⁹: a drop that would go below
-        the floor is not made.
+        A drop below the floor is not made: the paper "stopped reducing the learning rate when it reached 0.387", 0.9⁹.
         """
         rate = self.learning_rate
         for _ in range((layer - 1) // self.rate_drop_every):
@@ -207,11 +209,9 @@ class NetworkConfig:
             rate *= 1 - self.rate_drop
         return rate
 
-    # Geometry: blocks, cells and features on images of (height, width).
-
     @property
     def keeps_diagonal(self) -> bool:
-        """Whether variances are features: they are all 1 after the z-score, unless a matrix root is taken."""
+        """True if variances are features: they are all 1 after the z-score, unless a matrix root is taken."""
         return self.matrix_root
 
     @property
@@ -220,7 +220,7 @@ class NetworkConfig:
         return 2 * self.filters if self.rectifier == "both" else self.filters
 
     def grids(self, image_size: tuple[int, int]) -> list[tuple[BlockGrid, list[Cell]]]:
-        """Return the blocks of each size, with the cells of their pyramid."""
+        """Return the blocks of each size, with the cells of their pyramid, on images of (height, width)."""
         stride = (self.block_stride, self.block_stride)
         found = [BlockGrid(image_size, (size, size), stride) for size in self.block_sizes]
         return [(grid, pyramid_cells(grid, self.pyramid, self.pyramid_bins)) for grid in found]
@@ -229,8 +229,6 @@ class NetworkConfig:
         """Return D, the number of features per image and layer."""
         cells = sum(len(cells) for _, cells in self.grids(image_size))
         return cells * count_pairs(self.pooled_maps, self.keeps_diagonal)
-
-    # Copies and views.
 
     @property
     def views(self) -> list[View]:
@@ -244,16 +242,15 @@ class NetworkConfig:
 
     @property
     def has_kernel_copies(self) -> bool:
-        """Whether the readout also learns from copies."""
+        """True if the readout also learns from copies."""
         return bool(self.kernel_copies.strip())
 
     def check_images(self, channels: int, image_size: tuple[int, int]) -> None:
         """Raise ValueError if the network cannot be built on such images."""
         height, width = image_size
         for layer in self.kinds_of_layer:
-            size = self.size_of_filter(layer)
+            name, size = self._filter_size(layer)
             if size > min(image_size):
-                name = self._size_option(layer)
                 raise OptionError(name, f"must be at most {min(image_size)} on images of {height}×{width}, got {size}.")
         if self.grey_stack_every and channels == 1:
             raise OptionError("grey_stack_every", f"must be 0 on grey images, got {self.grey_stack_every}.")
@@ -267,17 +264,36 @@ class NetworkConfig:
         if self.pooled_maps < 2 and not self.keeps_diagonal:
             raise OptionError("filters", "must be at least 2: one filter has no pair to correlate.")
         for layer in range(1, self.layers + 1, self.stack_depth or self.layers):
-            dimension = self.size_of_filter(layer) ** 2 * (1 if self.is_grey(layer) else channels)
-            check_components(self.bank_of(layer), self.filters, dimension, self._size_option(layer))
-
-    def _size_option(self, layer: int) -> str:
-        """Return the option that sets k of a layer; a grey stack needs larger images instead."""
-        if self.place_in_stack(layer) > 1:
-            return "filter_size"
-        if self.is_grey(layer):
-            return "grey filter size"
-        return "first_filter_size" if self.first_filter_size else "filter_size"
+            name, size = self._filter_size(layer)
+            dimension = size**2 * (1 if self.is_grey(layer) else channels)
+            check_components(self.bank_of(layer), self.filters, dimension, name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeOptions:
+    """Options of the machine; all of them learn the same network, up to rounding."""
+
+    device: str = _placement("auto", "cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.", common=True)
+    dtype: Literal["float32", "float64"] = _machine("float32", "Floating type of maps, features and sums.")
+    precision: Literal["auto", "exact", "balanced", "fast"] = _machine(
+        "auto",
+        "exact computes in dtype. balanced keeps maps, features and factors in float16. fast solves to three digits. "
+        "auto is exact on a CPU and balanced on a GPU.",
+    )
+    memory: str = _placement(
+        "auto", "Memory for training, e.g. 500MB or 16GB; auto is 60 % of the device's memory.", common=True
+    )
+    maps: Literal["auto", "device", "host", "file"] = _placement(
+        "auto", "Place of all images' maps between layers: device, host or file; auto is the device if they fit."
+    )
+    scratch: str = _placement("", "Folder of the file of maps; empty means the system's temporary folder.")
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, validated(name, value, ComputeOptions))
+        if self.memory != "auto":
+            parse_bytes(self.memory)

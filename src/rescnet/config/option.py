@@ -15,15 +15,7 @@ from ..formatting import nearest
 
 
 class OptionError(ValueError):
-    """An option with a value that it cannot have.
-
-    Attributes
-    ----------
-    name : str
-        The option.
-    reason : str
-        The rest of the sentence, e.g. ``"must be at least 1, got 0."``.
-    """
+    """An option, by name, with a value that it cannot have; the reason is e.g. ``"must be at least 1, got 0."``."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name} {reason}")
@@ -45,14 +37,14 @@ def group(title: str, fixed_by: FixedBy) -> Callable[..., Any]:
     title : str
         Heading in help texts.
     fixed_by : {"layers", "run", "nothing"}
-        Default of the same argument of the returned function: all layers of a network share the value; a warm start may
-        change it, a resumed run may not; or a resumed run may change it too.
+        Default for the group: all layers of a network share the value; a warm start may change it, a resumed run may
+        not; or a resumed run may change it too.
 
     Returns
     -------
     callable
-        ``declare(default, help, low=None, high=None, common=False, sklearn="", fixed_by=...)``. ``common`` options are
-        shown by ``--help``, the others by ``--help-all``. ``sklearn`` is the name of the estimator's parameter.
+        ``common`` options are shown by ``--help``, the others by ``--help-all``. ``sklearn`` is the name of the
+        estimator's parameter.
     """
 
     def declare(
@@ -140,15 +132,9 @@ def _check_limits(name: str, value: float, limits: Mapping[str, Any]) -> None:
 
 
 def check_unchanged(before: Any, after: Any, fixed_by: tuple[FixedBy, ...], remedy: str) -> None:
-    """Raise :class:`OptionError` if an option that is fixed has changed.
+    """Raise :class:`OptionError` if an option of one of these kinds differs between two dataclass instances.
 
-    Parameters
-    ----------
-    before, after : dataclass instances of one type
-    fixed_by : tuple of {"layers", "run", "nothing"}
-        Options of these kinds must not change.
-    remedy : str
-        Last sentence of the message.
+    The remedy is the last sentence of the message.
     """
     for name, entry in options_of(type(after)).items():
         old, new = getattr(before, name), getattr(after, name)

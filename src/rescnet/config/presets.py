@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..formatting import nearest
-from .compute import ComputeOptions
-from .network import NetworkConfig
+from .network import ComputeOptions, NetworkConfig
 from .option import OptionError, declared_types, options_of
 from .removed import explain_removed
 
@@ -65,10 +64,8 @@ def make_config(
         One of :func:`preset_names`.
     file : str or Path, optional
         TOML file; it may also hold options of the machine, which are ignored here.
-    image_shape : (channels, height, width), optional
-        Without a preset, start from the settings that suit such images.
-    classes : int, optional
-        Number of classes of those images.
+    image_shape, classes : (channels, height, width) and int, optional
+        Without a preset, start from the settings that suit such images and this number of classes.
     **overrides
         Options of :class:`NetworkConfig`.
 
@@ -124,11 +121,8 @@ def check_readout_options(config: NetworkConfig, asked: Mapping[str, Any]) -> No
     if config.readout == "kernel" or asked.get("readout") == "kernel":
         return
     for name, entry in options_of(NetworkConfig).items():
-        if (
-            entry.metadata["group"] == "Readout"
-            and name != "readout"
-            and asked.get(name, entry.default) != entry.default
-        ):
+        of_kernel = entry.metadata["group"] == "Readout" and name != "readout"
+        if of_kernel and asked.get(name, entry.default) != entry.default:
             raise OptionError(name, f"must be used with readout 'kernel', got readout {config.readout!r}.")
 
 

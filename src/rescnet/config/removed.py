@@ -49,7 +49,6 @@ REMOVED: dict[str, Any] = {  # with the value that today's networks behave like
     "z_score": "channel",
 }
 _ANY_VALUE = {"copy_residuals", "whitening_ridge"}  # they change training only, or nothing without their partner
-_RENAMED_VALUES = {("posterior", "sigmoid-shares"): "normalised-sigmoid"}
 
 
 def explain_removed(name: str) -> str:
@@ -82,9 +81,6 @@ def upgrade_config(old: Mapping[str, Any]) -> dict[str, Any]:
         elif name == "block_size":
             new["block_sizes"] = [value, *old.get("more_block_sizes", ())]
         else:
-            new[RENAMED.get(name, name)] = _RENAMED_VALUES.get((name, value), value) if _hashable(value) else value
+            shares = (name, value) == ("posterior", "sigmoid-shares")
+            new[RENAMED.get(name, name)] = "normalised-sigmoid" if shares else value
     return new
-
-
-def _hashable(value: Any) -> bool:
-    return not isinstance(value, list | dict)

@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ..config.compute import ComputeOptions
-from ..config.network import NetworkConfig
+from ..config.network import ComputeOptions, NetworkConfig
 from ..data.splits import stratified_split
 from ..network.device import choose_device
 from ..network.history import History

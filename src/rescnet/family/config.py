@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any, Literal
 
-from ..config.banks import bank_of_layer, check_banks
-from ..config.choices import Bins, PCABias, Reduction, ZScore
-from ..config.geometry import BlockGrid, Cell, count_pairs, pyramid_cells
-from ..config.network import NetworkConfig
+from ..config.geometry import Bins, BlockGrid, Cell, Reduction, ZScore, count_pairs, pyramid_cells
+from ..config.grammars import bank_of_layer, check_banks
+from ..config.network import NetworkConfig, PCABias
 from ..config.option import OptionError, group, options_of, validated
 from ..config.presets import SMALL_SIDE, check_names
 from ..formatting import nearest

@@ -12,10 +12,9 @@ from torch import Tensor
 from ..config.presets import SMALL_SIDE
 from ..formatting import show_bytes
 from ..stages.discriminant import LinearHead, fit_head, one_vs_rest_lda
-from ..stages.dual_moments import FEW, RowMoments
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
-from ..stages.moments import Moments
+from ..stages.moments import FEW, Moments, RowMoments
 from ..stages.patches import remove_patch_means
 from ..training.stopwatch import trim_heap
 from .config import FamilyConfig

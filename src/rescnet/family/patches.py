@@ -7,8 +7,15 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
-from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
-from ..stages.patches import PatchMoments, extract_patches, gather_patches, remove_patch_means
+from ..stages.patches import (
+    ClassMoments,
+    PatchMoments,
+    extract_patches,
+    gather_patches,
+    groups_of,
+    remove_patch_means,
+    sum_by_group,
+)
 from .config import Patches
 from .network import z_score_patches
 

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ..stages.discriminant import LinearHead, fit_head, one_vs_rest_lda
 from ..stages.filters import BankOptions, find_bank
-from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.moments import Moments
+from ..stages.patches import ClassMoments, groups_of, sum_by_group
 
 ROWS = 4096  # samples per chunk
 

@@ -9,8 +9,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from ..stages.matrix_sqrt import matrix_roots
-from ..stages.pooling import pool_features
+from ..stages.pooling import matrix_roots, pool_features
 from .half_precision import CopiedPatchSums, RawPatchSums
 
 MOST_CHANNELS = 128  # d×d sums of products must fit into the registers of one program

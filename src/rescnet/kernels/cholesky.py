@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..stages.cholesky import Solver, cholesky_solver
-from ..stages.mixed_precision import accurate_product, add_product_
+from ..stages.linear_algebra import Solver, accurate_product, add_product_, cholesky_solver
 
 BLOCK = 2048
 TOLERANCE = 1e-3  # residual of a solution relative to the right side: half-precision features are no more accurate
@@ -52,16 +51,9 @@ class BlockedFactor:
 
 
 def blocked_cholesky(matrix: Tensor, block: int = BLOCK) -> BlockedFactor | None:
-    """Factorise a symmetric positive definite matrix in place; only the lower triangle is read.
+    """Factorise a symmetric positive definite matrix (D, D), float32, in place; only the lower triangle is read.
 
-    Parameters
-    ----------
-    matrix : Tensor, shape (D, D), float32
-        Overwritten by the lower factor.
-
-    Returns
-    -------
-    BlockedFactor, or None if the rounded matrix is not positive definite
+    Returns None if the rounded matrix is not positive definite.
     """
     size = len(matrix)
     infos, inverses = [], []
@@ -112,17 +104,15 @@ def refine(
 ) -> tuple[Tensor, bool]:
     """Solve ``matrix · x = right`` with an approximate factor, improved by conjugate gradients.
 
+    Each step costs two passes over the lower triangle and two over the factor.
+
     Parameters
     ----------
     matrix : Tensor, shape (D, D)
         Symmetric; only the lower triangle is read, and the upper one is set to zero.
-    factor : BlockedFactor
-        Approximate factor of the matrix.
     right : Tensor, shape (D, K)
     tolerance : float
         Largest residual of a column, relative to the column.
-    most_steps : int
-        Largest number of steps. Each costs two passes over the lower triangle and two over the factor.
 
     Returns
     -------

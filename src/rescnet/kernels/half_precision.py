@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..stages.images import ValueRange
-from ..stages.mixed_precision import split
+from ..stages.linear_algebra import split
 from ..stages.patches import PatchMoments
 
 CHANNELS_IN, CHANNELS_OUT = 32, 8  # channels are padded to multiples of these, at which the convolution is fast
@@ -61,7 +61,7 @@ def raw_input(
     after: int = 0,
     align: int = 8,
 ) -> Tensor:
-    """Return ``[maps ; image ; ones]`` in half precision, channels last, with a border if requested.
+    """Return ``[maps ; image ; ones]`` in half precision, (n, h + before + after, w + before + after, channels).
 
     Parameters
     ----------
@@ -75,10 +75,6 @@ def raw_input(
         Width of the border above and to the left, and below and to the right.
     align : int
         The number of channels is padded with zeros to a multiple of this.
-
-    Returns
-    -------
-    Tensor, shape (n, h + before + after, w + before + after, channels)
     """
     n, d, h, w = images.shape
     m = 0 if maps is None else maps.shape[1]
@@ -129,12 +125,7 @@ class RawPatchSums(Protocol):
 class CopiedPatchSums:
     """Sums over all k×k patches, computed from copies of the patches of each chunk.
 
-    Parameters
-    ----------
-    channels : int
-        Channels of a patch; the added images may have more.
-    size : int
-        k.
+    The added images may have more than the ``channels`` of a patch.
     """
 
     def __init__(self, channels: int, size: int) -> None:

@@ -1,6 +1,6 @@
 """Matrix square roots of all cells in one Triton kernel, after stage 6; each matrix stays in registers.
 
-:mod:`rescnet.stages.matrix_sqrt` writes every iteration to memory: with 50 maps in half precision about 0.3 MB per
+:mod:`rescnet.stages.pooling` writes every iteration to memory: with 50 maps in half precision about 0.3 MB per
 matrix, and there is one matrix per image and cell. The kernel reads and writes one triangle, 5 kB per matrix. In
 between it computes thirteen 64×64 products, on tensor cores for half precision.
 """
@@ -15,11 +15,11 @@ import triton.language as tl
 from torch import Tensor
 
 from ..config.geometry import count_pairs
-from ..stages.matrix_sqrt import ITERATIONS
+from ..stages.pooling import ITERATIONS
 
 
 def fused_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
-    """Return the result of ``stages.matrix_sqrt.matrix_roots``, shape (n, cells·pairs)."""
+    """Return the result of ``stages.pooling.matrix_roots``, shape (n, cells·pairs)."""
     features = features.contiguous()
     pairs = count_pairs(channels, diagonal)
     roots = torch.empty_like(features)

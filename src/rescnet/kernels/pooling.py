@@ -21,8 +21,7 @@ import torch
 import triton
 from torch import Tensor
 
-from ..config.choices import Reduction, ZScore
-from ..config.geometry import BlockGrid, Cell, count_pairs
+from ..config.geometry import BlockGrid, Cell, Reduction, ZScore, count_pairs
 from ..stages.second_order import FLAT
 from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms, row_sums
 
@@ -35,10 +34,7 @@ JOINED = 1024  # pairs per program of join_atoms
 class Atoms:
     """Coarsest division of the block grid such that every cell is a union of atoms.
 
-    Attributes
-    ----------
-    rows, columns : list of int
-        Cuts along each axis: atom (a, b) holds block rows rows[a] to rows[a + 1], columns likewise.
+    The lists are cuts along each axis: atom (a, b) holds block rows rows[a] to rows[a + 1], columns likewise.
     """
 
     rows: list[int]
@@ -73,12 +69,8 @@ def fused_pool(
 ) -> Tensor:
     """Return the result of ``stages.pooling.pool_features``, shape (n, cells·pairs).
 
-    Parameters
-    ----------
-    maps : Tensor, shape (n, d, h, w)
-        Half precision is multiplied on tensor cores and summed in float32; float32 is multiplied in float32.
-    out_dtype : torch.dtype, optional
-        Type of the features, by default that of the maps.
+    Half-precision maps are multiplied on tensor cores and summed in float32; float32 maps are multiplied in float32.
+    Features have the type of the maps unless ``out_dtype`` is given.
     """
     n, d, h, w = maps.shape
     (block_h, block_w), (stride_h, stride_w), (block_rows, block_columns) = grid.block, grid.stride, grid.shape

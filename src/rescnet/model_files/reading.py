@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 
-from ..config.compute import ComputeOptions
-from ..config.network import NetworkConfig
+from ..config.network import ComputeOptions, NetworkConfig
 from ..network.depth import depth_to_use
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
 from ..network.layer import Layer

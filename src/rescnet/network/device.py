@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..config.compute import ComputeOptions
+from ..config.network import ComputeOptions
 
 
 def choose_precision(compute: ComputeOptions, device: torch.device) -> str:

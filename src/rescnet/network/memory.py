@@ -12,9 +12,8 @@ from pathlib import Path
 
 import torch
 
-from ..config.augmentation import Augmentation
-from ..config.banks import bank_of_layer
 from ..config.geometry import count_pairs
+from ..config.grammars import Augmentation, bank_of_layer
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes
 from ..kernels import pools_in_place, roots_in_place, sums_in_place

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..config.banks import parse_mixture, share_out
+from ..config.grammars import parse_mixture, share_out
 from ..network.layer import Layer
 from ..network.network import Network
 

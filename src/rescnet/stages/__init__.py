@@ -10,13 +10,10 @@ stage  module                content
 4      ``convolution``       same-size maps; ReLU for the pooling branch
 5      ``second_order``      z-scored blocks → channel covariance
        ``histograms``        block histograms of binary codes, PCANet's alternative
-6      ``pooling``           pyramid cells; stages 5 and 6 together
-       ``matrix_sqrt``       matrix square root of each cell's correlations
-7      ``moments``           streamed sums over images
-       ``dual_moments``      the same for fewer images than features
+6      ``pooling``           pyramid cells; matrix square roots of their correlations
+7      ``moments``           streamed sums over images; rows for few images
        ``discriminant``      LDA and ridge heads solved from the sums; posteriors
-       ``cholesky``          solver of symmetric positive definite systems
-       ``mixed_precision``   half-precision products with float32 sums
+       ``linear_algebra``    half-precision products, Cholesky solver
 8      ``residual``          residual → labels and signs; the update
 –      ``gaussian_kernel``   kernel of the readout, over the features of all layers
 =====  ====================  ========================================================

@@ -1,6 +1,6 @@
 """Augmentation: flipped, shifted, rotated and recoloured copies of images.
 
-:class:`~rescnet.config.augmentation.Augmentation` names the changes. Each copy is described by a row of numbers, its
+:class:`~rescnet.config.grammars.Augmentation` names the changes. Each copy is described by a row of numbers, its
 *change*, drawn once from a seed. The copy itself is computed whenever it is needed and never stored.
 """
 
@@ -12,19 +12,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..config.augmentation import Augmentation
+from ..config.grammars import Augmentation
 
 FLIP, DOWN, RIGHT, TURN, CONTRAST, COLOUR = range(6)  # columns of a change; from COLOUR on, one per channel
 
 
 def draw_changes(augmentation: Augmentation, images: int, copies: int, channels: int, seed: int) -> Tensor:
-    """Draw the changes of all images and their copies; the first is the unchanged image.
+    """Draw the changes of all images and their copies, shape (images, 1 + copies, numbers); the first is no change.
 
     All images are drawn from one seed, so each process takes the rows of its own shard.
-
-    Returns
-    -------
-    Tensor, shape (images, 1 + copies, numbers)
     """
     generator = torch.Generator().manual_seed(seed)
     drawn = 2 * torch.rand(images, copies, COLOUR + channels, generator=generator) - 1
@@ -65,16 +61,9 @@ def mean_of_views(output: Tensor, views: int) -> Tensor:
 
 
 def change_images(images: Tensor, changes: Tensor) -> Tensor:
-    """Apply to each image its change; integer images are rounded and clipped to 0 to 255.
+    """Apply to each image (n, channels, height, width) its change (n, numbers), in the type of the images.
 
-    Parameters
-    ----------
-    images : Tensor, shape (n, channels, height, width)
-    changes : Tensor, shape (n, numbers)
-
-    Returns
-    -------
-    Tensor, shape (n, channels, height, width), in the type of the images
+    Integer images are rounded and clipped to 0 to 255.
     """
     _, _, height, width = images.shape
     changes = changes.to(images.device)

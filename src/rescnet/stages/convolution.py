@@ -12,18 +12,10 @@ from torch.nn import functional as F
 
 
 def convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
-    """Return ``x ∗ W + B``, a cross-correlation with the height and width of ``x``.
+    """Return ``x ∗ W + B``, a cross-correlation with the height and width of ``x``, shape (n, d, h, w).
 
-    Parameters
-    ----------
-    x : Tensor, shape (n, c, h, w)
-    weights : Tensor, shape (d, c, k, k)
-        With an even k, the padding below and to the right is one pixel wider.
-    bias : Tensor, shape (d,)
-
-    Returns
-    -------
-    Tensor, shape (n, d, h, w)
+    ``x`` is (n, c, h, w), the weights (d, c, k, k) and the bias (d,). With an even k, the padding below and to the
+    right is one pixel wider.
     """
     k = weights.shape[-1]
     before, after = (k - 1) // 2, k // 2

@@ -17,24 +17,20 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .cholesky import NotPositiveDefiniteError, Solver, cholesky_solver
+from .linear_algebra import NotPositiveDefiniteError, Solver, cholesky_solver
 from .moments import CrossSolver, Moments
 
 TAIL = -80.0  # smallest argument of the sigmoid: its exponential is still above the underflow of float32
+LEAST_RETRY, MOST_RETRIES = 1e-6, 9  # smallest ridge of a retry, and number of retries
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class ScatterFactor:
-    """Factorised regularised scatter A.
+    """Factorised regularised scatter A of features multiplied by ``scale`` (D,).
 
-    Attributes
-    ----------
-    solver : CrossSolver
-        Solves with A of features multiplied by ``scale``.
-    scale : Tensor, shape (D,)
-        1/standard deviation of each feature; 0 for a constant one, so that its weight is 0.
+    The scale is 1/standard deviation of each feature; 0 for a constant one, so that its weight is 0.
     """
 
     solver: CrossSolver
@@ -90,18 +86,8 @@ class LinearHead:
 def factorise(moments: Moments, ridge: float, method: Callable[[Tensor], Solver] = cholesky_solver) -> ScatterFactor:
     """Factorise the regularised total scatter A = S + γI of standardised features.
 
-    Parameters
-    ----------
-    moments : Moments
-    ridge : float
-        γ: 0.1 adds a tenth of each feature's variance.
-    method : callable
-        Factorisation of A.
-
-    Raises
-    ------
-    NotPositiveDefiniteError
-        A larger ridge is needed; :func:`fit_head` retries with one.
+    A ridge γ of 0.1 adds a tenth of each feature's variance. If A is not positive definite, a larger ridge is needed:
+    :func:`fit_head` retries with one.
     """
     variances = moments.variances()
     scale = torch.where(variances == 0, 0, variances.rsqrt())
@@ -113,25 +99,12 @@ def fit_head(
     solve: Callable[[ScatterFactor, Moments], LinearHead],
     ridge: float,
     method: Callable[[Tensor], Solver] = cholesky_solver,
-    least_retry: float = 1e-6,
-    most_retries: int = 9,
 ) -> tuple[LinearHead, float]:
     """Solve a head from one factorisation; if that fails, retry with ten times the ridge.
 
-    Parameters
-    ----------
-    solve : callable
-        One of the heads below, e.g. ``one_vs_rest_lda``.
-    least_retry, most_retries
-        Smallest ridge of a retry, and largest number of retries.
-
-    Returns
-    -------
-    head : LinearHead
-    ridge : float
-        γ of the last attempt, for the history.
+    ``solve`` is one of the heads below, e.g. ``one_vs_rest_lda``. Also returns γ of the last attempt, for the history.
     """
-    for _ in range(most_retries + 1):
+    for _ in range(MOST_RETRIES + 1):
         try:
             head = solve(factorise(moments, ridge, method), moments)
         except NotPositiveDefiniteError as error:
@@ -139,7 +112,7 @@ def fit_head(
         else:
             if bool(head.weights.isfinite().all() and head.bias.isfinite().all()):
                 return head, ridge
-        ridge = max(10 * ridge, least_retry)
+        ridge = max(10 * ridge, LEAST_RETRY)
     raise FloatingPointError(
         f"no head could be solved with a ridge below {ridge:.3g}. Check the images for extreme values."
     )

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .mixed_precision import PANEL, add_product_
+from .linear_algebra import PANEL, add_product_
 
 SLICE = 2**24  # entries of a matrix, or features, at a time
 FARTHEST = 1000.0  # standard deviations at which features are clipped, so that float16 does not overflow
@@ -57,14 +57,8 @@ class Standard:
 class PairDistances:
     """Squared distances between two sets of images, summed over layers, for each pairing of their views.
 
-    Parameters
-    ----------
-    rows, columns : int
-        Number of images in the two sets.
-    views : int
-        1, or 2 with mirror images; there are as many pairings.
-    like : Tensor
-        A tensor on the features' device, in the type of the sums.
+    The sets have ``rows`` and ``columns`` images, in 1 view, or in 2 with mirror images; there are as many pairings.
+    Sums have the device and the type of ``like``.
     """
 
     def __init__(self, rows: int, columns: int, views: int, like: Tensor) -> None:

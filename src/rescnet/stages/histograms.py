@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..config.choices import Reduction
-from ..config.geometry import BlockGrid, Cell
+from ..config.geometry import BlockGrid, Cell, Reduction
 from .pooling import pyramid_pool
 
 Normalisation = Literal["none", "block", "l2", "sqrt", "tied-rank"]
@@ -21,15 +20,9 @@ ZERO = 1e-5  # a smaller response of a unit-norm filter to inputs in [0, 1] is r
 
 
 def binary_codes(maps: Tensor, bits: int) -> Tensor:
-    """Return one code per pixel for each group of ``bits`` consecutive maps; the first map is the highest bit.
+    """Return one code per pixel, 0 to 2^bits - 1, for each group of consecutive maps; the first is the highest bit.
 
-    Parameters
-    ----------
-    maps : Tensor, shape (n, groups·bits, h, w)
-
-    Returns
-    -------
-    Tensor of int64, shape (n, groups, h, w), each in 0 … 2^bits - 1
+    Maps (n, groups·bits, h, w) give int64 codes (n, groups, h, w).
     """
     n, channels, h, w = maps.shape
     weights = 2 ** torch.arange(bits - 1, -1, -1, device=maps.device)
@@ -41,18 +34,9 @@ def binary_codes(maps: Tensor, bits: int) -> Tensor:
 
 
 def block_histograms(codes: Tensor, grid: BlockGrid, bins: int) -> Tensor:
-    """Count the codes in each block.
+    """Count the codes (n, groups, h, w) in each block, float32, shape (n, groups, block rows, block columns, bins).
 
-    Parameters
-    ----------
-    codes : Tensor of int64, shape (n, groups, h, w)
-    grid : BlockGrid
-        Blocks may overlap; pixels outside all blocks are not counted.
-    bins : int
-
-    Returns
-    -------
-    Tensor of float32, shape (n, groups, block rows, block columns, bins)
+    Blocks may overlap; pixels outside all blocks are not counted.
     """
     (r, c), (sy, sx) = grid.block, grid.stride
     blocks = codes.unfold(2, r, sy).unfold(3, c, sx)  # (n, groups, R, C, r, c), a view
@@ -71,18 +55,9 @@ def histogram_features(
     reduction: Reduction = "max",
     normalisation: Normalisation = "l2",
 ) -> Tensor:
-    """Return the features of ``maps`` (n, groups·bits, h, w), ordered by group, then cell or block, then bin.
+    """Return the features of ``maps`` (n, groups·bits, h, w), float32, shape (n, groups·(cells or blocks)·2^bits).
 
-    Parameters
-    ----------
-    cells : list of Cell, or None
-        Cells of the pyramid; None keeps every block.
-    normalisation : {"none", "block", "l2", "sqrt", "tied-rank"}
-        See :func:`normalise`.
-
-    Returns
-    -------
-    Tensor of float32, shape (n, groups·(cells or blocks)·2^bits)
+    They are ordered by group, then cell or block, then bin. Without ``cells`` of a pyramid, every block is kept.
     """
     histograms = block_histograms(binary_codes(maps, bits), grid, 2**bits)
     if cells is None:
@@ -96,13 +71,10 @@ def histogram_features(
 def normalise(features: Tensor, how: Normalisation, grid: BlockGrid, bins: int) -> Tensor:
     """Scale histogram features (n, D).
 
-    Parameters
-    ----------
-    how : {"none", "block", "l2", "sqrt", "tied-rank"}
-        ``"block"``: every block sums to the number of bins (PCANet without a pyramid).
-        ``"l2"``: unit length (PCANet with a pyramid).
-        ``"sqrt"``: square roots, then unit length (PCANet+).
-        ``"tied-rank"``: :func:`tied_ranks`, then square roots, then unit length (DCTNet).
+    * ``"block"``: every block sums to the number of bins (PCANet without a pyramid).
+    * ``"l2"``: unit length (PCANet with a pyramid).
+    * ``"sqrt"``: square roots, then unit length (PCANet+).
+    * ``"tied-rank"``: :func:`tied_ranks`, then square roots, then unit length (DCTNet).
     """
     if how == "none":
         return features
@@ -118,10 +90,7 @@ def normalise(features: Tensor, how: Normalisation, grid: BlockGrid, bins: int) 
 def tied_ranks(counts: Tensor) -> Tensor:
     """Replace the positive counts of each row by their ranks among them, from 1; equal counts share their mean rank.
 
-    Parameters
-    ----------
-    counts : Tensor, shape (n, D)
-        Small integers are ranked by counting how often each occurs; other values are sorted first.
+    Of counts (n, D), integers are ranked by counting how often each occurs; other values are sorted first.
     """
     place = counts.long()
     if torch.equal(place.to(counts.dtype), counts):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..config.choices import Scope
+from ..config.network import Scope
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,9 @@ class ValueRange:
 
 
 def min_max_scale(x: Tensor, value_range: ValueRange) -> Tensor:
-    """Map ``[low, high]`` to [0, 1], channel by channel; a constant channel becomes zero.
+    """Map ``[low, high]`` to [0, 1], channel by channel of ``x`` (n, channels, ...); a constant channel becomes zero.
 
-    Parameters
-    ----------
-    x : Tensor, shape (n, channels, ...)
-        New images may exceed the fitted range; they are not clipped.
+    New images may exceed the fitted range; they are not clipped.
     """
     shape = (1, -1) + (1,) * (x.dim() - 2)
     low = value_range.low.view(shape)
@@ -75,9 +72,6 @@ def min_max_scale(x: Tensor, value_range: ValueRange) -> Tensor:
 def concatenate(maps: Tensor | None, images: Tensor) -> Tensor:
     """Return the input X⁽ⁱ⁺¹⁾ of the next layer: ``[maps ; image]`` along the channels (section 2.3.1).
 
-    Parameters
-    ----------
-    maps : Tensor, shape (n, d_i, height, width), or None before the first layer
-    images : Tensor, shape (n, d, height, width)
+    Maps (n, d_i, height, width), None before the first layer, and images (n, d, height, width).
     """
     return images if maps is None else torch.cat([maps, images], dim=1)

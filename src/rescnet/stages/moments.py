@@ -5,21 +5,34 @@ For features f (D numbers) and targets z (K numbers: a one-hot group, or a resid
     n = Σ 1      Σ f      G = Σ f fᵀ      Σ z      Σ z fᵀ
 
 The sums add over chunks of images and over processes, so no feature matrix is stored. Features are shifted by an
-approximate mean before they are summed: the scatter stays the same, and float32 sums do not cancel. With fewer images
-than features, :mod:`rescnet.stages.dual_moments` avoids G.
+approximate mean before they are summed: the scatter stays the same, and float32 sums do not cancel.
+
+With fewer images than features, :class:`RowMoments` avoids G by the dual form. Let Z (n, D) be the centred and scaled
+features of n images, so that A = ZᵀZ/n + γI. The right sides of all heads have the form Zᵀy, and
+
+    A⁻¹Zᵀy  =  Zᵀ M⁻¹y,      M = ZZᵀ/n + γI.
+
+This takes n²D + n³/3 operations instead of nD² + D³/3: for 1,000 images of the CIFAR network, which has 17,150
+features, about a hundredth. Nothing is subtracted, so it is as accurate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, TypeAlias
 
 import torch
 from torch import Tensor
 
-from .cholesky import Solver
-from .mixed_precision import accurate_product, add_gram_, add_single_gram_
+from .linear_algebra import (
+    NotPositiveDefiniteError,
+    Solver,
+    accurate_product,
+    add_gram_,
+    add_single_gram_,
+    cholesky_solver,
+)
 
 CrossSolver: TypeAlias = "Callable[[Moments, Tensor | None], Tensor]"
 """Function (moments, mix) → A⁻¹Xᵀ·mix, shape (D, K'), where X (K, D) is the scaled ``centred_cross`` of the moments."""
@@ -70,7 +83,10 @@ class Moments:
         shifted = features - self.shift.to(features.dtype)
         self.count += len(features)
         self.total += shifted.sum(0, dtype=self.total.dtype)
-        self._add_cross(shifted, targets, self.cross)
+        if shifted.dtype == self.cross.dtype:
+            self.cross.addmm_(targets.T, shifted)
+        else:
+            self.cross += accurate_product(shifted.T, targets).T
         self.target_total += targets.sum(0)
         self._add_pairs(shifted, targets)
 
@@ -80,14 +96,6 @@ class Moments:
             add_gram_(self.gram, shifted)
         else:
             add_single_gram_(self.gram, shifted.to(self.gram.dtype))
-
-    @staticmethod
-    def _add_cross(shifted: Tensor, targets: Tensor, cross: Tensor) -> None:
-        """Add ``targetsᵀ shifted`` to ``cross`` (K, D)."""
-        if shifted.dtype == cross.dtype:
-            cross.addmm_(targets.T, shifted)
-        else:
-            cross += accurate_product(shifted.T, targets).T
 
     @property
     def mean_offset(self) -> Tensor:
@@ -121,14 +129,7 @@ class Moments:
     def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
         """Return the solver of A = S + γI of scaled features; right sides are sums over the same images.
 
-        Parameters
-        ----------
-        scale : Tensor, shape (D,)
-            Factor of each feature; 0 for a constant one.
-        ridge : float
-            γ.
-        method : callable
-            Factorisation of A.
+        ``scale`` (D,) is the factor of each feature, 0 for a constant one; γ is the ridge; ``method`` factorises A.
         """
         scatter = self.scatter().mul_(scale).mul_(scale[:, None])
         check_finite(scatter.diagonal())
@@ -155,3 +156,62 @@ def check_finite(features: Tensor) -> None:
     """Raise an error if features, or sums over them, are NaN or infinite."""
     if not bool(features.isfinite().all()):
         raise FloatingPointError("features must be finite, got NaN or infinity. An earlier layer may have diverged.")
+
+
+FEW = 2 / 3  # images per feature: up to here the dual form takes at most about half the operations
+
+
+@dataclass
+class RowMoments(Moments):
+    """Sums over images, and the features of each image instead of their Gram matrix.
+
+    Attributes
+    ----------
+    gram : Tensor, shape (0, 0)
+        Empty.
+    rows : list of Tensor, each of shape (m, D)
+        f - shift.
+    targets : list of Tensor, each of shape (m, K)
+    """
+
+    rows: list[Tensor] = field(default_factory=list)
+    targets: list[Tensor] = field(default_factory=list)
+    has_gram: ClassVar[bool] = False
+
+    def _add_pairs(self, shifted: Tensor, targets: Tensor) -> None:
+        self.rows.append(shifted.to(self.total.dtype))
+        self.targets.append(targets)
+
+    def with_targets(self, columns: slice) -> Self:
+        """Return the same sums with only some target columns; no data is copied."""
+        return replace(super().with_targets(columns), targets=[targets[:, columns] for targets in self.targets])
+
+    def squares(self) -> Tensor:
+        """Return Σ (f - shift)², shape (D,)."""
+        found = torch.zeros_like(self.total)
+        for rows in self.rows:
+            found += rows.square().sum(0)
+        return found
+
+    def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
+        """Return the solver of A = S + γI of scaled features; ``method``, which is for D×D matrices, is not used."""
+        if not bool(scale.any()):  # all features are constant
+            return lambda moments, mix: torch.zeros_like(mixed(moments.cross.T, mix))
+        if ridge <= 0:
+            raise NotPositiveDefiniteError("ridge must be positive with fewer images than features.")
+        z = torch.cat(self.rows).sub_(self.mean_offset).mul_(scale)
+        inner = z.new_zeros(len(z), len(z))
+        add_single_gram_(inner, z.T)
+        check_finite(inner.diagonal())
+        inner.mul_(1 / self.count).diagonal().add_(ridge)
+        solve = cholesky_solver(inner)
+
+        def solve_cross(moments: Moments, mix: Tensor | None) -> Tensor:
+            assert isinstance(moments, RowMoments)
+            return z.T @ solve(mixed(moments.deviations(), mix))
+
+        return solve_cross
+
+    def deviations(self) -> Tensor:
+        """Return y, shape (n, K): deviations of the targets from their mean, divided by n; Zᵀy is the scaled cross."""
+        return (torch.cat(self.targets) - self.target_total / self.count).div_(self.count)

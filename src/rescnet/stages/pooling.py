@@ -1,7 +1,8 @@
-"""Stage 6: the spatial pyramid of PCANet (section 2.3.2); and stages 5 and 6 together, from maps to features.
+"""Stage 6: the spatial pyramid of PCANet (section 2.3.2); stages 5 and 6 together; and matrix roots of the cells.
 
 Each level p divides the map into p×p cells; the second-order features of the blocks in a cell are reduced to one. On a
-GPU :mod:`rescnet.kernels.pooling` replaces :func:`pool_features`.
+GPU :mod:`rescnet.kernels.pooling` replaces :func:`pool_features`, and :mod:`rescnet.kernels.matrix_sqrt` replaces
+:func:`matrix_roots`. The roots go beyond the paper.
 """
 
 from __future__ import annotations
@@ -9,24 +10,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..config.choices import Rectifier, Reduction, ZScore
-from ..config.geometry import BlockGrid, Cell
+from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
 from .convolution import rectify
-from .second_order import second_order_pool
+from .second_order import channel_pairs, second_order_pool
 
 
 def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max") -> Tensor:
-    """Reduce the features of each cell's blocks, elementwise.
+    """Reduce the features of each cell's blocks, elementwise: (n, block rows, block columns, pairs) → (n, cells·pairs).
 
-    Parameters
-    ----------
-    blocks : Tensor, shape (n, block rows, block columns, pairs)
-    reduction : {"max", "mean"}
-        PCANet and this paper take the maximum, PCANet+ the mean.
-
-    Returns
-    -------
-    Tensor, shape (n, cells·pairs), cell after cell
+    PCANet and this paper take the maximum, PCANet+ the mean.
     """
     if reduction == "mean":  # one product with the weight of each block in each cell
         shares = blocks.new_zeros(len(cells), *blocks.shape[1:3])
@@ -53,3 +45,61 @@ def pool_features(
 def pooling_input(maps: Tensor, rectifier: Rectifier) -> Tensor:
     """Return the maps whose positive parts are pooled: (n, d, h, w), or (n, 2d, h, w) for both signs."""
     return torch.cat([maps, -maps], dim=1) if rectifier == "both" else maps
+
+
+ITERATIONS = 5
+ALIGNED = 8  # sides of half-precision matrices are padded to a multiple of this, for tensor cores
+
+
+def matrix_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
+    """Replace each cell's correlation matrix by its square root; both are stored as upper triangles.
+
+    Five steps of the coupled Newton-Schulz iteration on the matrix divided by its trace: Y₀ = A/tr A, Z₀ = I,
+    T = (3I - Z Y)/2, Y ← Y T, Z ← T Z; the root is √(tr A)·Y. Eigenvalues far below the mean have not converged by
+    then and stay too small, which suppresses noise. One cell at a time, to save memory.
+
+    Parameters
+    ----------
+    features : Tensor, shape (n, cells·pairs), like the result
+        Means of positive semi-definite matrices. On a GPU half precision is multiplied as such with float32 sums: no
+        entry of Y exceeds 1, and none of Z exceeds 1.5⁵.
+    diagonal : bool
+        Whether the pairs include the diagonal; without it, the diagonal is 1.
+    """
+    half = features.dtype == torch.float16
+    exact = features.float() if half and not features.is_cuda else features
+    triangles = exact.view(features.shape[0], -1, count_pairs(channels, diagonal))
+    side = -(-channels // ALIGNED) * ALIGNED if half else channels
+    place = _places(channels, side, diagonal, features.device)
+    rows, columns = channel_pairs(channels, diagonal, features.device)
+    chosen = rows * side + columns
+    # An exported graph takes all cells at once: unrolled over the cells it would be as many times larger.
+    cells = (triangles.flatten(0, 1),) if torch.compiler.is_compiling() else triangles.unbind(1)
+    roots = [_root(cell, place, side).flatten(1).index_select(1, chosen) for cell in cells]
+    return torch.cat(roots, dim=1).view(features.shape).to(features.dtype)
+
+
+def _places(channels: int, side: int, diagonal: bool, device: torch.device) -> Tensor:
+    """Return the index of each entry of a matrix (side²) in ``[triangle, 1, 0]``."""
+    index, pairs = torch.arange(side, device=device), count_pairs(channels, diagonal)
+    row, column = torch.minimum(index[:, None], index), torch.maximum(index[:, None], index)
+    above = row * (row - 1) // 2 if diagonal else row * (row + 1) // 2 + 1  # entries left out of the full rows before
+    place = row * channels - above + column - row
+    place = place if diagonal else torch.where(row == column, pairs, place)
+    return torch.where(column < channels, place, pairs + 1).flatten()
+
+
+def _root(triangle: Tensor, place: Tensor, side: int) -> Tensor:
+    """Return the square roots of the matrices in ``triangle`` (n, pairs), shape (n, side, side)."""
+    ends = triangle.new_tensor([1.0, 0.0]).expand(triangle.shape[0], 2)
+    matrix = torch.cat([triangle, ends], dim=1).index_select(1, place).view(-1, side, side)
+    trace = matrix.diagonal(dim1=1, dim2=2).sum(1)
+    trace = torch.where(trace > 0, trace, 1)[:, None, None]  # if no channel varies, the root is zero
+    root = matrix / trace
+    three = 1.5 * torch.eye(side, dtype=matrix.dtype, device=matrix.device)
+    step = three - 0.5 * root  # Z₀ is the identity
+    root, inverse = root @ step, step
+    for _ in range(ITERATIONS - 1):
+        step = torch.baddbmm(three, inverse, root, alpha=-0.5)
+        root, inverse = root @ step, step @ inverse
+    return root.mul(trace.sqrt())

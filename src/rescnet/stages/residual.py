@@ -12,14 +12,10 @@ def residual(targets: Tensor, output: Tensor, ceiling: float) -> Tensor:
 
 
 def labels_and_signs(residuals: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each image's new label T and sign s (equations 6 and 7).
+    """Return each image's new label T and sign s (equations 6 and 7), int64 and bool, shapes (n,).
 
-    Returns
-    -------
-    labels : Tensor of int64, shape (n,)
-        Class of the largest absolute residual; the first one if several are equal.
-    positive : Tensor of bool, shape (n,)
-        Whether that residual is positive or zero (s = +1, add), or negative (s = -1, subtract).
+    T is the class of the largest absolute residual, the first one if several are equal. s is true if that residual is
+    positive or zero (s = +1, add), and false if it is negative (s = -1, subtract).
     """
     labels = residuals.abs().argmax(1)
     return labels, residuals.gather(1, labels[:, None])[:, 0] >= 0

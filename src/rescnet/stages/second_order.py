@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..config.choices import ZScore
-from ..config.geometry import BlockGrid
+from ..config.geometry import BlockGrid, ZScore
 
 FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding error
 
@@ -30,8 +29,6 @@ def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel"
     ----------
     maps : Tensor, shape (n, d, h, w)
         Rectified maps.
-    grid : BlockGrid
-        Size, stride and place of the blocks.
     z_score : {"channel", "block"}
         Values that share a mean and a standard deviation; the paper does not say. ``"channel"``: one channel of a
         block, so the covariance becomes a correlation. ``"block"``: all channels of a block.

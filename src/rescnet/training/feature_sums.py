@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..stages.dual_moments import RowMoments
-from ..stages.moments import Moments
+from ..stages.moments import Moments, RowMoments
 from .distributed.workers import Workers
 from .targets import Targets
 

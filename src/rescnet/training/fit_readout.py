@@ -7,7 +7,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from ..config.augmentation import Augmentation
+from ..config.grammars import Augmentation
 from ..config.network import NetworkConfig
 from ..network.history import ReadoutRecord
 from ..network.network import Network

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from ..config.network import NetworkConfig
 from ..kernels.cholesky import blocked_solver
-from ..stages.cholesky import cholesky_solver
 from ..stages.discriminant import (
     LinearHead,
     ScatterFactor,
@@ -18,6 +17,7 @@ from ..stages.discriminant import (
     one_vs_rest_lda,
     ridge_regression,
 )
+from ..stages.linear_algebra import cholesky_solver
 from ..stages.moments import Moments
 from .distributed.workers import Workers
 

@@ -10,9 +10,8 @@ from torch import Tensor
 from ..kernels import patch_sums_for
 from ..kernels.half_precision import raw_input, scale_covariance, scale_mean
 from ..network.stack import LayerStack
-from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.images import ValueRange
-from ..stages.patches import PatchMoments, extract_patches
+from ..stages.patches import ClassMoments, PatchMoments, extract_patches, groups_of, sum_by_group
 from .distributed.workers import Workers
 from .stores.make import stream
 from .stores.store import MapStore

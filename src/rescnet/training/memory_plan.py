@@ -15,8 +15,7 @@ from typing import Literal
 
 import torch
 
-from ..config.choices import Place
-from ..config.network import NetworkConfig
+from ..config.network import NetworkConfig, Place
 from ..formatting import show_bytes
 from ..kernels import sums_in_place, zone_sums_bytes
 from ..network.memory import (
@@ -28,8 +27,8 @@ from ..network.memory import (
     readout_bytes,
     workspace_per_image,
 )
-from ..stages.dual_moments import FEW
-from ..stages.mixed_precision import padded_size
+from ..stages.linear_algebra import padded_size
+from ..stages.moments import FEW
 from .data import TrainingData
 from .stores.host import WRITES_UNDER_WAY
 

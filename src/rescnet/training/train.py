@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Protocol
 
-from ..config.compute import ComputeOptions
-from ..config.network import NetworkConfig
+from ..config.network import ComputeOptions, NetworkConfig
 from ..network.depth import reason_to_stop
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
 from ..network.network import Network

@@ -11,9 +11,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..config.augmentation import Augmentation
-from ..config.compute import ComputeOptions
-from ..config.network import NetworkConfig
+from ..config.grammars import Augmentation
+from ..config.network import ComputeOptions, NetworkConfig
 from ..config.option import check_unchanged
 from ..network.depth import depth_to_use
 from ..network.device import choose_device, choose_precision

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...config.augmentation import Augmentation, View
+from ...config.grammars import Augmentation, View
 from ...config.network import NetworkConfig
 from ...stages.augment import mean_of_views, view_images
-from ...stages.cholesky import NotPositiveDefiniteError, cholesky_factor
 from ...stages.gaussian_kernel import PairDistances, Standard
+from ...stages.linear_algebra import NotPositiveDefiniteError, cholesky_factor
 from ...stages.residual import one_hot
 from ..stack import LayerStack
 from .layerwise_pass import LayerwisePass

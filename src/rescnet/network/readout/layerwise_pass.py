@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...stages.augment import view_images
-from ...stages.mixed_precision import padded_size
+from ...stages.linear_algebra import padded_size
 from ..layer import Layer
 from ..stack import LayerStack
 

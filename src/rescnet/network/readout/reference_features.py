@@ -11,7 +11,7 @@ from torch import Tensor
 from ...config.network import NetworkConfig
 from ...formatting import show_bytes
 from ...stages.gaussian_kernel import Standard
-from ...stages.mixed_precision import padded_size
+from ...stages.linear_algebra import padded_size
 from ..layer import Layer
 from ..memory import image_bytes, memory_budget
 from ..stack import LayerStack

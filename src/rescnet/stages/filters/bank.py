@@ -1,4 +1,7 @@
-"""Interface of a filter bank: a function of patches and options that returns filters."""
+"""Interface of a filter bank, the registry of banks by name, and mixtures of them.
+
+A bank is a function of patches and options that returns filters.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ...config.banks import NotEnoughFiltersError
-from ...config.choices import PCABias, PCASigns, StackedLDABias, StackedLDASigns
-from .class_moments import ClassMoments
+from ...config.grammars import KNOWN, NotEnoughFiltersError, check_bank, parse_mixture, share_out
+from ...config.network import PCABias, PCASigns, StackedLDABias, StackedLDASigns
+from ..patches import ClassMoments
 
 SAMPLES = 50_000  # patches drawn by banks that need more than sums
 
@@ -32,11 +35,9 @@ class BankOptions:
     bias : {"lda", "mean"}
         Bias of a stacked-LDA filter: the constant of the discriminant (appendix A.3), or minus the response to the mean
         patch. With the constant most responses are negative, so ReLU leaves a sparse map; with the mean, half are.
-    pca_bias : {"none", "mean"}
-        Bias of a PCA filter: zero, or minus the response to the mean patch.
-    pca_signs : {"fixed", "drawn"}
-        Sign of a PCA filter. It is arbitrary for an eigenvector, but it decides which responses ReLU keeps.
-        ``"fixed"`` makes the largest number positive. ``"drawn"`` draws a random sign per filter and layer.
+    pca_bias, pca_signs
+        Bias and sign of a PCA filter, as in :class:`~rescnet.config.network.NetworkConfig`. The sign of an eigenvector
+        is arbitrary, but it decides which responses ReLU keeps.
     signs : {"one", "both"}
         Filters per stacked-LDA draw: the discriminant of the drawn class, or also its negative. Appendix A.4 has
         one-vs-rest discriminants, which for two classes are negatives of each other.
@@ -97,8 +98,7 @@ class PatchSource(Protocol):
     def class_moments(self, sets: int = 1) -> ClassMoments:
         """Return the sums over each class's patches, with its images divided into n sets.
 
-        If each map is treated as an image, all maps of an image are summed together. A position is then a place on one
-        of the maps.
+        If each map is treated as an image, all maps of an image are summed; a position is a place on one of the maps.
         """
         ...
 
@@ -142,3 +142,59 @@ def sample_patches(source: PatchSource, generator: torch.Generator, samples: int
     row = torch.randint(source.rows, (samples,), generator=generator)
     column = torch.randint(source.columns, (samples,), generator=generator)
     return source.gather(image, row, column)
+
+
+_BANKS: dict[str, FilterBank] = {}
+
+
+def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
+    """Register a bank under a name, for the option ``bank`` and its mixtures.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from rescnet.stages.filters import Filters, register_bank
+    >>> @register_bank("gaussian")
+    ... def gaussian_filters(source, count, generator, options):
+    ...     dimension = source.channels * source.size**2
+    ...     weights = torch.randn(count, dimension, generator=generator, dtype=torch.float64)
+    ...     return Filters(weights, torch.zeros(count, dtype=torch.float64)).unit_norm()
+    """
+
+    def add(bank: FilterBank) -> FilterBank:
+        KNOWN.add(name)
+        _BANKS[name] = bank
+        return bank
+
+    return add
+
+
+def bank_names() -> list[str]:
+    """Return the registered names, sorted."""
+    return sorted(_BANKS)
+
+
+def find_bank(name: str) -> FilterBank:
+    """Return the bank of that name."""
+    check_bank(name)
+    return _BANKS[name]
+
+
+def learn_filters(
+    mixture: str, source: PatchSource, count: int, generator: torch.Generator, options: BankOptions
+) -> Filters:
+    """Learn ``count`` filters from patches, by one bank or by a mixture of banks in its order.
+
+    The paper mixes "50 % of the supervised stacked-LDA filters with 50 % of the unsupervised PCA filters".
+    """
+    parts = parse_mixture(mixture)
+    learned = [
+        find_bank(name)(source, share, generator, options)
+        for share, (_, name) in zip(share_out(count, [weight for weight, _ in parts]), parts, strict=True)
+        if share > 0
+    ]
+    device = learned[0].weights.device
+    return Filters(
+        torch.cat([filters.weights.to(device) for filters in learned]),
+        torch.cat([filters.bias.to(device) for filters in learned]),
+    )

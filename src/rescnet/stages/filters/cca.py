@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .bank import BankOptions, Filters, PatchSource, check_count, sample_patches
+from .bank import BankOptions, Filters, PatchSource, check_count, register_bank, sample_patches
 from .eigen import fix_signs, inverse_root
-from .registry import register_bank
 
 NEIGHBOURS = ((-1, -1), (-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1))  # clockwise
 

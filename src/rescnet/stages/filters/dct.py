@@ -12,8 +12,7 @@ from math import pi
 import torch
 from torch import Tensor
 
-from .bank import BankOptions, Filters, PatchSource, check_count
-from .registry import register_bank
+from .bank import BankOptions, Filters, PatchSource, check_count, register_bank
 
 
 @register_bank("dct")

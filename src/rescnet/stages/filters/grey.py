@@ -9,20 +9,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..patches import ClassMoments
 from .bank import Filters, PatchSource
-from .class_moments import ClassMoments
 
 
 class GreyPatches:
-    """Patch source that replaces the image's channels, the last ones of another source, by their mean.
-
-    Parameters
-    ----------
-    source : PatchSource
-        Source of patches (M,), channel by channel.
-    colours : int
-        d, the number of channels of the image.
-    """
+    """Patch source that replaces the image's d channels, the last ones of another source, by their mean."""
 
     def __init__(self, source: PatchSource, colours: int) -> None:
         self._source, self._colours = source, colours

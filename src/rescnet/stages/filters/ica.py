@@ -11,9 +11,8 @@ import logging
 import torch
 from torch import Tensor
 
-from .bank import BankOptions, Filters, PatchSource, check_count, sample_patches
+from .bank import BankOptions, Filters, PatchSource, check_count, register_bank, sample_patches
 from .eigen import fix_signs, inverse_root
-from .registry import register_bank
 
 MOST_ITERATIONS = 200
 TOLERANCE = 1e-5

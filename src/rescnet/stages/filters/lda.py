@@ -21,10 +21,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .bank import BankOptions, Filters, PatchSource, check_count
-from .class_moments import ClassMoments
+from ..patches import ClassMoments
+from .bank import BankOptions, Filters, PatchSource, check_count, register_bank
 from .eigen import fix_signs, inverse_root, leading_eigenvectors
-from .registry import register_bank
 
 
 @register_bank("lda")

@@ -12,9 +12,8 @@ from math import ceil, log
 import torch
 from torch import Tensor
 
-from ...config.banks import NotEnoughFiltersError
-from .bank import BankOptions, Filters, PatchSource
-from .registry import register_bank
+from ...config.grammars import NotEnoughFiltersError
+from .bank import BankOptions, Filters, PatchSource, register_bank
 
 LEAST_BATCH, MOST_BATCH = 32, 4096
 MOST_DRAWS = 100_000  # more raise an error
@@ -88,18 +87,9 @@ def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, op
 
 
 def discriminate(patches: Tensor, options: BankOptions) -> tuple[Tensor, Tensor, Tensor]:
-    """Fit one LDA per draw.
+    """Fit one LDA per draw of patches (draws, positives + negatives, M).
 
-    Parameters
-    ----------
-    patches : Tensor, shape (draws, positives + negatives, M)
-
-    Returns
-    -------
-    weights : Tensor, shape (draws, M)
-    bias : Tensor, shape (draws,)
-    error : Tensor, shape (draws,)
-        Fraction of the draw's patches on the wrong side.
+    Returns weights (draws, M), biases (draws,), and the fraction of each draw's patches on the wrong side (draws,).
     """
     ahead, behind = patches[:, : options.positives], patches[:, options.positives :]
     mean_ahead, mean_behind = ahead.mean(1), behind.mean(1)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...config.choices import Place
+from ...config.network import Place
 from .file import FileStore
 from .host import HostStore
 from .store import DeviceStore, MapStore, Shape

@@ -1,12 +1,13 @@
-"""Matrix products of half-precision operands with float32 sums, on tensor cores if available.
+"""Linear algebra of the heads: half-precision products with float32 sums, and solution by a Cholesky factor.
 
-Tensor cores need sizes that are multiples of 8 numbers. 64 is safe: a Gram matrix of another size is four times slower.
-Weights and targets that must keep their digits are split into a high and a low half-precision part.
+Half-precision products run on tensor cores if available. These need sizes that are multiples of 8 numbers. 64 is safe:
+a Gram matrix of another size is four times slower. Weights and targets that must keep their digits are split into a
+high and a low half-precision part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -73,3 +74,26 @@ def accurate_product(a: Tensor, b: Tensor) -> Tensor:
     high, low = split(b)
     both = product(a, torch.cat([high, low], dim=1))
     return both[:, : b.shape[1]] + both[:, b.shape[1] :]
+
+
+Solver = Callable[[Tensor], Tensor]
+"""Function b → x that solves A x = b for one matrix A: (D, K) → (D, K)."""
+
+
+class NotPositiveDefiniteError(ArithmeticError):
+    """Regularised scatter that is not positive definite, or too close to singular for an accurate solution."""
+
+
+def cholesky_factor(matrix: Tensor) -> Tensor:
+    """Return the lower Cholesky factor of a symmetric matrix; only its lower triangle is read."""
+    factor: Tensor
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if int(info) != 0 or not bool(factor.diagonal().isfinite().all()):
+        raise NotPositiveDefiniteError("the regularised scatter must be positive definite.")
+    return factor
+
+
+def cholesky_solver(matrix: Tensor) -> Solver:
+    """Factorise a symmetric matrix and return its solver; only the lower triangle is read."""
+    factor = cholesky_factor(matrix)
+    return lambda right: torch.cholesky_solve(right, factor)

@@ -1,4 +1,4 @@
-"""Mixtures of filter banks read from text."""
+"""Mixtures of filter banks, and augmentations, read from text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,20 @@ import sys
 import pytest
 
 from rescnet import NetworkConfig
-from rescnet.config.banks import NotEnoughFiltersError, bank_of_layer, check_components, parse_mixture, share_out
+from rescnet.config.grammars import (
+    Augmentation,
+    NotEnoughFiltersError,
+    bank_of_layer,
+    check_components,
+    parse_mixture,
+    share_out,
+)
 
 
 def test_known_banks_are_the_registered_ones():
     """In a fresh process: other tests register banks of their own."""
     check = """
-from rescnet.config.banks import KNOWN
+from rescnet.config.grammars import KNOWN
 known = set(KNOWN)
 from rescnet.stages.filters import bank_names
 assert known == KNOWN == set(bank_names()), known ^ set(bank_names())
@@ -56,3 +63,29 @@ def test_more_directions_than_dimensions_are_refused(bank, most):
     check_components(f"{bank} + stacked-lda", 2 * most, 27, "filter_size")
     with pytest.raises(NotEnoughFiltersError, match=rf"at most {most} {bank.upper()} filters .* a larger filter_size"):
         check_components(f"{bank} + stacked-lda", 2 * most + 1, 27, "filter_size")
+
+
+def test_changes_are_read_in_any_order():
+    expected = Augmentation(flip=True, shift=2, rotate=7.5, jitter=0.1)
+    assert Augmentation.parse("flip + shift 2 + rotate 7.5 + jitter 0.1") == expected
+    assert Augmentation.parse("jitter 0.1+rotate 7.5  + flip + shift 2") == expected
+    assert Augmentation.parse(" ") == Augmentation()
+    assert expected.is_random and not Augmentation.parse("flip").is_random
+
+
+@pytest.mark.parametrize("text", ["flop", "flip 2", "shift", "shift 1.5", "rotate 0", "shift -1", "+", "rotate x"])
+def test_unreadable_changes_are_refused(text):
+    with pytest.raises(ValueError, match=r"augmentation must be a list, e\.g\. 'flip"):
+        Augmentation.parse(text)
+
+
+def test_too_large_and_repeated_changes_are_refused():
+    with pytest.raises(ValueError, match="jitter must be at most 1, got 2 in 'jitter 2'"):
+        Augmentation.parse("jitter 2")
+    with pytest.raises(ValueError, match="augmentation must name each change once, got flip twice"):
+        Augmentation.parse("flip + flip")
+
+
+def test_predictions_are_not_averaged_over_rotations():
+    with pytest.raises(ValueError, match="test_views must be flips and shifts only"):
+        Augmentation.parse("rotate 5").views()

@@ -1,15 +1,22 @@
-"""Discriminant canonical correlation filters (DCCNet; Kim, Kittler and Cipolla 2007).
+"""Banks of class subspaces: canonical (DCCNet) and orthogonal-subspace (OSNet) filters.
 
-Each set of patches spans a subspace. The filters are directions T that increase the canonical correlations between sets
-of the same class and decrease those between classes. Let P_i be a basis of set i, scaled so that TᵀP_i is orthonormal,
-and Q the rotations of the singular value decomposition (TᵀP_i)ᵀ(TᵀP_j) = Q_ij Λ Q_jiᵀ. With
+Canonical filters (Kim, Kittler and Cipolla 2007): each set of patches spans a subspace. The filters are directions T
+that increase the canonical correlations between sets of the same class and decrease those between classes. Let P_i be a
+basis of set i, scaled so that TᵀP_i is orthonormal, and Q the rotations of the singular value decomposition
+(TᵀP_i)ᵀ(TᵀP_j) = Q_ij Λ Q_jiᵀ. With
 
     S = Σ (P_iQ_ij - P_jQ_ji)(P_iQ_ij - P_jQ_ji)ᵀ,
 
 summed over pairs of the same class for S_w and over pairs of two classes for S_b, T are the leading eigenvectors of
 S_w⁻¹S_b. Both steps are repeated.
 
-The original DCCNet was not available to us, so the sets are our own choice: two per class, its images divided in turn.
+Orthogonal-subspace filters (Gatto et al. 2020): the subspace U_c of a class is spanned by the leading eigenvectors of
+its patch covariance. With G = Σ_c U_cU_cᵀ = BΛBᵀ, the map Λ^(-1/2)Bᵀ makes independent subspaces orthogonal (Fukunaga
+and Koontz 1970).
+
+Neither original was available to us, so some choices are our own. Canonical: two sets per class, its images divided in
+turn. Orthogonal: the filters are the rows of the largest Λ, which most classes share. A class subspace has one
+dimension per filter, but at most half as many as a patch.
 """
 
 from __future__ import annotations
@@ -17,9 +24,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .bank import BankOptions, Filters, PatchSource, check_count
+from .bank import BankOptions, Filters, PatchSource, check_count, register_bank
 from .eigen import fix_signs, inverse_root, leading_eigenvectors
-from .registry import register_bank
 
 SETS = 2  # per class
 ROUNDS = 5
@@ -33,8 +39,7 @@ def canonical_filters(source: PatchSource, count: int, generator: torch.Generato
     here = sums.images > 0
     covariances = sums.covariances()[here]
     classes = (torch.arange(len(here), device=here.device) // SETS)[here]
-    size = covariances.shape[1]
-    check_count("canonical", count, size)
+    check_count("canonical", count, covariances.shape[1])
     subspaces = leading_eigenvectors(covariances, max(1, count // 2))  # (sets, M, q)
     weights = discriminant_directions(subspaces, classes, count)
     return Filters(fix_signs(weights), weights.new_zeros(count)).unit_norm()
@@ -70,3 +75,22 @@ def correlation_scatters(subspaces: Tensor, classes: Tensor, directions: Tensor)
             columns = apart[chosen].transpose(0, 1).flatten(1)  # (M, pairs·q)
             total += columns @ columns.T
     return within, between
+
+
+@register_bank("orthogonal-subspace")
+def orthogonal_subspace_filters(
+    source: PatchSource, count: int, generator: torch.Generator, options: BankOptions
+) -> Filters:
+    """Return the first ``count`` rows of the orthogonalising map, without bias."""
+    sums = source.class_moments()
+    covariances = sums.covariances()[sums.images > 0]
+    dimensions = max(1, min(count, covariances.shape[1] // 2))
+    weights = orthogonalising_map(leading_eigenvectors(covariances, dimensions))
+    check_count("orthogonal-subspace", count, len(weights))
+    return Filters(fix_signs(weights[:count]), weights.new_zeros(count)).unit_norm()
+
+
+def orthogonalising_map(subspaces: Tensor) -> Tensor:
+    """Return Λ^(-1/2)Bᵀ, shape (rank, M), largest Λ first, of subspaces (C, M, q) with orthonormal columns."""
+    shared = (subspaces @ subspaces.transpose(1, 2)).sum(0)
+    return inverse_root(shared).T.contiguous()
