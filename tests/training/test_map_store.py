@@ -12,8 +12,8 @@ from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.stages.patches import gather_patches
 from rescnet.training.memory_plan import MemoryPlan
 from rescnet.training.stores import file as file_store
+from rescnet.training.stores import make_store, store_images, stream
 from rescnet.training.stores.file import FileStore, reserve_file
-from rescnet.training.stores.make import make_store, store_images, stream
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 PLACES = ["device", "host", "file"]

@@ -291,7 +291,7 @@ class ResCNetClassifier(ImageClassifier):
             return train(*data, **how)
         from rich.console import Console
 
-        from ..training.listeners.table import TrainingTable
+        from ..training.listeners import TrainingTable
 
         with TrainingTable(Console(), type(self).__name__, str(choose_device(self.device))) as table:
             network, history = train(*data, **how, listener=table)

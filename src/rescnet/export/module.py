@@ -7,8 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from ..network.layer import Layer
-from ..network.stack import LayerStack
+from ..network.stack import Layer, LayerStack
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
 

@@ -9,13 +9,11 @@ from typing import Any
 import torch
 
 from ..config.network import NetworkConfig
-from ..network.depth import depth_to_use
-from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
-from ..network.layer import Layer
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.model import Model
 from ..network.network import Network
 from ..network.readout import KernelReadout
-from ..network.stack import LayerStack
+from ..network.stack import Layer, LayerStack
 from .folder import COPY_AGAIN, HISTORY, MODEL, READOUT, ModelFileError, read_file, read_verified
 from .layout import check_end, read_model_json, read_network, read_record, whole_lines
 from .tensors import layer_from_bytes, readout_from_bytes

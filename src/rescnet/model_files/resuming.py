@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config.compute import ComputeOptions
-from ..network.layer import Layer
+from ..network.stack import Layer
 from .folder import COPY_AGAIN, HISTORY, LAYERS, MODEL, FolderLock, ModelFileError, read_file
 from .layout import CHECKSUM, VERSION, check_files, read_model_json, whole_lines
 from .reading import ModelFolder

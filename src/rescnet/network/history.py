@@ -1,4 +1,4 @@
-"""Records of a run: one per layer, and one of the readout."""
+"""Records of a run, one per layer and one of the readout, and the rules of depth that follow from them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+
+from ..config.network import NetworkConfig
 
 
 class StopReason(StrEnum):
@@ -144,3 +146,22 @@ class History:
     def from_lines(lines: Iterable[str]) -> History:
         """Read what :meth:`to_lines` wrote."""
         return History([LayerRecord(**json.loads(line)) for line in lines if line.strip()])
+
+
+def reason_to_stop(config: NetworkConfig, history: History) -> StopReason | None:
+    """Return the reason to add no further layer; None if one is to be added."""
+    if len(history) and config.stop_at_zero_error and history[-1].train_accuracy == 1:
+        return StopReason.ZERO_ERROR
+    if len(history) >= config.layers:
+        return StopReason.DEPTH
+    if config.patience and history.layers_since_best() >= config.patience:
+        return StopReason.PATIENCE
+    return None
+
+
+def depth_to_use(config: NetworkConfig, history: History) -> int | None:
+    """Return the number of layers for prediction: with early stopping the best validation depth; None means all.
+
+    The best depth is used however the run ended.
+    """
+    return history.best_layer() if config.patience and len(history) else None

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from ..config.network import NetworkConfig
 from .inputs import as_images, warn_of_other_units
-from .layer import Layer
 from .readout import KernelReadout
-from .stack import LayerStack
+from .stack import Layer, LayerStack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

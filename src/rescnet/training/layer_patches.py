@@ -14,8 +14,7 @@ from ..stages.filters.class_moments import ClassMoments, groups_of, sum_by_group
 from ..stages.images import ValueRange
 from ..stages.patches import PatchMoments, extract_patches
 from .distributed.workers import Workers
-from .stores.make import stream
-from .stores.store import MapStore
+from .stores import MapStore, stream
 
 
 @dataclass(frozen=True)

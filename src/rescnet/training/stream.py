@@ -8,13 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..network.layer import Layer
-from ..network.stack import LayerStack
+from ..network.stack import Layer, LayerStack
 from ..stages.images import ValueRange
 from .distributed.workers import Workers
 from .stopwatch import Stopwatch
-from .stores.make import stream
-from .stores.store import MapStore
+from .stores import MapStore, stream
 
 
 @dataclass

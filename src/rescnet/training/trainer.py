@@ -15,29 +15,23 @@ from ..config.augmentation import Augmentation
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.option import check_unchanged
-from ..network.depth import depth_to_use
 from ..network.device import choose_device, choose_precision
-from ..network.history import History, LayerRecord
-from ..network.layer import Layer
+from ..network.history import History, LayerRecord, depth_to_use
 from ..network.memory import memory_budget
 from ..network.network import Network
-from ..network.stack import LayerStack
+from ..network.stack import Layer, LayerStack
 from ..stages.augment import changes_of_views, draw_changes
 from ..stages.filters import BankOptions, GreyPatches, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from .data import TrainingData
 from .distributed.workers import Workers
-from .feature_sums import FeatureSums
-from .heads import no_head, solve_on_rank0
+from .heads import FeatureSums, Targets, no_head, solve_on_rank0
 from .layer_patches import LayerInput, LayerPatches
 from .memory_plan import Machine, MemoryPlan, check_readout_fits
 from .stopwatch import Stopwatch
-from .stores.augmented import AugmentedImages
-from .stores.make import make_store, store_images
-from .stores.store import MapStore
+from .stores import AugmentedImages, MapStore, make_store, store_images
 from .stream import ImageStream
-from .targets import Targets
 
 
 class Trainer:

@@ -15,8 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .messages import write_torchelastic_error
-from .store import ERROR_GRACE_SECONDS, connect, key_of
+from .messages import ERROR_GRACE_SECONDS, connect, key_of, write_torchelastic_error
 
 BEAT = 1.0  # seconds between two increments
 SILENCE = 12.0  # seconds without an increment after which a worker is lost
