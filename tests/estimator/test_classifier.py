@@ -27,7 +27,7 @@ import rescnet
 from rescnet import NetworkConfig, ResCNetClassifier, make_config
 from rescnet.config.option import options_of
 from rescnet.data.splits import stratified_split
-from rescnet.estimator.automatic import PARAMETERS
+from rescnet.estimator.configuration import PARAMETERS
 from rescnet.network.history import StopReason
 from rescnet.network.inputs import InputWarning
 

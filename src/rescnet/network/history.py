@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..config.network import NetworkConfig
 
 
 class StopReason(StrEnum):
-    """Reasons why a run has stopped; the value completes the sentence "stopped because ...".
-
-    A run that stopped by :attr:`DEPTH`, :attr:`ZERO_ERROR` or :attr:`PATIENCE` is complete.
-    """
+    """Reasons why a run has stopped; the value completes the sentence "stopped because ..."."""
 
     DEPTH = "all layers were added"
     ZERO_ERROR = "no training image is wrong"
@@ -25,7 +21,7 @@ class StopReason(StrEnum):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run ended by its own rules."""
+        """True if the run ended by its own rules: a rule of depth, not a limit or an error."""
         return self in (StopReason.DEPTH, StopReason.ZERO_ERROR, StopReason.PATIENCE)
 
     @staticmethod
@@ -136,16 +132,6 @@ class History:
     def layers_since_best(self) -> int:
         """Return the number of layers added since the best validation accuracy."""
         return len(self.records) - self.best_layer()
-
-    def to_lines(self) -> Iterator[str]:
-        """Yield one JSON object per layer."""
-        for record in self.records:
-            yield json.dumps(asdict(record))
-
-    @staticmethod
-    def from_lines(lines: Iterable[str]) -> History:
-        """Read what :meth:`to_lines` wrote."""
-        return History([LayerRecord(**json.loads(line)) for line in lines if line.strip()])
 
 
 def reason_to_stop(config: NetworkConfig, history: History) -> StopReason | None:

@@ -10,8 +10,7 @@ Training, prediction, the readout and the exported module all call :meth:`LayerS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -28,14 +27,6 @@ from ..stages.images import ValueRange, concatenate, min_max_scale
 from ..stages.pooling import pooling_input
 from ..stages.residual import compensate
 from .memory import chunk_size
-
-Timer = Callable[[str], AbstractContextManager[None]]
-"""Returns a context that charges the time inside it to a stage."""
-
-
-def untimed(stage: str) -> AbstractContextManager[None]:
-    """Measure nothing."""
-    return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -104,7 +95,7 @@ class LayerStack:
     layers: list[Layer] = field(default_factory=list)
     half: bool = False
 
-    def step(self, layer: Layer, maps: Tensor | None, output: Tensor, images: Tensor, timed: Timer = untimed) -> Step:
+    def step(self, layer: Layer, maps: Tensor | None, output: Tensor, images: Tensor) -> Step:
         """Apply one layer to a chunk of images.
 
         Parameters
@@ -116,15 +107,10 @@ class LayerStack:
             Ỹ of the layer before.
         images : Tensor, shape (n, channels, h, w)
             In the units of the training images.
-        timed : callable
-            Times the stages.
         """
-        with timed("convolution"):
-            maps = self.maps(layer, maps, images)
-        with timed("pooling"):
-            features = self.features(maps)
-        with timed("update"):
-            return Step(maps, features, self.update(layer, output, features))
+        maps = self.maps(layer, maps, images)
+        features = self.features(maps)
+        return Step(maps, features, self.update(layer, output, features))
 
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""

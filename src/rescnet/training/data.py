@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.inputs import as_images, as_labels
+from ..network.inputs import Array, as_images, as_labels
 from ..network.memory import RunSizes
 
-Array: TypeAlias = "Tensor | NDArray[Any]"
-LabelledImages: TypeAlias = "tuple[Array, Array]"
+LabelledImages: TypeAlias = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
@@ -73,14 +71,9 @@ class TrainingData:
     def sizes(self, config: NetworkConfig, itemsize: int, half: bool, processes: int = 1) -> RunSizes:
         """Return the sizes of one process's shard, copies and views included."""
         others = sum(len(labels) for _, labels in self.others.values())
-        return RunSizes(
-            self.image_shape,
-            self.classes,
-            -(-len(self.images) // processes) * config.copies_of_each,
-            -(-others // processes) * len(config.views),
-            itemsize,
-            half,
-        )
+        train = -(-len(self.images) // processes) * config.copies_of_each
+        others = -(-others // processes) * len(config.views)
+        return RunSizes(self.image_shape, self.classes, train, others, itemsize, half)
 
 
 def _file_of(images: object) -> mmap.mmap | None:

@@ -14,14 +14,7 @@ from torch import Tensor
 from ..config.network import NetworkConfig
 from ..kernels.cholesky import blocked_solver
 from ..stages.cholesky import cholesky_solver
-from ..stages.discriminant import (
-    LinearHead,
-    ScatterFactor,
-    fit_head,
-    multiclass_lda,
-    one_vs_rest_lda,
-    ridge_regression,
-)
+from ..stages.discriminant import LinearHead, ScatterFactor, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
 from ..stages.dual_moments import RowMoments
 from ..stages.moments import Moments
 from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
@@ -73,17 +66,12 @@ def residuals(stream: ImageStream, config: NetworkConfig, part: slice) -> Tensor
 
 
 class FeatureSums:
-    """Sums over the training images of all processes.
+    """Sums over the features of all processes' training images.
 
-    Parameters
-    ----------
-    targets : Targets
-    workers : Workers
-    by_rows : bool
-        Hold the features of few images in place of the Gram matrix; for one process.
+    ``by_rows`` holds the features of few images in place of the Gram matrix; for one process.
     """
 
-    def __init__(self, targets: Targets, workers: Workers, by_rows: bool = False) -> None:
+    def __init__(self, targets: Targets, workers: Workers, by_rows: bool) -> None:
         self._targets, self._workers = targets, workers
         self._kind = RowMoments if by_rows else Moments
         self._sums: Moments | None = None
@@ -106,22 +94,11 @@ class FeatureSums:
         return sums
 
 
-def solve_head(moments: Moments, config: NetworkConfig, precision: str = "exact") -> tuple[LinearHead, float]:
-    """Solve the heads of a layer.
+def solve_head(moments: Moments, config: NetworkConfig, precision: str) -> tuple[LinearHead, float]:
+    """Solve the heads of a layer; also return the γ used in the end.
 
-    Parameters
-    ----------
-    moments : Moments
-        Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones.
-    config : NetworkConfig
-    precision : {"exact", "balanced", "fast"}
-        ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, with refined solutions.
-
-    Returns
-    -------
-    head : LinearHead
-    ridge : float
-        The γ used in the end.
+    Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones. Precision
+    ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, with refined solutions.
     """
     classes = len(moments.target_total) // 2
     signs = slice(0, classes), slice(classes, 2 * classes)
@@ -133,9 +110,8 @@ def solve_head(moments: Moments, config: NetworkConfig, precision: str = "exact"
             return one_vs_rest_lda(factor, moments)
         return LinearHead.join(*(multiclass_lda(factor, moments.with_targets(sign)) for sign in signs))
 
-    method = cholesky_solver
-    if precision != "exact":
-        method = partial(blocked_solver, tolerance=TOLERANCE[precision])
+    exact = precision == "exact"
+    method = cholesky_solver if exact else partial(blocked_solver, tolerance=TOLERANCE[precision])
     return fit_head(moments, solve, config.ridge, method)
 
 

@@ -46,19 +46,10 @@ class LayerInput:
 
 
 class LayerPatches:
-    """Patches of the scaled input of all training images, as :class:`~rescnet.stages.filters.PatchSource`.
+    """Patches (k, k) of the scaled input of all training images: a :class:`~rescnet.stages.filters.PatchSource`.
 
-    Parameters
-    ----------
-    layer_input : LayerInput
-        This process's shard.
-    labels : Tensor of int64, shape (n,)
-        Classes of all images, of all processes.
-    size : int
-        k.
-    workers : Workers, optional
-    shard : slice, optional
-        This process's images among all; by default an equal part.
+    ``labels`` (n,) are the classes of all processes' images. ``shard`` is this process's part of them, which
+    ``layer_input`` holds; by default an equal one.
     """
 
     def __init__(

@@ -31,14 +31,7 @@ EARLY = 3  # layers: a run that stops at zero training error this early gets a h
 class TrainingTable:
     """Listener that prints a run to a console: the plan, one line per layer with the time left, and a summary.
 
-    Parameters
-    ----------
-    console : Console
-    title : str
-        Name of the data set.
-    device : str
-    images : str
-        Line about the number of images; empty prints none.
+    ``title`` is the name of the data set, ``images`` a line about their number, if not empty.
     """
 
     def __init__(self, console: Console, title: str, device: str, images: str = "") -> None:
@@ -77,16 +70,11 @@ class TrainingTable:
         pairs = f"{count_pairs(config.pooled_maps, config.keeps_diagonal):,} channel pairs"
         say(f"  {plan.features:,} features per layer: {pairs} in {cells} pyramid cells")
         where = "on the GPU" if plan.maps_place == "device" and "cuda" in self.device else PLACES[plan.maps_place]
-        say(
-            f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, "
-            f"{count(plan.chunk, 'image', 'images')} at a time:"
-        )
-        say(
-            f"    {show_bytes(plan.maps_bytes)} maps {where};\n"
-            f"    {show_bytes(plan.gram_bytes)} sums and heads, "
-            + (f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice")
-            + f", {show_bytes(plan.workspace_bytes)} workspace"
-        )
+        kept = f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice"
+        at_a_time = f"{count(plan.chunk, 'image', 'images')} at a time"
+        say(f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, {at_a_time}:")
+        say(f"    {show_bytes(plan.maps_bytes)} maps {where};")
+        say(f"    {show_bytes(plan.gram_bytes)} sums and heads, {kept}, {show_bytes(plan.workspace_bytes)} workspace")
         if config.readout == "kernel":
             say("  then a kernel readout of the remaining residual")
         say("")

@@ -44,23 +44,12 @@ TARGET_COPIES = 7  # of a row of targets: one-hot classes, residuals, both signs
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine that one process runs on.
-
-    Attributes
-    ----------
-    device : torch.device
-    budget : int
-        Bytes that the process may use.
-    processes_here : int
-        Processes that share the host's memory.
-    processes : int
-        Processes of the run.
-    """
+    """The machine that one process runs on."""
 
     device: torch.device
-    budget: int
-    processes_here: int = 1
-    processes: int = 1
+    budget: int  # bytes that the process may use
+    processes_here: int = 1  # that share the host's memory
+    processes: int = 1  # of the run
 
 
 @dataclass(frozen=True)
@@ -116,10 +105,7 @@ class MemoryPlan:
         chunks are slower, and add up in another order. A GPU keeps features rather than maps, since maps can be copied
         while it computes. A CPU keeps maps, since a file is slower than memory.
 
-        Raises
-        ------
-        ValueError
-            The budget is too small; the message says how much is needed.
+        ValueError says how much is needed if the budget is too small.
         """
         device, budget = machine.device, machine.budget
         channels, h, w = sizes.image_shape
@@ -130,10 +116,10 @@ class MemoryPlan:
         map_bytes = config.filters * h * w * sizes.stored
         maps_bytes = (sizes.train + sizes.other) * map_bytes
         gram_bytes = _sums_bytes(config, sizes, width, by_rows, fused)
-        # A row of features, shifted, and as it is multiplied; and its targets.
-        row = (
-            2 * sizes.stored + _product_bytes(sizes, device)
-        ) * width + TARGET_COPIES * sizes.classes * sizes.itemsize
+        # A row of features, shifted, and as it is multiplied; and its targets. A CPU multiplies halves as singles: the
+        # rows, and a panel of them.
+        products = 2 * 4 if sizes.half and device.type == "cpu" else 0
+        row = (2 * sizes.stored + products) * width + TARGET_COPIES * sizes.classes * sizes.itemsize
         per_image = max(workspace_per_image(config, sizes.image_shape, sizes.itemsize, fused), row)
         staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * sizes.itemsize
         all_features, libraries = sizes.train * width * sizes.stored, LIBRARIES[device.type]
@@ -202,10 +188,7 @@ def filter_sums_bytes(
 ) -> int:
     """Return the bytes of the sums over patches, for the layer that takes most.
 
-    Parameters
-    ----------
-    fused : bool
-        Whether a GPU sums patches in half precision, 3×3 ones without writing them out.
+    ``fused`` kernels of a GPU sum patches in half precision, 3×3 ones without writing them out.
     """
     channels, h, w = image_shape
     largest = 0
@@ -233,12 +216,6 @@ def _sums_bytes(config: NetworkConfig, sizes: RunSizes, width: int, by_rows: boo
     # Output and label of all images; new label and sign of the training images.
     outputs = (sizes.train + sizes.other) * (sizes.classes * sizes.itemsize + 8) + sizes.train * 16
     return sums + heads + outputs
-
-
-def _product_bytes(sizes: RunSizes, device: torch.device) -> int:
-    """Return the bytes, per feature, of the copies that the Gram matrix is multiplied from."""
-    # A CPU multiplies halves as singles: the rows, and a panel of them.
-    return 2 * 4 if sizes.half and device.type == "cpu" else 0
 
 
 def _ways(device: torch.device, maps_bytes: int, place: Literal["auto"] | Place) -> list[tuple[Place, bool]]:

@@ -46,9 +46,8 @@ class ImageStream:
     maps: MapStore | None = None
     maps_range: ValueRange | None = None
 
-    def accuracy(self, workers: Workers | None = None) -> float:
+    def accuracy(self, workers: Workers) -> float:
         """Return the fraction of correctly classified images, over all processes."""
-        workers = workers or Workers()
         sets = self.output.view(-1, self.copies, self.output.shape[1])
         shown = sets.mean(1) if self.averaged and self.copies > 1 else sets[:, 0]
         right = int((shown.argmax(1) == self.labels[:: self.copies]).sum())
@@ -71,13 +70,7 @@ class ImageStream:
     def advance(
         self, stack: LayerStack, layer: Layer, watch: Stopwatch, empty: MapStore | None
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Pass the images through a layer: yield each chunk's new maps, which overwrite the old ones.
-
-        Parameters
-        ----------
-        empty : MapStore or None
-            Place of the maps if there are none yet.
-        """
+        """Pass the images through a layer: yield each chunk's new maps, which replace the old or fill ``empty``."""
         after = self.maps if empty is None else empty
         assert after is not None
         seen = self.maps if stack.sees_maps(layer) else None

@@ -13,10 +13,11 @@ from ..config.augmentation import Augmentation
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
+from ..network.inputs import Array
 from ..network.network import Network
 from ..network.readout import fit_kernel, views_of
 from ..stages.augment import change_images, draw_changes
-from .data import Array, LabelledImages, TrainingData
+from .data import LabelledImages, TrainingData
 from .distributed.workers import Workers
 from .memory_plan import MemoryPlan
 from .trainer import Trainer

@@ -23,15 +23,7 @@ VIEWS = (False, 0, 0), (True, 0, 0)  # the image, and its mirror image
 
 
 class LayerwisePass:
-    """Images that pass through a stack's layers together.
-
-    Parameters
-    ----------
-    stack : LayerStack
-    images : Tensor, shape (n, channels, height, width)
-        On any device.
-    mirrored : bool
-        Also pass each image's mirror image.
+    """Images (n, channels, height, width), with their mirror images if ``mirrored``, that pass the layers together.
 
     Attributes
     ----------
@@ -83,10 +75,7 @@ class ReferenceLayer:
 
 @dataclass(frozen=True)
 class ReferenceFeatures:
-    """Training images' features of all layers, cached between predictions.
-
-    ``config``, ``half`` and ``learned_by`` are the options, precision and layers that they were computed with.
-    """
+    """Training images' features of all layers, cached between predictions, and what they were computed with."""
 
     layers: list[ReferenceLayer]
     config: NetworkConfig
@@ -135,10 +124,7 @@ def cache_bytes(stack: LayerStack, images: int, mirrored: bool) -> int:
 def batch_size(stack: LayerStack, images: int, mirrored: bool) -> int:
     """Return how many new images are compared with n training images at a time.
 
-    Raises
-    ------
-    ValueError
-        The training images alone take more memory than there is.
+    ValueError is raised if the training images alone take more memory than there is.
     """
     first = stack.layers[0].weights
     one = image_bytes(stack.config, stack.image_shape, _stored(stack), mirrored)

@@ -39,9 +39,9 @@ def publish_rank0_message(text: str) -> None:
             store.set(key_of("said", 0), text)
 
 
-def rank0_message(patience: float = ERROR_GRACE_SECONDS) -> str | None:
-    """Wait for the message of rank 0 and return it; None if there is none after ``patience`` seconds."""
-    end, key = time.monotonic() + patience, key_of("said", 0)
+def rank0_message() -> str | None:
+    """Wait for the message of rank 0 and return it; None if there is none after some seconds."""
+    end, key = time.monotonic() + ERROR_GRACE_SECONDS, key_of("said", 0)
     with suppress(RuntimeError):
         if store := _store():
             while not store.check([key]):

@@ -31,20 +31,12 @@ def make_store(
     return (DeviceStore if place == "device" else HostStore)(shape, dtype, device, channels_last)
 
 
-def store_images(
-    images: Tensor | MapStore, device: torch.device, place: Place, file: mmap.mmap | None = None
-) -> MapStore:
+def store_images(images: Tensor, device: torch.device, place: Place, file: mmap.mmap | None = None) -> MapStore:
     """Return a store of images (n, d, h, w), in their own type.
 
-    They are on the device, unless the maps are not: then a GPU streams them from the host.
-
-    Parameters
-    ----------
-    file : mmap.mmap, optional
-        File that the images are mapped from.
+    They are on the device, unless the maps are not: then a GPU streams them from the host. ``file`` is the one that
+    they are mapped from, if any.
     """
-    if isinstance(images, MapStore):
-        return images
     n, d, h, w = images.shape
     if device.type == "cuda" and place != "device":
         return HostStore((n, d, h, w), images.dtype, device, given=images)

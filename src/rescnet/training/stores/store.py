@@ -22,17 +22,9 @@ TAKEN_AT_A_TIME = 1024  # augmented images that single patches are gathered from
 
 
 class MapStore(ABC):
-    """Maps (n, d_i, h, w), or images (n, d, h, w), of a split.
+    """Maps (n, d_i, h, w), or images (n, d, h, w), of a split, in chunks on a device.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        (n, channels, h, w).
-    dtype : torch.dtype
-    device : torch.device
-        Device of the chunks.
-    channels_last : bool
-        Order in memory; chunks are (n, channels, h, w) in either order.
+    ``channels_last`` is the order in memory; chunks are (n, channels, h, w) in either order.
     """
 
     def __init__(self, shape: Shape, dtype: torch.dtype, device: torch.device, channels_last: bool = False) -> None:
@@ -69,10 +61,6 @@ class MapStore(ABC):
     def take(self, image: Tensor) -> Tensor:
         """Return the maps of the named images on the device, shape (samples, channels, h, w)."""
 
-    def whole(self) -> Tensor:
-        """Return all maps on the device, shape (n, channels, h, w)."""
-        return torch.cat([chunk.clone() for chunk in self.chunks(len(self))])
-
     def _outside(self, tensor: Tensor) -> Tensor:
         """Return a view (n, channels, h, w) of a tensor in the order of the memory."""
         return tensor.permute(0, 3, 1, 2) if self._channels_last else tensor
@@ -85,12 +73,8 @@ class MapStore(ABC):
 class DeviceStore(MapStore):
     """Maps in the memory of the device they are computed on.
 
-    Parameters
-    ----------
-    given : Tensor, optional
-        Tensor to store; by default an empty one is made.
-    file : mmap.mmap, optional
-        File that ``given`` is mapped from: its pages are released after reading, so that they do not fill the memory.
+    ``given`` is the tensor to store; by default an empty one is made. If it is mapped from a ``file``, its pages are
+    released after reading, so that they do not fill the memory.
     """
 
     def __init__(
@@ -134,19 +118,11 @@ class DeviceStore(MapStore):
         if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._file.madvise(mmap.MADV_DONTNEED)
 
-    def whole(self) -> Tensor:
-        """Return the maps themselves."""
-        return self._maps
-
 
 class AugmentedImages(MapStore):
-    """Each image followed by its copies; read-only.
+    """Images (n, d, h, w), each followed by its copies or views, which are computed per chunk and never kept.
 
-    Parameters
-    ----------
-    images : MapStore, shape (n, d, h, w)
-    changes : Tensor, shape (n or 1, copies, numbers)
-        Change of each copy; the first one is the unchanged image.
+    ``changes`` (n or 1, copies, numbers) are those of each copy; the first one is the unchanged image.
     """
 
     def __init__(self, images: MapStore, changes: Tensor) -> None:
@@ -166,7 +142,7 @@ class AugmentedImages(MapStore):
             yield change_images(images.repeat_interleave(self.copies, 0), changes)
 
     def write(self, part: slice, maps: Tensor) -> None:
-        """Raise an error: images are read-only."""
+        """Raise TypeError: images are read-only."""
         raise TypeError("images are read-only.")
 
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
