@@ -76,7 +76,7 @@ class ResCNetClassifier(ImageClassifier):
     image_shape : sequence of int, default=None
         Shape of one image: (height, width), or with channels. Needed for flat rows that are no square grey images.
     channels : {"auto", "first", "last"}, default="auto"
-        Axis of the channels, if there is one. ``"auto"`` is the last axis if it has 1, 3 or 4 entries, else the first.
+        Axis of the channels, if any. ``"auto"`` is the last axis, else the first, whichever has 1, 3 or 4 entries.
     validation_fraction : float, default=0.1
         Fraction of each class's images used as validation set, if ``n_iter_no_change`` is set.
     n_iter_no_change : int, default=None
@@ -223,10 +223,9 @@ class ResCNetClassifier(ImageClassifier):
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return a probability for each class, shape (n, C): a softmax of the outputs.
+        """Return a probability for each class, shape (n, C): a softmax of the outputs, which ranks classes like them.
 
-        They rank the classes like the outputs. They are not calibrated, and too extreme with few training images; use
-        :class:`sklearn.calibration.CalibratedClassifierCV` to calibrate them.
+        They are not calibrated, and too extreme with few training images; ``CalibratedClassifierCV`` calibrates them.
         """
         return probabilities(self._outputs(X), target_output(self.network_)).numpy()
 
@@ -240,10 +239,7 @@ class ResCNetClassifier(ImageClassifier):
             yield self.classes_[stage.numpy()]
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the probabilities after 1, 2, … layers, each of shape (n, C).
-
-        All stages, n·C·layers numbers, are held: images pass through the layers once, chunk by chunk.
-        """
+        """Yield the probabilities after 1, 2, … layers, each of shape (n, C); all n·C·layers numbers are held."""
         streamed, ceiling = self._streamed(X), self.network_.config.ceiling
         for stage in stream_stages(*streamed, lambda outputs: probabilities(outputs, ceiling)):
             yield stage.numpy()

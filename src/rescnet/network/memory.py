@@ -37,11 +37,6 @@ class RunSizes:
     half: bool = False  # maps and features are stored in half precision
 
     @property
-    def image_size(self) -> tuple[int, int]:
-        """(height, width)."""
-        return self.image_shape[1:]
-
-    @property
     def stored(self) -> int:
         """Bytes of one number of the maps and features."""
         return 2 if self.half else self.itemsize

@@ -18,22 +18,12 @@ LabelledImages: TypeAlias = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Images and labels that were checked against each other and against the configuration.
+    """Images and labels that were checked against each other and against the configuration."""
 
-    Attributes
-    ----------
-    images : Tensor, shape (n, channels, height, width)
-    labels : Tensor of int64, shape (n,)
-    others : dict of str to (images, labels)
-        ``"validation"`` and ``"test"``, where there are such images.
-    file : mmap.mmap, optional
-        File that the training images are mapped from, read-only.
-    """
-
-    images: Tensor
-    labels: Tensor
-    others: dict[str, tuple[Tensor, Tensor]]
-    file: mmap.mmap | None = None
+    images: Tensor  # (n, channels, height, width)
+    labels: Tensor  # int64, (n,)
+    others: dict[str, tuple[Tensor, Tensor]]  # "validation" and "test", where there are such images
+    file: mmap.mmap | None = None  # that the training images are mapped from, read-only
 
     @staticmethod
     def of(

@@ -26,21 +26,12 @@ TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tenso
 
 @dataclass(frozen=True)
 class Targets:
-    """The new label and sign of each training image (equations 6 and 7); copies learn their own residual.
+    """The new label and sign of each training image (equations 6 and 7); copies learn their own residual."""
 
-    Attributes
-    ----------
-    stream : ImageStream
-        Training images, with the output before the layer.
-    config : NetworkConfig
-    labels : Tensor of int64, shape (n,)
-    positive : Tensor of bool, shape (n,)
-    """
-
-    stream: ImageStream
+    stream: ImageStream  # training images, with the output before the layer
     config: NetworkConfig
-    labels: Tensor
-    positive: Tensor
+    labels: Tensor  # int64, (n,)
+    positive: Tensor  # bool, (n,)
 
     @staticmethod
     def of(number: int, stream: ImageStream, config: NetworkConfig) -> Targets:

@@ -19,25 +19,13 @@ from .stores import MapStore, stream
 
 @dataclass(frozen=True)
 class LayerInput:
-    """One process's shard of a layer's input ``[maps ; image]``, which is never held as a whole.
+    """One process's shard of a layer's input ``[maps ; image]``, which is never held as a whole."""
 
-    Attributes
-    ----------
-    stack : LayerStack
-        The layers before.
-    input_range : ValueRange
-        Range by which the input is scaled.
-    maps : MapStore, shape (n, d_i, h, w), or None for a layer that sees the image alone
-    images : MapStore, shape (n, d, h, w)
-    chunk : int
-        Images per chunk.
-    """
-
-    stack: LayerStack
-    input_range: ValueRange
-    maps: MapStore | None
-    images: MapStore
-    chunk: int
+    stack: LayerStack  # the layers before
+    input_range: ValueRange  # by which the input is scaled
+    maps: MapStore | None  # (n, d_i, h, w); None for a layer that sees the image alone
+    images: MapStore  # (n, d, h, w)
+    chunk: int  # images per chunk
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield the scaled input of each chunk, shape (m, channels, h, w)."""

@@ -162,13 +162,6 @@ class TensorBoardLog:
     folder : Path
         Created when training starts.
 
-    Raises
-    ------
-    ValueError
-        TensorBoard is not installed.
-    NotADirectoryError
-        ``folder`` is a file.
-
     Examples
     --------
     >>> from rescnet import make_config, train

@@ -54,37 +54,17 @@ class Machine:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Use of memory by a training run.
+    """Use of memory by a training run."""
 
-    Attributes
-    ----------
-    features : int
-        D, per image and layer.
-    width : int
-        D, padded for tensor cores if features are in half precision.
-    chunk : int
-        Images that pass through a layer at a time.
-    rows : int
-        Kept features that are summed at a time.
-    keep_features : bool
-        Whether the training images' features are kept between the two passes over them, or computed twice.
-    by_rows : bool
-        Whether heads are solved from products of images with each other, there being fewer of them than features.
-    maps_place : {"device", "host", "file"}
-        Place of all images' maps between layers.
-    maps_bytes, gram_bytes, features_bytes, workspace_bytes, budget : int
-        ``gram_bytes`` are all sums, heads and outputs.
-    """
-
-    features: int
-    width: int
-    chunk: int
-    rows: int
-    keep_features: bool
-    by_rows: bool
-    maps_place: Place
+    features: int  # D, per image and layer
+    width: int  # D, padded for tensor cores if features are in half precision
+    chunk: int  # images that pass through a layer at a time
+    rows: int  # kept features that are summed at a time
+    keep_features: bool  # between the two passes over the training images; else they are computed twice
+    by_rows: bool  # heads are solved from products of images with each other, there being fewer of them than features
+    maps_place: Place  # of all images' maps between layers
     maps_bytes: int
-    gram_bytes: int
+    gram_bytes: int  # all sums, heads and outputs
     features_bytes: int
     workspace_bytes: int
     budget: int
@@ -212,7 +192,7 @@ def _sums_bytes(config: NetworkConfig, sizes: RunSizes, width: int, by_rows: boo
     # Gram, scatter and factor; or features and their products, twice. Before them, the sums over patches.
     pairs = 2 * sizes.train * (width + sizes.train) if by_rows else 3 * width**2
     sums = max(pairs * sizes.itemsize, filter_sums_bytes(config, sizes.image_shape, sizes.classes, fused))
-    heads = (config.layers + 4) * config.features(sizes.image_size) * 2 * sizes.classes * sizes.itemsize
+    heads = (config.layers + 4) * config.features(sizes.image_shape[1:]) * 2 * sizes.classes * sizes.itemsize
     # Output and label of all images; new label and sign of the training images.
     outputs = (sizes.train + sizes.other) * (sizes.classes * sizes.itemsize + 8) + sizes.train * 16
     return sums + heads + outputs

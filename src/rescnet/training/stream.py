@@ -19,32 +19,18 @@ from .stores import MapStore, stream
 class ImageStream:
     """One process's images of a split, with the maps and outputs of the newest layer.
 
-    Attributes
-    ----------
-    images : MapStore, shape (n, d, h, w)
-    labels : Tensor of int64, shape (n,)
-    output : Tensor, shape (n, classes)
-        Ỹ after the newest layer.
-    chunk : int
-        Images per chunk; a multiple of ``copies``.
-    copies : int
-        Consecutive entries of one image: itself and its copies, or the views that its prediction is averaged over.
-    averaged : bool
-        Whether they are views.
-    maps : MapStore, shape (n, d_i, h, w)
-        O of the newest layer; each chunk is overwritten by its successor.
-    maps_range : ValueRange, shape (d_i,)
-        Range of these maps.
+    ``copies`` are consecutive entries of one image: itself and its changed copies, or, if they are ``averaged``, the
+    views that its prediction is averaged over.
     """
 
-    images: MapStore
-    labels: Tensor
-    output: Tensor
-    chunk: int = 1
+    images: MapStore  # (n, d, h, w)
+    labels: Tensor  # int64, (n,)
+    output: Tensor  # Ỹ after the newest layer, (n, classes)
+    chunk: int = 1  # images per chunk; a multiple of ``copies``
     copies: int = 1
     averaged: bool = False
-    maps: MapStore | None = None
-    maps_range: ValueRange | None = None
+    maps: MapStore | None = None  # O of the newest layer, (n, d_i, h, w); each chunk is overwritten by its successor
+    maps_range: ValueRange | None = None  # of these maps, (d_i,)
 
     def accuracy(self, workers: Workers) -> float:
         """Return the fraction of correctly classified images, over all processes."""

@@ -18,12 +18,7 @@ __all__ = ["AugmentedImages", "MapStore", "make_store", "store_images", "stream"
 
 
 def make_store(
-    place: Place,
-    shape: Shape,
-    dtype: torch.dtype,
-    device: torch.device,
-    channels_last: bool = False,
-    folder: str | Path | None = None,
+    place: Place, shape: Shape, dtype: torch.dtype, device: torch.device, channels_last: bool, folder: str | Path
 ) -> MapStore:
     """Return an empty store."""
     if place == "file":
