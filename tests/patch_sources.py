@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 
 from rescnet.config.network import NetworkConfig
-from rescnet.network.layer import Layer
-from rescnet.network.stack import LayerStack
+from rescnet.network.stack import Layer, LayerStack
 from rescnet.stages.images import ValueRange
 from rescnet.training.heads import no_head
 from rescnet.training.layer_patches import LayerInput, LayerPatches
-from rescnet.training.stores.make import store_images
+from rescnet.training.stores import store_images
 
 
 def source_of(images, labels, size=3, chunk=7, maps=None):

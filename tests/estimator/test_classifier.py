@@ -27,7 +27,7 @@ import rescnet
 from rescnet import NetworkConfig, ResCNetClassifier, make_config
 from rescnet.config.option import options_of
 from rescnet.data.splits import stratified_split
-from rescnet.estimator.automatic import PARAMETERS
+from rescnet.estimator.configuration import PARAMETERS
 from rescnet.network.history import StopReason
 from rescnet.network.inputs import InputWarning
 
@@ -251,9 +251,8 @@ def test_warm_start_needs_the_same_images_and_options(digits):
 def test_options_that_a_prediction_reads_are_fixed_by_the_layers():
     """A warm start may not change them. ``test_views`` may change: all layers are trained by then."""
     config = NetworkConfig
-    modules = rescnet.network.stack, rescnet.network.features
     geometry = config.features, config.grids, config.keeps_diagonal.fget, config.pooled_maps.fget
-    source = "".join(map(inspect.getsource, (*modules, *geometry)))
+    source = "".join(map(inspect.getsource, (rescnet.network.stack, *geometry)))
     read = {name for name in options_of(config) if re.search(rf"\b(config|self)\.{name}\b", source)}
     assert {"pooling", "head", "block_sizes", "matrix_root"} <= read
     for name in read - {"layers"}:  # LayerStack.layers

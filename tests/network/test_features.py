@@ -8,8 +8,8 @@ import torch
 
 from rescnet import ComputeOptions, make_config, train
 from rescnet.model_files import load_model, save_model
-from rescnet.network.features import layer_features
 from rescnet.network.model import Model
+from rescnet.network.stack import layer_features
 from rescnet.stages.pooling import matrix_roots, pool_features
 
 BASE = {

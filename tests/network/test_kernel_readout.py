@@ -18,9 +18,8 @@ from rescnet import ComputeOptions, make_config, train
 from rescnet.config.grammars import Augmentation
 from rescnet.network.memory import RunSizes, image_bytes, readout_bytes
 from rescnet.network.readout import fit_kernel
+from rescnet.network.readout.features import LayerwisePass, batch_size, cache_bytes
 from rescnet.network.readout.kernel import _factor
-from rescnet.network.readout.layerwise_pass import LayerwisePass
-from rescnet.network.readout.reference_features import batch_size, cache_bytes
 from rescnet.stages.augment import change_images, draw_changes, view_images
 from rescnet.training.data import TrainingData
 from rescnet.training.memory_plan import Machine, check_readout_fits
@@ -155,7 +154,7 @@ def test_fewer_layers_than_all_have_no_readout():
 
 @pytest.mark.parametrize("options", [FEW, FEW | {"augment": "flip"}], ids=["plain", "mirrored"])
 def test_the_history_tells_how_often_predictions_are_right(options):
-    """What is predicted while the readout is fitted is what it predicts afterwards."""
+    """Predictions made while the readout is fitted equal those made afterwards."""
     network, history = trained(**options)
     for name, part in (("validation", VALIDATION), ("test", TEST)):
         right = float((network.predict(IMAGES[part]).numpy() == LABELS[part]).mean())
@@ -172,7 +171,7 @@ def test_without_other_images_no_accuracy_is_told():
 
 
 def test_the_readout_has_images_of_its_own():
-    """What becomes of the array it was trained on does not matter to it."""
+    """Later changes of the array it was trained on do not matter to it."""
     images, labels = (array.copy() for array in some(TRAINING))
     network, _ = train(images, labels, config_of(**FEW), compute=DOUBLE)
     before = network.outputs(IMAGES[TEST])
@@ -196,7 +195,7 @@ def test_predictions_do_not_depend_on_how_many_are_made_at_once(room, options, m
     network, _ = trained(**options)
     new = IMAGES[TEST][:6]
     wanted = network.outputs(new)
-    monkeypatch.setattr("rescnet.network.readout.reference_features.CHUNK", {"cpu": room})
+    monkeypatch.setattr("rescnet.network.readout.features.CHUNK", {"cpu": room})
     at_a_time = batch_size(network.stack, 300, network.readout.mirrored)
     assert at_a_time == 1 if room == 1 else 2 <= at_a_time < 6
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
@@ -216,7 +215,7 @@ def passes(monkeypatch):
             counts.append(len(images))
             super().__init__(stack, images, mirrored)
 
-    for module in ("kernel", "reference_features"):
+    for module in ("kernel", "features"):
         monkeypatch.setattr(f"rescnet.network.readout.{module}.LayerwisePass", Counted)
     return counts
 
@@ -234,7 +233,7 @@ def test_training_images_go_through_the_layers_once_if_their_features_fit(option
     for limit, counts in ((needed, [5, 5, 300]), (needed - 1, [5, 5, 300, 300])):
         network = unused(**options)
         passes.clear()
-        monkeypatch.setattr("rescnet.network.readout.reference_features.CACHE", {"cpu": limit})
+        monkeypatch.setattr("rescnet.network.readout.features.CACHE", {"cpu": limit})
         assert torch.equal(network.outputs(new), first) and torch.equal(network.outputs(new), first)
         assert sorted(passes) == counts
 
@@ -283,7 +282,7 @@ def test_what_is_kept_leaves_room_for_new_images(monkeypatch):
     needed = cache_bytes(network.stack, 300, False)
     in_use = 300 * image_bytes(network.config, network.image_shape, 8, False)
     for budget, kept in ((in_use + 2 * needed, needed), (in_use + 2 * needed - 2, 0), (in_use + 1, 0)):
-        monkeypatch.setattr("rescnet.network.readout.reference_features.memory_budget", lambda *_, given=budget: given)
+        monkeypatch.setattr("rescnet.network.readout.features.memory_budget", lambda *_, given=budget: given)
         assert cache_bytes(network.stack, 300, False) == kept
         assert batch_size(network.stack, 300, False) >= 1
     assert len(unused().outputs(IMAGES[TEST][:2])) == 2
@@ -292,7 +291,7 @@ def test_what_is_kept_leaves_room_for_new_images(monkeypatch):
 def test_prediction_is_refused_where_the_training_images_do_not_fit(monkeypatch):
     """In one sentence; fewer layers than all need none of it."""
     network, _ = trained()
-    monkeypatch.setattr("rescnet.network.readout.reference_features.memory_budget", lambda *_: 100_000)
+    monkeypatch.setattr("rescnet.network.readout.features.memory_budget", lambda *_: 100_000)
     with pytest.raises(ValueError, match=r"memory must hold .* the readout's 300 training images, .*, got 100 kB"):
         network.outputs(IMAGES[TEST])
     assert len(network.outputs(IMAGES[TEST], layers=2)) == 120

@@ -16,7 +16,7 @@ from rescnet.model_files import ModelFileError
 from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.network.memory import RunSizes, readout_bytes
 from rescnet.network.model import Model
-from rescnet.network.readout.layerwise_pass import LayerwisePass
+from rescnet.network.readout.features import LayerwisePass
 from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, fit_correction, leave_one_out
 from rescnet.stages.augment import view_images
 from rescnet.stages.gaussian_kernel import PairDistances, Standard

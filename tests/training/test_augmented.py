@@ -12,9 +12,8 @@ from rescnet.stages.augment import change_images, draw_changes
 from rescnet.stages.patches import gather_patches
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
-from rescnet.training.stores.augmented import AugmentedImages
-from rescnet.training.stores.make import store_images
-from rescnet.training.targets import residuals
+from rescnet.training.heads import residuals
+from rescnet.training.stores import AugmentedImages, store_images
 from rescnet.training.trainer import Trainer
 
 CHANGES = "flip + shift 2 + rotate 15 + jitter 0.2"

@@ -24,7 +24,7 @@ from rescnet.training.memory_plan import (
     filter_sums_bytes,
 )
 from rescnet.training.stopwatch import PeakMemory
-from rescnet.training.stores.make import store_images
+from rescnet.training.stores import store_images
 
 CPU = torch.device("cpu")
 
@@ -143,7 +143,7 @@ def test_peak_memory_stays_within_the_budget(budget, classes):
 import numpy as np, torch
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.training.stopwatch import PeakMemory
-from rescnet.training.stores.make import store_images
+from rescnet.training.stores import store_images
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
 small = rng.integers(0, 256, (60, 3, 24, 24)).astype(np.uint8)

@@ -15,7 +15,7 @@ from rescnet.network.memory import RunSizes
 from rescnet.network.stack import LayerStack
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
-from rescnet.training.listeners.table import TrainingTable
+from rescnet.training.listeners import TrainingTable
 from rescnet.training.memory_plan import Machine, MemoryPlan
 from rescnet.training.trainer import Trainer
 

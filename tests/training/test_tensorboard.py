@@ -88,7 +88,7 @@ def test_the_configuration_is_there_to_read(train, tmp_path):
 
 def test_accuracies_without_images_are_left_out(blobs, tmp_path):
     from rescnet import make_config, train
-    from rescnet.training.listeners.tensorboard import TensorBoardLog
+    from rescnet.training.listeners import TensorBoardLog
 
     config = make_config(layers=1, filters=6, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca")
     with TensorBoardLog(tmp_path) as log:

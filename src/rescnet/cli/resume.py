@@ -12,8 +12,8 @@ from ..config.presets import check_readout_options
 from ..data.splits import fingerprints
 from ..formatting import count
 from ..model_files import InterruptedRun, read_run, run_from_bytes, run_to_bytes
-from ..network.depth import reason_to_stop
 from ..network.device import choose_device, choose_precision
+from ..network.history import reason_to_stop
 from .images import dataset_of, full_name
 from .shared import command_line
 from .training_run import TrainCommand
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..config.network import NetworkConfig
     from ..data import Dataset
     from ..training.distributed.workers import Workers
-    from ..training.listeners.tensorboard import TensorBoardLog
+    from ..training.listeners import TensorBoardLog
     from .train import TrainRequest
 
 

@@ -16,7 +16,7 @@ from .shared import Source, SourceOption, command_line, given, one_source, with_
 
 if TYPE_CHECKING:
     from ..training.distributed.workers import Workers
-    from ..training.listeners.tensorboard import TensorBoardLog
+    from ..training.listeners import TensorBoardLog
     from .training_run import TrainCommand
 
 VALIDATION_FRACTION = 0.2
@@ -96,7 +96,7 @@ def train(
       rescnet train my-images/ --layers 40 --patience 5 --augment "flip + shift 2"
     """
     from ..training.distributed.workers import join_workers
-    from ..training.listeners.tensorboard import TensorBoardLog
+    from ..training.listeners import TensorBoardLog
     from .resume import resume_run
 
     request = TrainRequest(

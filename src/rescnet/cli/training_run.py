@@ -18,15 +18,13 @@ from ..data import Dataset, ImageSet
 from ..data.splits import fingerprints
 from ..formatting import count, show_bytes, show_points
 from ..model_files import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes, load_model
-from ..network.depth import depth_to_use
-from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.memory import readout_rows
 from ..network.model import describe_images, describe_run
 from ..network.network import Network
 from ..network.stack import LayerStack
 from ..training.distributed.workers import Workers
-from ..training.listeners.table import TrainingTable
-from ..training.listeners.tensorboard import TensorBoardLog
+from ..training.listeners import TensorBoardLog, TrainingTable
 from ..training.memory_plan import MemoryPlan
 from ..training.train import Listener, train
 from .errors import ReportedInterrupt

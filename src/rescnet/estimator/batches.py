@@ -38,13 +38,7 @@ def stream_outputs(network: Network, X: NDArray[Any], layout: ImageLayout, layer
 def stream_stages(
     network: Network, X: NDArray[Any], layout: ImageLayout, layers: int, keep: Callable[[Tensor], Tensor]
 ) -> Tensor:
-    """Return ``keep`` of Ỹ⁽¹⁾, Ỹ⁽²⁾, …, on the CPU, shape (layers, n, …).
-
-    Parameters
-    ----------
-    keep : callable
-        Function of outputs (chunk, classes); only its results are held.
-    """
+    """Return ``keep`` of Ỹ⁽¹⁾, Ỹ⁽²⁾, …, each (chunk, classes), on the CPU, shape (layers, n, …); only this is held."""
     device = network.layers[0].weights.device
     stages = torch.empty(0)
     for start, part in image_chunks(network, X, layout, network.stack.chunk):

@@ -1,8 +1,4 @@
-"""ResCNet as a scikit-learn classifier.
-
-:class:`~rescnet.NetworkConfig` checks the parameters, not scikit-learn's ``_parameter_constraints``: every option is
-declared once, and ``_fit_context`` is not public.
-"""
+"""ResCNet as a scikit-learn classifier; :class:`~rescnet.NetworkConfig` checks the parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ..config.network import ComputeOptions, NetworkConfig
+from ..config.network import ComputeOptions
 from ..data.splits import stratified_split
 from ..network.device import choose_device
 from ..network.history import History
@@ -24,10 +20,9 @@ from ..network.model import Model, describe_images, describe_run
 from ..network.network import Network
 from ..network.probabilities import probabilities, target_output
 from ..training.train import train
-from .automatic import automatic_dtype, configure
 from .batches import on_device, stream_outputs, stream_stages
-from .checks import check_grows, check_pixels, draw_seed, warn_if_none_was_added
-from .image_classifier import ImageClassifier
+from .configuration import automatic_dtype, check_grows, configure, warn_if_none_was_added
+from .image_classifier import ImageClassifier, check_pixels, draw_seed
 from .layouts import ChannelRule, ImageLayout
 
 
@@ -81,8 +76,7 @@ class ResCNetClassifier(ImageClassifier):
     image_shape : sequence of int, default=None
         Shape of one image: (height, width), or with channels. Needed for flat rows that are no square grey images.
     channels : {"auto", "first", "last"}, default="auto"
-        Axis of the channels in an image with three axes. ``"auto"`` is the last axis if it has 1, 3 or 4 entries, else
-        the first if it has.
+        Axis of the channels, if any. ``"auto"`` is the last axis, else the first, whichever has 1, 3 or 4 entries.
     validation_fraction : float, default=0.1
         Fraction of each class's images used as validation set, if ``n_iter_no_change`` is set.
     n_iter_no_change : int, default=None
@@ -96,8 +90,7 @@ class ResCNetClassifier(ImageClassifier):
     memory : str or int, default="auto"
         Memory for training, e.g. ``"2GB"``; ``"auto"`` is 60 % of the device's memory.
     dtype : {"auto", "float32", "float64"}, default="auto"
-        Floating type of the network and its outputs. ``"auto"`` is float64 if a side is under 16 pixels, else float32:
-        there it costs little, and predictions do not depend on the chunk size.
+        Floating type of the network and its outputs. ``"auto"`` is float64 if a side is under 16 pixels, else float32.
     precision : {"auto", "exact", "balanced", "fast"}, default="auto"
         ``"balanced"`` keeps maps and features in float16; ``"fast"`` also solves to three digits. ``"auto"`` is exact
         on a CPU or in float64, and balanced on a GPU.
@@ -199,33 +192,27 @@ class ResCNetClassifier(ImageClassifier):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train a network, or with ``warm_start`` add layers to the fitted one.
 
-        Parameters
-        ----------
-        X : array-like, shape (n, height, width), (n, height, width, channels), (n, channels, height, width) or (n, m)
-        y : array-like, shape (n,)
-            Labels of any type that can be sorted.
-
-        Returns
-        -------
-        self
+        ``y``, shape (n,), are labels of any type that can be sorted.
         """
         continues = bool(self.warm_start) and hasattr(self, "network_")
         array, layout, classes, labels = self._training_images(X, y)
         seed = self.network_.config.seed if continues else draw_seed(self.random_state)
         config = configure(self.get_params(deep=False), self.options, self.preset, layout, len(classes), seed)
-        compute = self._compute_options(layout)
+        dtype: Any = automatic_dtype(layout) if self.dtype == "auto" else self.dtype
+        precision: Any = self.precision
+        compute = ComputeOptions(device=self.device, memory=str(self.memory), dtype=dtype, precision=precision)
         check_pixels(array)
-        kept, held = self._hold_out(labels, config)
+        kept: Any = slice(None)
+        held: NDArray[np.intp] | None = None
+        if self.n_iter_no_change is not None:
+            kept, held = stratified_split(labels, self.validation_fraction, config.seed)
         if continues:
             check_grows(self, layout, classes, config, held)
         images = layout.to_images(array)
+        validation = None if held is None else (images[held], labels[held])
+        start = (self.network_, self.history_) if continues else None
         network, history = self._train(
-            images[kept],
-            labels[kept],
-            config,
-            validation=None if held is None else (images[held], labels[held]),
-            compute=compute,
-            start=(self.network_, self.history_) if continues else None,
+            images[kept], labels[kept], config, validation=validation, compute=compute, start=start
         )
         if continues:
             warn_if_none_was_added(len(self.network_.layers), len(network.layers), config.layers, history.stopped)
@@ -236,12 +223,11 @@ class ResCNetClassifier(ImageClassifier):
         return self
 
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return a probability for each class, shape (n, C): a softmax of the outputs.
+        """Return a probability for each class, shape (n, C): a softmax of the outputs, which ranks classes like them.
 
-        They rank the classes like the outputs. They are not calibrated, and too extreme with few training images; use
-        :class:`sklearn.calibration.CalibratedClassifierCV` to calibrate them.
+        They are not calibrated, and too extreme with few training images; ``CalibratedClassifierCV`` calibrates them.
         """
-        return self._probabilities(self._outputs(X), target_output(self.network_)).numpy()
+        return probabilities(self._outputs(X), target_output(self.network_)).numpy()
 
     def decision_function(self, X: ArrayLike) -> NDArray[Any]:
         """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, shape (n,), positive for the second class."""
@@ -253,11 +239,9 @@ class ResCNetClassifier(ImageClassifier):
             yield self.classes_[stage.numpy()]
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the probabilities after 1, 2, … layers, each of shape (n, C).
-
-        All stages, n·C·layers numbers, are held: images pass through the layers once, chunk by chunk.
-        """
-        for stage in stream_stages(*self._streamed(X), self._probabilities):
+        """Yield the probabilities after 1, 2, … layers, each of shape (n, C); all n·C·layers numbers are held."""
+        streamed, ceiling = self._streamed(X), self.network_.config.ceiling
+        for stage in stream_stages(*streamed, lambda outputs: probabilities(outputs, ceiling)):
             yield stage.numpy()
 
     def to_model(self) -> Model:
@@ -266,23 +250,12 @@ class ResCNetClassifier(ImageClassifier):
         The model takes images (n, channels, height, width). It has the layers used for prediction.
         """
         check_is_fitted(self)
-        network = self._averaged().first_layers(self.n_layers_)
+        network = self.network_.averaged_over(self.test_views).first_layers(self.n_layers_)
         history = History(self.history_.records[: self.n_layers_], self.history_.stopped, self.history_.readout)
         about = describe_run(network.layers[0].weights.device)
         if self._preprocessing is not None:
             about["preprocessing"] = self._preprocessing
         return Model(network, history, tuple(map(str, self.classes_)), about)
-
-    def _compute_options(self, layout: ImageLayout) -> ComputeOptions:
-        dtype: Any = automatic_dtype(layout) if self.dtype == "auto" else self.dtype
-        precision: Any = self.precision
-        return ComputeOptions(device=self.device, memory=str(self.memory), dtype=dtype, precision=precision)
-
-    def _hold_out(self, labels: NDArray[np.intp], config: NetworkConfig) -> tuple[Any, NDArray[np.intp] | None]:
-        """Return the indices of the training images, and those of the validation images or None."""
-        if self.n_iter_no_change is None:
-            return slice(None), None
-        return stratified_split(labels, self.validation_fraction, config.seed)
 
     def _train(self, *data: Any, **how: Any) -> tuple[Network, History]:
         """Call :func:`train`, with a table if ``verbose``."""
@@ -290,7 +263,7 @@ class ResCNetClassifier(ImageClassifier):
             return train(*data, **how)
         from rich.console import Console
 
-        from ..training.listeners.table import TrainingTable
+        from ..training.listeners import TrainingTable
 
         with TrainingTable(Console(), type(self).__name__, str(choose_device(self.device))) as table:
             network, history = train(*data, **how, listener=table)
@@ -300,17 +273,10 @@ class ResCNetClassifier(ImageClassifier):
     def _streamed(self, X: ArrayLike) -> tuple[Network, NDArray[Any], ImageLayout, int]:
         """Check images to predict, and return the arguments of the streaming functions."""
         array = self._new_images(X)
-        return self._averaged(), array, self._layout, self.n_layers_
-
-    def _averaged(self) -> Network:
-        """Return the network with predictions averaged over the current ``test_views``."""
-        return self.network_.averaged_over(self.test_views)
+        return self.network_.averaged_over(self.test_views), array, self._layout, self.n_layers_
 
     def _outputs(self, X: ArrayLike) -> Tensor:
         return stream_outputs(*self._streamed(X))
-
-    def _probabilities(self, outputs: Tensor, aim: float | None = None) -> Tensor:
-        return probabilities(outputs, aim or self.network_.config.ceiling)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle: the layers on the CPU, so that a machine without a GPU can load them."""

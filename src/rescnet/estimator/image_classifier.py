@@ -1,19 +1,24 @@
-"""Base class of the estimators: input of images and labels, and prediction of labels."""
+"""Base class of the estimators: checked input of images and labels, and prediction of labels."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from ..network.inputs import refuse_unequal_shapes
-from .checks import check_pixels, check_same_images, encode_labels
+from ..network.inputs import how_to_fit, refuse_unequal_shapes
 from .layouts import ChannelRule, ImageLayout, find_layout
+
+CHUNK = 2**22  # numbers that are checked together
 
 
 class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -73,3 +78,59 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+
+def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """Return the sorted classes, shape (C,), and the index of each label's class, shape (n,).
+
+    Examples
+    --------
+    >>> encode_labels(np.array(["cat", "ant", "cat"]))
+    (array(['ant', 'cat'], dtype='<U3'), array([1, 0, 1]))
+    """
+    check_classification_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(f"y must have at least two classes, got one class, {classes.tolist()[0]!r}.")
+    return classes, labels
+
+
+def draw_seed(random_state: Any) -> int:
+    """Return an int unchanged, as ``seed`` elsewhere; otherwise a number drawn from the random state."""
+    source = check_random_state(random_state)
+    return int(random_state) if isinstance(random_state, Integral) else int(source.randint(2**31 - 1))
+
+
+def check_pixels(X: NDArray[Any]) -> None:
+    """Raise ValueError for NaN and infinity."""
+    if X.dtype.kind != "f":
+        return
+    step = max(1, CHUNK // X[0].size)
+    for start in range(0, len(X), step):
+        bad = ~np.isfinite(X[start : start + step]).reshape(-1, X[0].size).all(1)
+        if bad.any():
+            raise ValueError(
+                f"X must have finite pixels, got NaN or infinity, first in image {start + int(bad.argmax())}."
+            )
+
+
+def check_same_images(X: NDArray[Any], layout: ImageLayout, name: str) -> None:
+    """Raise ValueError unless an array holds images of the fitted layout, or flat rows of them.
+
+    ``name`` is the estimator's: scikit-learn prescribes the message about a wrong number of columns.
+    """
+    if X.ndim < 2:
+        raise ValueError(f"X must be a batch of images, got shape {X.shape}. Reshape your data.")
+    if X.shape[1:] in (layout.shape, (layout.numbers,)):
+        return
+    if X.shape == layout.shape:
+        raise ValueError(f"X must be a batch, got a single image of shape {X.shape}. Use X[None].")
+    if X.ndim == 2:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {name} is expecting {layout.numbers} features as input, images of "
+            f"{layout.shape}."
+        )
+    remedy = how_to_fit(X.shape[1:], layout.shape)
+    raise ValueError(
+        f"X must hold images of shape {layout.shape}, as {name} was fitted on, got {X.shape[1:]}. {remedy}."
+    )

@@ -21,16 +21,9 @@ LONGEST_LINE = 64  # columns: longer rows that are no square need an image_shape
 
 @dataclass(frozen=True)
 class ImageLayout:
-    """Order of height, width and channels in one image.
+    """Order of height, width and channels in one image."""
 
-    Attributes
-    ----------
-    shape : tuple of int
-        Shape of one image in ``X``: (height, width), (height, width, channels) or (channels, height, width).
-    channels : {"none", "first", "last"}
-    """
-
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # of one image in ``X``: (height, width), (height, width, channels) or (channels, …)
     channels: Channels
 
     @property

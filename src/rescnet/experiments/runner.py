@@ -13,9 +13,8 @@ from ..config.network import ComputeOptions, NetworkConfig
 from ..data import Dataset, ImageSet
 from ..data.splits import hold_out_count, stratified_split
 from ..model_files import ModelFileError, ModelFolder, load_model, save_model
-from ..network.depth import reason_to_stop
 from ..network.device import choose_device, choose_precision
-from ..network.history import History, LayerRecord, StopReason
+from ..network.history import History, LayerRecord, StopReason, reason_to_stop
 from ..network.model import Model
 from ..network.network import Network
 from ..training.train import TrainingRun

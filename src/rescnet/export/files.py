@@ -25,10 +25,9 @@ import torch
 from torch import Tensor, nn
 
 from ..formatting import show_bytes
-from ..network.layer import Layer
 from ..network.model import Model, as_model
 from ..network.network import Network
-from ..network.stack import LayerStack
+from ..network.stack import Layer, LayerStack
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
 from .verify import Run, differences, is_explained

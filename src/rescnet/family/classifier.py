@@ -10,8 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from ..estimator.checks import check_pixels, draw_seed
-from ..estimator.image_classifier import ImageClassifier
+from ..estimator.image_classifier import ImageClassifier, check_pixels, draw_seed
 from ..estimator.layouts import ChannelRule
 from ..network.device import choose_device
 from ..network.inputs import as_images

@@ -14,13 +14,11 @@ from typing import Any
 import torch
 
 from ..config.network import ComputeOptions, NetworkConfig
-from ..network.depth import depth_to_use
-from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
-from ..network.layer import Layer
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.model import Model
 from ..network.network import Network
 from ..network.readout import KernelReadout
-from ..network.stack import LayerStack
+from ..network.stack import Layer, LayerStack
 from .folder import (
     COPY_AGAIN,
     HISTORY,

@@ -15,8 +15,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.layer import Layer
 from ..network.readout import KernelReadout, LeaveOneOutCorrection
+from ..network.stack import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
 from .folder import COPY_AGAIN, ModelFileError

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from ..config.network import NetworkConfig
 from ..config.option import options_of
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
-from ..network.layer import Layer
 from ..network.model import Model, as_model
 from ..network.readout import KernelReadout
+from ..network.stack import Layer
 from .folder import (
     HISTORY,
     MODEL,

@@ -1,18 +1,16 @@
-"""Records of a run: one per layer, and one of the readout."""
+"""Records of a run, one per layer and one of the readout, and the rules of depth that follow from them."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+from ..config.network import NetworkConfig
 
 
 class StopReason(StrEnum):
-    """Reasons why a run has stopped; the value completes the sentence "stopped because ...".
-
-    A run that stopped by :attr:`DEPTH`, :attr:`ZERO_ERROR` or :attr:`PATIENCE` is complete.
-    """
+    """Reasons why a run has stopped; the value completes the sentence "stopped because ..."."""
 
     DEPTH = "all layers were added"
     ZERO_ERROR = "no training image is wrong"
@@ -23,7 +21,7 @@ class StopReason(StrEnum):
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run ended by its own rules."""
+        """True if the run ended by its own rules: a rule of depth, not a limit or an error."""
         return self in (StopReason.DEPTH, StopReason.ZERO_ERROR, StopReason.PATIENCE)
 
     @staticmethod
@@ -135,12 +133,21 @@ class History:
         """Return the number of layers added since the best validation accuracy."""
         return len(self.records) - self.best_layer()
 
-    def to_lines(self) -> Iterator[str]:
-        """Yield one JSON object per layer."""
-        for record in self.records:
-            yield json.dumps(asdict(record))
 
-    @staticmethod
-    def from_lines(lines: Iterable[str]) -> History:
-        """Read what :meth:`to_lines` wrote."""
-        return History([LayerRecord(**json.loads(line)) for line in lines if line.strip()])
+def reason_to_stop(config: NetworkConfig, history: History) -> StopReason | None:
+    """Return the reason to add no further layer; None if one is to be added."""
+    if len(history) and config.stop_at_zero_error and history[-1].train_accuracy == 1:
+        return StopReason.ZERO_ERROR
+    if len(history) >= config.layers:
+        return StopReason.DEPTH
+    if config.patience and history.layers_since_best() >= config.patience:
+        return StopReason.PATIENCE
+    return None
+
+
+def depth_to_use(config: NetworkConfig, history: History) -> int | None:
+    """Return the number of layers for prediction: with early stopping the best validation depth; None means all.
+
+    The best depth is used however the run ended.
+    """
+    return history.best_layer() if config.patience and len(history) else None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from itertools import permutations
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+Array: TypeAlias = "Tensor | NDArray[Any]"
 
 
 class InputWarning(UserWarning):

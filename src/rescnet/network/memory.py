@@ -26,32 +26,14 @@ LARGEST_WORKSPACE = {"cpu": 96 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no 
 
 @dataclass(frozen=True)
 class RunSizes:
-    """Sizes of a run that decide what it costs.
+    """Sizes of a run that decide what it costs."""
 
-    Attributes
-    ----------
-    image_shape : tuple of int
-        (channels, height, width).
-    classes : int
-    train, other : int
-        Training images, and validation and test images together.
-    itemsize : int
-        Bytes of the floating type.
-    half : bool
-        Whether maps and features are stored in half precision.
-    """
-
-    image_shape: tuple[int, int, int]
+    image_shape: tuple[int, int, int]  # (channels, height, width)
     classes: int
-    train: int
-    other: int = 0
-    itemsize: int = 4
-    half: bool = False
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        """(height, width)."""
-        return self.image_shape[1:]
+    train: int  # training images
+    other: int = 0  # validation and test images together
+    itemsize: int = 4  # bytes of the floating type
+    half: bool = False  # maps and features are stored in half precision
 
     @property
     def stored(self) -> int:

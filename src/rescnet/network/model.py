@@ -5,18 +5,16 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from .history import History
+from .inputs import Array
 from .network import Network
 from .probabilities import probabilities, target_output
-
-if TYPE_CHECKING:
-    from .network import Images
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,11 +46,11 @@ class Model:
                 f"history must have {len(self.network.layers)} records, one per layer, got {len(self.history)}."
             )
 
-    def predict(self, images: Images) -> NDArray[np.str_]:
+    def predict(self, images: Array) -> NDArray[np.str_]:
         """Return the class name of each image (n, channels, height, width), shape (n,)."""
         return np.take(np.array(self.class_names), self.network.predict(images).cpu().numpy())
 
-    def predict_proba(self, images: Images) -> NDArray[np.float64]:
+    def predict_proba(self, images: Array) -> NDArray[np.float64]:
         """Return a probability for each class, in the order of ``class_names``, shape (n, C).
 
         They are not calibrated (:mod:`rescnet.network.probabilities`).
@@ -66,12 +64,7 @@ class Model:
 
 
 def as_model(given: Any) -> Model:
-    """Return a model unchanged, or the model of a fitted classifier; raise ValueError for anything else.
-
-    Parameters
-    ----------
-    given : Model, or an estimator with ``to_model``
-    """
+    """Return a model unchanged, or that of an estimator with ``to_model``; raise ValueError for anything else."""
     if isinstance(given, Model):
         return given
     if hasattr(given, "to_model") and not isinstance(given, type):
@@ -85,18 +78,10 @@ def as_model(given: Any) -> Model:
 
 
 def describe_images(images: Any) -> dict[str, Any]:
-    """Return the properties that new images must share with the training images.
+    """Return the properties that new images must share with the training images (n, channels, height, width).
 
-    Parameters
-    ----------
-    images : array or Tensor, shape (n, channels, height, width)
-        The training images.
-
-    Returns
-    -------
-    dict
-        ``pixels`` (the number type), ``low`` and ``high`` (of the training images), ``channels``, ``height``,
-        ``width`` and ``colour`` (grey, rgb or other).
+    These are ``pixels`` (the number type), ``low``, ``high``, ``channels``, ``height``, ``width`` and ``colour`` (grey,
+    rgb or other).
 
     Examples
     --------

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from .inputs import as_images, warn_of_other_units
-from .layer import Layer
+from .inputs import Array, as_images, warn_of_other_units
 from .readout import KernelReadout
-from .stack import LayerStack
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Images = Tensor | NDArray[Any]
+from .stack import Layer, LayerStack
 
 
 @dataclass(repr=False)
@@ -67,11 +60,11 @@ class Network:
 
     @property
     def half(self) -> bool:
-        """Whether maps and features are computed in half precision."""
+        """True if maps and features are computed in half precision."""
         return self.stack.half
 
     @torch.inference_mode()
-    def outputs(self, images: Images, layers: int | None = None, chunk: int | None = None) -> Tensor:
+    def outputs(self, images: Array, layers: int | None = None, chunk: int | None = None) -> Tensor:
         """Return Ỹ of images, shape (n, classes).
 
         Images stream through in chunks, so memory does not grow with their number. A readout compares each chunk with
@@ -106,7 +99,7 @@ class Network:
         image_range = self.stack.image_range
         warn_of_other_units(images, float(image_range.low.min()), float(image_range.high.max()))
 
-    def predict(self, images: Images, layers: int | None = None) -> Tensor:
+    def predict(self, images: Array, layers: int | None = None) -> Tensor:
         """Return the class of each image, shape (n,)."""
         return self.outputs(images, layers).argmax(1)
 

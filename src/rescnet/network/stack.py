@@ -10,32 +10,60 @@ Training, prediction, the readout and the exported module all call :meth:`LayerS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
+from ..kernels import pooling_for, roots_for
 from ..kernels.half_precision import FoldedScale, convolve_scaled
 from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
-from ..stages.discriminant import normalise, sigmoid_posterior, softmax_posterior
+from ..stages.discriminant import LinearHead, normalise, sigmoid_posterior, softmax_posterior
 from ..stages.images import ValueRange, concatenate, min_max_scale
+from ..stages.pooling import pooling_input
 from ..stages.residual import compensate
-from .features import layer_features
-from .layer import Layer
 from .memory import chunk_size
 
-Timer = Callable[[str], AbstractContextManager[None]]
-"""Returns a context that charges the time inside it to a stage."""
 
+@dataclass(frozen=True)
+class Layer:
+    """Everything that one layer has learned.
 
-def untimed(stage: str) -> AbstractContextManager[None]:
-    """Measure nothing."""
-    return nullcontext()
+    Attributes
+    ----------
+    input_range : ValueRange
+        Range by which the layer's input is scaled.
+    weights : Tensor, shape (d_i, c, k, k)
+    bias : Tensor, shape (d_i,)
+    head : LinearHead
+        LDA: C positive groups, then C negative ones. Ridge: C regressions of the residual.
+    rate : float
+        Learning rate α.
+    positive_share : float
+        n_p/N; n_n/N is the rest.
+    """
+
+    input_range: ValueRange
+    weights: Tensor
+    bias: Tensor
+    head: LinearHead
+    rate: float
+    positive_share: float
+
+    def to(self, device: torch.device, dtype: torch.dtype) -> Layer:
+        """Return the layer on a device, in a floating type."""
+        low, high = self.input_range.low.to(device, dtype), self.input_range.high.to(device, dtype)
+        return replace(
+            self,
+            input_range=ValueRange(low, high),
+            weights=self.weights.to(device, dtype),
+            bias=self.bias.to(device, dtype),
+            head=self.head.to(device, dtype),
+        )
 
 
 class Step(NamedTuple):
@@ -67,7 +95,7 @@ class LayerStack:
     layers: list[Layer] = field(default_factory=list)
     half: bool = False
 
-    def step(self, layer: Layer, maps: Tensor | None, output: Tensor, images: Tensor, timed: Timer = untimed) -> Step:
+    def step(self, layer: Layer, maps: Tensor | None, output: Tensor, images: Tensor) -> Step:
         """Apply one layer to a chunk of images.
 
         Parameters
@@ -79,15 +107,10 @@ class LayerStack:
             Ỹ of the layer before.
         images : Tensor, shape (n, channels, h, w)
             In the units of the training images.
-        timed : callable
-            Times the stages.
         """
-        with timed("convolution"):
-            maps = self.maps(layer, maps, images)
-        with timed("pooling"):
-            features = self.features(maps)
-        with timed("update"):
-            return Step(maps, features, self.update(layer, output, features))
+        maps = self.maps(layer, maps, images)
+        features = self.features(maps)
+        return Step(maps, features, self.update(layer, output, features))
 
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
@@ -162,3 +185,17 @@ class LayerStack:
         """Images per chunk in prediction."""
         first = self.layers[0].weights
         return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)
+
+
+def layer_features(config: NetworkConfig, maps: Tensor) -> Tensor:
+    """Return the features F of maps O (n, d_i, h, w), shape (n, D)."""
+    height, width = maps.shape[2:]
+    pooled_maps = pooling_input(maps, config.rectifier)
+    pool = pooling_for(pooled_maps)
+    found = []
+    for grid, cells in config.grids((height, width)):
+        pairs = pool(pooled_maps, grid, cells, "channel", config.keeps_diagonal, config.pooling)
+        if config.matrix_root:
+            pairs = roots_for(pairs, config.pooled_maps)(pairs, config.pooled_maps, config.keeps_diagonal)
+        found.append(pairs)
+    return found[0] if len(found) == 1 else torch.cat(found, dim=1)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..config.grammars import parse_mixture, share_out
-from ..network.layer import Layer
 from ..network.network import Network
+from ..network.stack import Layer
 
 Pixels = NDArray[np.uint8]
 """(h, w) grey or (h, w, 3) colour."""

@@ -4,38 +4,26 @@ from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.inputs import as_images, as_labels
+from ..network.inputs import Array, as_images, as_labels
 from ..network.memory import RunSizes
 
-Array: TypeAlias = "Tensor | NDArray[Any]"
-LabelledImages: TypeAlias = "tuple[Array, Array]"
+LabelledImages: TypeAlias = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Images and labels that were checked against each other and against the configuration.
+    """Images and labels that were checked against each other and against the configuration."""
 
-    Attributes
-    ----------
-    images : Tensor, shape (n, channels, height, width)
-    labels : Tensor of int64, shape (n,)
-    others : dict of str to (images, labels)
-        ``"validation"`` and ``"test"``, where there are such images.
-    file : mmap.mmap, optional
-        File that the training images are mapped from, read-only.
-    """
-
-    images: Tensor
-    labels: Tensor
-    others: dict[str, tuple[Tensor, Tensor]]
-    file: mmap.mmap | None = None
+    images: Tensor  # (n, channels, height, width)
+    labels: Tensor  # int64, (n,)
+    others: dict[str, tuple[Tensor, Tensor]]  # "validation" and "test", where there are such images
+    file: mmap.mmap | None = None  # that the training images are mapped from, read-only
 
     @staticmethod
     def of(
@@ -73,14 +61,9 @@ class TrainingData:
     def sizes(self, config: NetworkConfig, itemsize: int, half: bool, processes: int = 1) -> RunSizes:
         """Return the sizes of one process's shard, copies and views included."""
         others = sum(len(labels) for _, labels in self.others.values())
-        return RunSizes(
-            self.image_shape,
-            self.classes,
-            -(-len(self.images) // processes) * config.copies_of_each,
-            -(-others // processes) * len(config.views),
-            itemsize,
-            half,
-        )
+        train = -(-len(self.images) // processes) * config.copies_of_each
+        others = -(-others // processes) * len(config.views)
+        return RunSizes(self.image_shape, self.classes, train, others, itemsize, half)
 
 
 def _file_of(images: object) -> mmap.mmap | None:

@@ -1,7 +1,11 @@
-"""Heads of a layer from the sums over its features: one factorisation for all classes and both signs (stage 7)."""
+"""Heads of a layer from the sums over its features: one factorisation for all classes and both signs (stage 7).
+
+Targets are made chunk by chunk: they grow with the number of classes.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -18,28 +22,80 @@ from ..stages.discriminant import (
     ridge_regression,
 )
 from ..stages.linear_algebra import cholesky_solver
-from ..stages.moments import Moments
+from ..stages.moments import Moments, RowMoments
+from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
 from .distributed.workers import Workers
+from .stream import ImageStream
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tensor cores
 
 
-def solve_head(moments: Moments, config: NetworkConfig, precision: str = "exact") -> tuple[LinearHead, float]:
-    """Solve the heads of a layer.
+@dataclass(frozen=True)
+class Targets:
+    """The new label and sign of each training image (equations 6 and 7); copies learn their own residual."""
 
-    Parameters
-    ----------
-    moments : Moments
-        Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones.
-    config : NetworkConfig
-    precision : {"exact", "balanced", "fast"}
-        ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, with refined solutions.
+    stream: ImageStream  # training images, with the output before the layer
+    config: NetworkConfig
+    labels: Tensor  # int64, (n,)
+    positive: Tensor  # bool, (n,)
 
-    Returns
-    -------
-    head : LinearHead
-    ridge : float
-        The γ used in the end.
+    @staticmethod
+    def of(number: int, stream: ImageStream, config: NetworkConfig) -> Targets:
+        """Return the targets of a layer, counted from 1; those of the first are the classes, all positive."""
+        if number == 1:
+            return Targets(stream, config, stream.labels, torch.ones_like(stream.labels, dtype=torch.bool))
+        found = [labels_and_signs(residuals(stream, config, part)) for part in stream.parts()]
+        labels, positive = (torch.cat(pieces) for pieces in zip(*found, strict=True))
+        return Targets(stream, config, labels, positive)
+
+    def part(self, part: slice) -> Tensor:
+        """Return the targets of some images: residuals (n, C) for ridge, else groups (n, 2C)."""
+        if self.config.head == "ridge":
+            return residuals(self.stream, self.config, part)
+        output = self.stream.output
+        return signed_one_hot(self.labels[part], self.positive[part], output.shape[1], output.dtype)
+
+
+def residuals(stream: ImageStream, config: NetworkConfig, part: slice) -> Tensor:
+    """Return R of some images, shape (n, C) (equation 5)."""
+    output = stream.output[part]
+    return residual(one_hot(stream.labels[part], output.shape[1], output.dtype), output, config.ceiling)
+
+
+class FeatureSums:
+    """Sums over the features of all processes' training images.
+
+    ``by_rows`` holds the features of few images in place of the Gram matrix; for one process.
+    """
+
+    def __init__(self, targets: Targets, workers: Workers, by_rows: bool) -> None:
+        self._targets, self._workers = targets, workers
+        self._kind = RowMoments if by_rows else Moments
+        self._sums: Moments | None = None
+
+    def add(self, features: Tensor, part: slice) -> None:
+        """Add the features (m, D) of some images. All are shifted by the mean of rank 0's first chunk."""
+        targets = self._targets.part(part)
+        if self._sums is None:
+            shift = features.mean(0, dtype=targets.dtype).to(features.dtype).to(targets.dtype)
+            self._workers.broadcast(shift)
+            self._sums = self._kind.zeros(shift, targets.shape[1])
+        self._sums.add(features, targets)
+
+    def reduce_to_rank0(self) -> Moments:
+        """Return the sums over all processes' images, which are valid on rank 0 only."""
+        sums = self._sums
+        assert sums is not None
+        self._workers.reduce_to_rank0(sums.total, sums.gram, sums.target_total, sums.cross)
+        sums.count = self._workers.sum_int(sums.count)
+        return sums
+
+
+def solve_head(moments: Moments, config: NetworkConfig, precision: str) -> tuple[LinearHead, float]:
+    """Solve the heads of a layer; also return the γ used in the end.
+
+    Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones. Precision
+    ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, with refined solutions.
     """
     classes = len(moments.target_total) // 2
     signs = slice(0, classes), slice(classes, 2 * classes)
@@ -51,9 +107,8 @@ def solve_head(moments: Moments, config: NetworkConfig, precision: str = "exact"
             return one_vs_rest_lda(factor, moments)
         return LinearHead.join(*(multiclass_lda(factor, moments.with_targets(sign)) for sign in signs))
 
-    method = cholesky_solver
-    if precision != "exact":
-        method = partial(blocked_solver, tolerance=TOLERANCE[precision])
+    exact = precision == "exact"
+    method = cholesky_solver if exact else partial(blocked_solver, tolerance=TOLERANCE[precision])
     return fit_head(moments, solve, config.ridge, method)
 
 

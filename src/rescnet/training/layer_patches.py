@@ -13,31 +13,18 @@ from ..network.stack import LayerStack
 from ..stages.images import ValueRange
 from ..stages.patches import ClassMoments, PatchMoments, extract_patches, groups_of, sum_by_group
 from .distributed.workers import Workers
-from .stores.make import stream
-from .stores.store import MapStore
+from .stores import MapStore, stream
 
 
 @dataclass(frozen=True)
 class LayerInput:
-    """One process's shard of a layer's input ``[maps ; image]``, which is never held as a whole.
+    """One process's shard of a layer's input ``[maps ; image]``, which is never held as a whole."""
 
-    Attributes
-    ----------
-    stack : LayerStack
-        The layers before.
-    input_range : ValueRange
-        Range by which the input is scaled.
-    maps : MapStore, shape (n, d_i, h, w), or None for a layer that sees the image alone
-    images : MapStore, shape (n, d, h, w)
-    chunk : int
-        Images per chunk.
-    """
-
-    stack: LayerStack
-    input_range: ValueRange
-    maps: MapStore | None
-    images: MapStore
-    chunk: int
+    stack: LayerStack  # the layers before
+    input_range: ValueRange  # by which the input is scaled
+    maps: MapStore | None  # (n, d_i, h, w); None for a layer that sees the image alone
+    images: MapStore  # (n, d, h, w)
+    chunk: int  # images per chunk
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield the scaled input of each chunk, shape (m, channels, h, w)."""
@@ -46,19 +33,10 @@ class LayerInput:
 
 
 class LayerPatches:
-    """Patches of the scaled input of all training images, as :class:`~rescnet.stages.filters.PatchSource`.
+    """Patches (k, k) of the scaled input of all training images: a :class:`~rescnet.stages.filters.PatchSource`.
 
-    Parameters
-    ----------
-    layer_input : LayerInput
-        This process's shard.
-    labels : Tensor of int64, shape (n,)
-        Classes of all images, of all processes.
-    size : int
-        k.
-    workers : Workers, optional
-    shard : slice, optional
-        This process's images among all; by default an equal part.
+    ``labels`` (n,) are the classes of all processes' images. ``shard`` is this process's part of them, which
+    ``layer_input`` holds; by default an equal one.
     """
 
     def __init__(

@@ -43,58 +43,27 @@ TARGET_COPIES = 7  # of a row of targets: one-hot classes, residuals, both signs
 
 @dataclass(frozen=True)
 class Machine:
-    """The machine that one process runs on.
-
-    Attributes
-    ----------
-    device : torch.device
-    budget : int
-        Bytes that the process may use.
-    processes_here : int
-        Processes that share the host's memory.
-    processes : int
-        Processes of the run.
-    """
+    """The machine that one process runs on."""
 
     device: torch.device
-    budget: int
-    processes_here: int = 1
-    processes: int = 1
+    budget: int  # bytes that the process may use
+    processes_here: int = 1  # that share the host's memory
+    processes: int = 1  # of the run
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Use of memory by a training run.
+    """Use of memory by a training run."""
 
-    Attributes
-    ----------
-    features : int
-        D, per image and layer.
-    width : int
-        D, padded for tensor cores if features are in half precision.
-    chunk : int
-        Images that pass through a layer at a time.
-    rows : int
-        Kept features that are summed at a time.
-    keep_features : bool
-        Whether the training images' features are kept between the two passes over them, or computed twice.
-    by_rows : bool
-        Whether heads are solved from products of images with each other, there being fewer of them than features.
-    maps_place : {"device", "host", "file"}
-        Place of all images' maps between layers.
-    maps_bytes, gram_bytes, features_bytes, workspace_bytes, budget : int
-        ``gram_bytes`` are all sums, heads and outputs.
-    """
-
-    features: int
-    width: int
-    chunk: int
-    rows: int
-    keep_features: bool
-    by_rows: bool
-    maps_place: Place
+    features: int  # D, per image and layer
+    width: int  # D, padded for tensor cores if features are in half precision
+    chunk: int  # images that pass through a layer at a time
+    rows: int  # kept features that are summed at a time
+    keep_features: bool  # between the two passes over the training images; else they are computed twice
+    by_rows: bool  # heads are solved from products of images with each other, there being fewer of them than features
+    maps_place: Place  # of all images' maps between layers
     maps_bytes: int
-    gram_bytes: int
+    gram_bytes: int  # all sums, heads and outputs
     features_bytes: int
     workspace_bytes: int
     budget: int
@@ -115,10 +84,7 @@ class MemoryPlan:
         chunks are slower, and add up in another order. A GPU keeps features rather than maps, since maps can be copied
         while it computes. A CPU keeps maps, since a file is slower than memory.
 
-        Raises
-        ------
-        ValueError
-            The budget is too small; the message says how much is needed.
+        ValueError says how much is needed if the budget is too small.
         """
         device, budget = machine.device, machine.budget
         channels, h, w = sizes.image_shape
@@ -129,10 +95,10 @@ class MemoryPlan:
         map_bytes = config.filters * h * w * sizes.stored
         maps_bytes = (sizes.train + sizes.other) * map_bytes
         gram_bytes = _sums_bytes(config, sizes, width, by_rows, fused)
-        # A row of features, shifted, and as it is multiplied; and its targets.
-        row = (
-            2 * sizes.stored + _product_bytes(sizes, device)
-        ) * width + TARGET_COPIES * sizes.classes * sizes.itemsize
+        # A row of features, shifted, and as it is multiplied; and its targets. A CPU multiplies halves as singles: the
+        # rows, and a panel of them.
+        products = 2 * 4 if sizes.half and device.type == "cpu" else 0
+        row = (2 * sizes.stored + products) * width + TARGET_COPIES * sizes.classes * sizes.itemsize
         per_image = max(workspace_per_image(config, sizes.image_shape, sizes.itemsize, fused), row)
         staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * sizes.itemsize
         all_features, libraries = sizes.train * width * sizes.stored, LIBRARIES[device.type]
@@ -201,10 +167,7 @@ def filter_sums_bytes(
 ) -> int:
     """Return the bytes of the sums over patches, for the layer that takes most.
 
-    Parameters
-    ----------
-    fused : bool
-        Whether a GPU sums patches in half precision, 3×3 ones without writing them out.
+    ``fused`` kernels of a GPU sum patches in half precision, 3×3 ones without writing them out.
     """
     channels, h, w = image_shape
     largest = 0
@@ -228,16 +191,10 @@ def _sums_bytes(config: NetworkConfig, sizes: RunSizes, width: int, by_rows: boo
     # Gram, scatter and factor; or features and their products, twice. Before them, the sums over patches.
     pairs = 2 * sizes.train * (width + sizes.train) if by_rows else 3 * width**2
     sums = max(pairs * sizes.itemsize, filter_sums_bytes(config, sizes.image_shape, sizes.classes, fused))
-    heads = (config.layers + 4) * config.features(sizes.image_size) * 2 * sizes.classes * sizes.itemsize
+    heads = (config.layers + 4) * config.features(sizes.image_shape[1:]) * 2 * sizes.classes * sizes.itemsize
     # Output and label of all images; new label and sign of the training images.
     outputs = (sizes.train + sizes.other) * (sizes.classes * sizes.itemsize + 8) + sizes.train * 16
     return sums + heads + outputs
-
-
-def _product_bytes(sizes: RunSizes, device: torch.device) -> int:
-    """Return the bytes, per feature, of the copies that the Gram matrix is multiplied from."""
-    # A CPU multiplies halves as singles: the rows, and a panel of them.
-    return 2 * 4 if sizes.half and device.type == "cpu" else 0
 
 
 def _ways(device: torch.device, maps_bytes: int, place: Literal["auto"] | Place) -> list[tuple[Place, bool]]:

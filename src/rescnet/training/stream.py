@@ -8,49 +8,32 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..network.layer import Layer
-from ..network.stack import LayerStack
+from ..network.stack import Layer, LayerStack
 from ..stages.images import ValueRange
 from .distributed.workers import Workers
 from .stopwatch import Stopwatch
-from .stores.make import stream
-from .stores.store import MapStore
+from .stores import MapStore, stream
 
 
 @dataclass
 class ImageStream:
     """One process's images of a split, with the maps and outputs of the newest layer.
 
-    Attributes
-    ----------
-    images : MapStore, shape (n, d, h, w)
-    labels : Tensor of int64, shape (n,)
-    output : Tensor, shape (n, classes)
-        Ỹ after the newest layer.
-    chunk : int
-        Images per chunk; a multiple of ``copies``.
-    copies : int
-        Consecutive entries of one image: itself and its copies, or the views that its prediction is averaged over.
-    averaged : bool
-        Whether they are views.
-    maps : MapStore, shape (n, d_i, h, w)
-        O of the newest layer; each chunk is overwritten by its successor.
-    maps_range : ValueRange, shape (d_i,)
-        Range of these maps.
+    ``copies`` are consecutive entries of one image: itself and its changed copies, or, if they are ``averaged``, the
+    views that its prediction is averaged over.
     """
 
-    images: MapStore
-    labels: Tensor
-    output: Tensor
-    chunk: int = 1
+    images: MapStore  # (n, d, h, w)
+    labels: Tensor  # int64, (n,)
+    output: Tensor  # Ỹ after the newest layer, (n, classes)
+    chunk: int = 1  # images per chunk; a multiple of ``copies``
     copies: int = 1
     averaged: bool = False
-    maps: MapStore | None = None
-    maps_range: ValueRange | None = None
+    maps: MapStore | None = None  # O of the newest layer, (n, d_i, h, w); each chunk is overwritten by its successor
+    maps_range: ValueRange | None = None  # of these maps, (d_i,)
 
-    def accuracy(self, workers: Workers | None = None) -> float:
+    def accuracy(self, workers: Workers) -> float:
         """Return the fraction of correctly classified images, over all processes."""
-        workers = workers or Workers()
         sets = self.output.view(-1, self.copies, self.output.shape[1])
         shown = sets.mean(1) if self.averaged and self.copies > 1 else sets[:, 0]
         right = int((shown.argmax(1) == self.labels[:: self.copies]).sum())
@@ -73,13 +56,7 @@ class ImageStream:
     def advance(
         self, stack: LayerStack, layer: Layer, watch: Stopwatch, empty: MapStore | None
     ) -> Iterator[tuple[slice, Tensor]]:
-        """Pass the images through a layer: yield each chunk's new maps, which overwrite the old ones.
-
-        Parameters
-        ----------
-        empty : MapStore or None
-            Place of the maps if there are none yet.
-        """
+        """Pass the images through a layer: yield each chunk's new maps, which replace the old or fill ``empty``."""
         after = self.maps if empty is None else empty
         assert after is not None
         seen = self.maps if stack.sees_maps(layer) else None

@@ -14,40 +14,27 @@ from torch import Tensor
 from ..config.grammars import Augmentation
 from ..config.network import ComputeOptions, NetworkConfig
 from ..config.option import check_unchanged
-from ..network.depth import depth_to_use
 from ..network.device import choose_device, choose_precision
-from ..network.history import History, LayerRecord
-from ..network.layer import Layer
+from ..network.history import History, LayerRecord, depth_to_use
 from ..network.memory import memory_budget
 from ..network.network import Network
-from ..network.stack import LayerStack
+from ..network.stack import Layer, LayerStack
 from ..stages.augment import changes_of_views, draw_changes
 from ..stages.filters import BankOptions, GreyPatches, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from .data import TrainingData
 from .distributed.workers import Workers
-from .feature_sums import FeatureSums
-from .heads import no_head, solve_on_rank0
+from .heads import FeatureSums, Targets, no_head, solve_on_rank0
 from .layer_patches import LayerInput, LayerPatches
 from .memory_plan import Machine, MemoryPlan, check_readout_fits
 from .stopwatch import Stopwatch
-from .stores.augmented import AugmentedImages
-from .stores.make import make_store, store_images
-from .stores.store import MapStore
+from .stores import AugmentedImages, MapStore, make_store, store_images
 from .stream import ImageStream
-from .targets import Targets
 
 
 class Trainer:
     """A network that grows by one layer at a time.
-
-    Parameters
-    ----------
-    config : NetworkConfig
-    data : TrainingData
-    compute : ComputeOptions
-    workers : Workers
 
     Attributes
     ----------
@@ -65,16 +52,11 @@ class Trainer:
         self.dtype = {"float32": torch.float32, "float64": torch.float64}[compute.dtype]
         self.precision = choose_precision(compute, self.device)
         half, itemsize = self.precision != "exact", self.dtype.itemsize
-        machine = Machine(
-            self.device,
-            memory_budget(compute.memory, self.device, workers.on_this_machine),
-            workers.on_this_machine,
-            workers.count,
-        )
+        here = workers.on_this_machine
+        machine = Machine(self.device, memory_budget(compute.memory, self.device, here), here, workers.count)
         self.plan = MemoryPlan.of(config, data.sizes(config, itemsize, half, workers.count), machine, compute.maps)
-        check_readout_fits(
-            config, data, itemsize, half, replace(machine, budget=memory_budget(compute.memory, self.device))
-        )
+        whole_device = replace(machine, budget=memory_budget(compute.memory, self.device))
+        check_readout_fits(config, data, itemsize, half, whole_device)
         self.stack = LayerStack(config, data.image_shape, data.classes, half=half)
         self.network, self.history = Network(self.stack), History()
         self._scratch = compute.scratch
@@ -84,10 +66,8 @@ class Trainer:
         self._shard = slice(shard.start * copies, shard.stop * copies)
         changes = views = None
         if copies > 1:
-            augmentation = Augmentation.parse(config.augment)
-            changes = draw_changes(augmentation, len(data.images), config.copies, data.image_shape[0], config.seed)[
-                shard
-            ]
+            augmentation, channels = Augmentation.parse(config.augment), data.image_shape[0]
+            changes = draw_changes(augmentation, len(data.images), config.copies, channels, config.seed)[shard]
         images = store_images(data.images[shard], self.device, self.plan.maps_place, data.file)
         self.training = self._stream(images, data.labels[shard], changes)
         self.others: dict[str, ImageStream] = {}
@@ -199,8 +179,7 @@ class Trainer:
         """Pass the training images through the layer, chunk by chunk, and sum their features (stages 4 to 7)."""
         sums = FeatureSums(targets, self.workers, self.plan.by_rows)
         for part, maps in self._advance(layer, self.training, watch):
-            with watch.time("pooling"):
-                features = self.stack.features(maps)
+            features = self._features(maps, watch)
             if self._kept is not None:
                 self._kept[part, : features.shape[1]] = features
             else:
@@ -221,14 +200,14 @@ class Trainer:
         else:
             assert self.training.maps is not None
             for part, maps in zip(self.training.parts(), self.training.maps.chunks(self.training.chunk), strict=True):
-                with watch.time("pooling"):
-                    features = self.stack.features(maps)
-                self._update(layer, self.training, part, features, watch)
+                self._update(layer, self.training, part, self._features(maps, watch), watch)
         for stream in self.others.values():
             for part, maps in self._advance(layer, stream, watch):
-                with watch.time("pooling"):
-                    features = self.stack.features(maps)
-                self._update(layer, stream, part, features, watch)
+                self._update(layer, stream, part, self._features(maps, watch), watch)
+
+    def _features(self, maps: Tensor, watch: Stopwatch) -> Tensor:
+        with watch.time("pooling"):
+            return self.stack.features(maps)
 
     def _update(self, layer: Layer, stream: ImageStream, part: slice, features: Tensor, watch: Stopwatch) -> None:
         with watch.time("update"):

@@ -21,9 +21,8 @@ from ...stages.gaussian_kernel import PairDistances, Standard
 from ...stages.linear_algebra import NotPositiveDefiniteError, cholesky_factor
 from ...stages.residual import one_hot
 from ..stack import LayerStack
-from .layerwise_pass import LayerwisePass
+from .features import LayerwisePass, ReferenceFeatures, ReferenceLayer, batch_size, cache_bytes, reference_layers
 from .loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
-from .reference_features import ReferenceFeatures, ReferenceLayer, batch_size, cache_bytes, reference_layers
 
 LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, if rounding makes a kernel indefinite
 

@@ -26,18 +26,10 @@ ROWS = 10_000  # images at a time
 
 @dataclass(frozen=True)
 class LeaveOneOutCorrection:
-    """A correction of outputs by a function of the outputs.
+    """A correction of outputs by a function of the outputs."""
 
-    Attributes
-    ----------
-    centres : Tensor, shape (m, classes)
-        o of some training images.
-    coefficients : Tensor, shape (m, classes)
-        b.
-    """
-
-    centres: Tensor
-    coefficients: Tensor
+    centres: Tensor  # o of some training images, (m, classes)
+    coefficients: Tensor  # b, (m, classes)
 
     def __call__(self, outputs: Tensor) -> Tensor:
         """Return z + c(z) of outputs z (n, classes)."""
@@ -49,15 +41,7 @@ class LeaveOneOutCorrection:
 
 
 def leave_one_out(factor: Tensor, targets: Tensor) -> Tensor:
-    """Return o of each training image, shape (n, classes).
-
-    Parameters
-    ----------
-    factor : Tensor, shape (n, n)
-        Lower Cholesky factor of K + εI.
-    targets : Tensor, shape (n, classes)
-        Y.
-    """
+    """Return o (n, classes) of the training images, from the lower factor (n, n) of K + εI and the targets Y."""
     coefficients = torch.cholesky_solve(targets, factor)
     return targets - coefficients / torch.cholesky_inverse(factor).diagonal()[:, None]
 

@@ -10,12 +10,26 @@ import os
 import socket
 import time
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from .store import ERROR_GRACE_SECONDS, connect, key_of
+import torch.distributed as dist
 
+ERROR_GRACE_SECONDS = 5.0  # time a rank has to report its own error after another rank has reported one
 POLL = 0.1  # seconds
+
+
+def connect() -> Any:
+    """Return a new connection to the store at ``MASTER_ADDR``."""
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=timedelta(seconds=20)
+    )
+
+
+def key_of(name: str, rank: int) -> str:
+    """Return a key of this attempt; the store keeps its keys when ``torchrun`` restarts the workers."""
+    return f"rescnet/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{name}/{rank}"
 
 
 def publish_rank0_message(text: str) -> None:
@@ -25,9 +39,9 @@ def publish_rank0_message(text: str) -> None:
             store.set(key_of("said", 0), text)
 
 
-def rank0_message(patience: float = ERROR_GRACE_SECONDS) -> str | None:
-    """Wait for the message of rank 0 and return it; None if there is none after ``patience`` seconds."""
-    end, key = time.monotonic() + patience, key_of("said", 0)
+def rank0_message() -> str | None:
+    """Wait for the message of rank 0 and return it; None if there is none after some seconds."""
+    end, key = time.monotonic() + ERROR_GRACE_SECONDS, key_of("said", 0)
     with suppress(RuntimeError):
         if store := _store():
             while not store.check([key]):

@@ -13,10 +13,9 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from .messages import write_torchelastic_error
-from .store import ERROR_GRACE_SECONDS, connect, key_of
+from .messages import ERROR_GRACE_SECONDS, connect, key_of, write_torchelastic_error
 
 BEAT = 1.0  # seconds between two increments
 SILENCE = 12.0  # seconds without an increment after which a worker is lost
@@ -56,26 +55,13 @@ class WorkerStopped(KeyboardInterrupt):
 
 
 class Watchdog:
-    """Thread that counts for this worker and watches the others, until :meth:`stop`.
+    """Thread that counts for the worker of this rank and watches the ``count`` - 1 others, until :meth:`stop`."""
 
-    Parameters
-    ----------
-    rank, count : int
-        Rank of this worker, and number of workers.
-    store : torch.distributed.Store, optional
-        By default a new connection to the store of ``torchrun``.
-
-    Attributes
-    ----------
-    lost : Loss or None
-        The lost worker, once noticed.
-    """
-
-    def __init__(self, rank: int, count: int, store: Any = None) -> None:
+    def __init__(self, rank: int, count: int) -> None:
         self.rank, self.count = rank, count
-        self.lost: Loss | None = None
+        self.lost: Loss | None = None  # once noticed
         self._keeps_store = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # else torchrun does
-        self._store = store or connect()
+        self._store = connect()
         self._stopped, self._noticed = threading.Event(), threading.Event()
         self._exits = True
         self._thread = threading.Thread(target=self._run, name="rescnet-watchdog", daemon=True)

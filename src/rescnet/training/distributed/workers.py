@@ -59,7 +59,7 @@ class Workers:
 
     @property
     def is_rank0(self) -> bool:
-        """Whether this process writes files and factorises."""
+        """True for the process that writes files and factorises."""
         return self.rank == 0
 
     def shard(self, total: int, what: str = "images") -> slice:
@@ -114,9 +114,7 @@ class Workers:
     def _exchange(self, how: Any, tensor: Tensor, **options: Any) -> None:
         """Run a collective on a tensor, in place; raise the error of a lost worker if there is one."""
         self.exchanged += tensor.numel() * tensor.element_size()
-        place = (
-            tensor if tensor.is_contiguous() and tensor.device == self.device else tensor.to(self.device).contiguous()
-        )
+        place = tensor.to(self.device).contiguous()  # the tensor itself, where it can be
         try:
             self._wait_for(how(place, async_op=True, **options))
         except RuntimeError as error:
@@ -142,12 +140,8 @@ class Workers:
 def join_workers(device: str = "auto", alone: bool = False) -> Iterator[Workers]:
     """Join the workers that ``torchrun`` has started; without it there is a single one.
 
-    Parameters
-    ----------
-    device : str
-        As in :class:`ComputeOptions`; with ``"auto"`` or ``"cuda"`` each worker of a machine takes its own GPU.
-    alone : bool
-        Use collectives even with one rank, so that NCCL can be tested on a single GPU.
+    With ``device`` ``"auto"`` or ``"cuda"`` each worker of a machine takes its own GPU. ``alone`` uses collectives even
+    with one rank, so that NCCL can be tested on a single GPU.
     """
     count = int(os.environ.get("WORLD_SIZE", "1"))
     if count == 1 and not alone:

@@ -29,12 +29,8 @@ M_MMAP_THRESHOLD, LARGE_BLOCK = -3, 2**20  # of mallopt(3)
 class FileStore(MapStore):
     """Maps in a file, of which one chunk at a time is mapped: memory does not grow with the number of images.
 
-    The file has no name: the system deletes it when the process ends, even if it is killed.
-
-    Parameters
-    ----------
-    folder : str or Path, optional
-        Folder of the file; by default the system's temporary folder.
+    The file has no name: the system deletes it when the process ends, even if it is killed. Its folder is by default
+    the system's temporary folder.
     """
 
     def __init__(
@@ -115,13 +111,11 @@ def give_large_blocks_back() -> None:
 
 def reserve_file(size: int, folder: str | Path | None) -> Any:
     """Return an open, unnamed file of ``size`` bytes; raise ValueError if the disk cannot hold it."""
+    place = str(folder or tempfile.gettempdir())
     try:
         file = tempfile.TemporaryFile(prefix="rescnet-maps-", dir=folder)  # noqa: SIM115  (its store closes it)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ValueError(
-            f"scratch must be a writable folder, got {str(folder or tempfile.gettempdir())!r} ({reason})."
-        ) from None
+        raise ValueError(f"scratch must be a writable folder, got {place!r} ({_reason(error)}).") from None
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)
@@ -130,7 +124,11 @@ def reserve_file(size: int, folder: str | Path | None) -> Any:
     except OSError as error:
         file.close()
         raise ValueError(
-            f"scratch must have room for {show_bytes(size)} of maps, got {str(folder or tempfile.gettempdir())!r} "
-            f"({(error.strerror or str(error)).lower()}). Use another folder or more memory."
+            f"scratch must have room for {show_bytes(size)} of maps, got {place!r} ({_reason(error)}). Use another "
+            "folder or more memory."
         ) from None
     return file
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

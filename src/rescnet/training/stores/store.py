@@ -14,23 +14,17 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from ...stages.augment import change_images
 from ...stages.patches import gather_patches
 
 Shape = tuple[int, int, int, int]
+TAKEN_AT_A_TIME = 1024  # augmented images that single patches are gathered from
 
 
 class MapStore(ABC):
-    """Maps (n, d_i, h, w), or images (n, d, h, w), of a split.
+    """Maps (n, d_i, h, w), or images (n, d, h, w), of a split, in chunks on a device.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        (n, channels, h, w).
-    dtype : torch.dtype
-    device : torch.device
-        Device of the chunks.
-    channels_last : bool
-        Order in memory; chunks are (n, channels, h, w) in either order.
+    ``channels_last`` is the order in memory; chunks are (n, channels, h, w) in either order.
     """
 
     def __init__(self, shape: Shape, dtype: torch.dtype, device: torch.device, channels_last: bool = False) -> None:
@@ -67,10 +61,6 @@ class MapStore(ABC):
     def take(self, image: Tensor) -> Tensor:
         """Return the maps of the named images on the device, shape (samples, channels, h, w)."""
 
-    def whole(self) -> Tensor:
-        """Return all maps on the device, shape (n, channels, h, w)."""
-        return torch.cat([chunk.clone() for chunk in self.chunks(len(self))])
-
     def _outside(self, tensor: Tensor) -> Tensor:
         """Return a view (n, channels, h, w) of a tensor in the order of the memory."""
         return tensor.permute(0, 3, 1, 2) if self._channels_last else tensor
@@ -83,12 +73,8 @@ class MapStore(ABC):
 class DeviceStore(MapStore):
     """Maps in the memory of the device they are computed on.
 
-    Parameters
-    ----------
-    given : Tensor, optional
-        Tensor to store; by default an empty one is made.
-    file : mmap.mmap, optional
-        File that ``given`` is mapped from: its pages are released after reading, so that they do not fill the memory.
+    ``given`` is the tensor to store; by default an empty one is made. If it is mapped from a ``file``, its pages are
+    released after reading, so that they do not fill the memory.
     """
 
     def __init__(
@@ -132,6 +118,46 @@ class DeviceStore(MapStore):
         if self._file is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._file.madvise(mmap.MADV_DONTNEED)
 
-    def whole(self) -> Tensor:
-        """Return the maps themselves."""
-        return self._maps
+
+class AugmentedImages(MapStore):
+    """Images (n, d, h, w), each followed by its copies or views, which are computed per chunk and never kept.
+
+    ``changes`` (n or 1, copies, numbers) are those of each copy; the first one is the unchanged image.
+    """
+
+    def __init__(self, images: MapStore, changes: Tensor) -> None:
+        n, d, h, w = images.shape
+        self.copies = changes.shape[1]
+        super().__init__((n * self.copies, d, h, w), images.dtype, images.device)
+        self._images, self._changes = images, changes.expand(n, -1, -1)
+
+    def chunks(self, size: int) -> Iterator[Tensor]:
+        """Yield images with all their copies; ``size`` is a multiple of the copies."""
+        if size % self.copies:
+            raise ValueError(f"chunk size must be a multiple of {self.copies} copies, got {size}.")
+        start = 0
+        for images in self._images.chunks(size // self.copies):
+            changes = self._changes[start : start + len(images)].flatten(0, 1)
+            start += len(images)
+            yield change_images(images.repeat_interleave(self.copies, 0), changes)
+
+    def write(self, part: slice, maps: Tensor) -> None:
+        """Raise TypeError: images are read-only."""
+        raise TypeError("images are read-only.")
+
+    def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        """Compute the named copies and cut a patch out of each."""
+        image = image.cpu()
+        found = []
+        for start in range(0, max(1, len(image)), TAKEN_AT_A_TIME):
+            some = slice(start, start + TAKEN_AT_A_TIME)
+            made = self.take(image[some])
+            where = torch.arange(len(made), device=self.device)
+            found.append(gather_patches(made, size, where, row[some].to(self.device), column[some].to(self.device)))
+        return torch.cat(found)
+
+    def take(self, image: Tensor) -> Tensor:
+        """Return whole copies, on the device."""
+        image = image.cpu()
+        whole = self._images.take(image // self.copies)
+        return change_images(whole, self._changes[image // self.copies, image % self.copies])

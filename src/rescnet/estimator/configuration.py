@@ -1,19 +1,26 @@
-"""The estimator's configuration: settings that follow from the images, then its parameters."""
+"""The estimator's configuration: settings that follow from the images, its parameters, and rules of a warm start."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..config.network import NetworkConfig
 from ..config.option import OptionError, check_unchanged, declared_types, options_of
 from ..config.presets import SMALL_SIDE, check_names, check_readout_options, default_settings_for, load_preset
+from ..network.history import StopReason
+from ..network.inputs import InputWarning
 from .layouts import ImageLayout
 
 PARAMETERS = {
     name: entry.metadata["sklearn"] for name, entry in options_of(NetworkConfig).items() if entry.metadata["sklearn"]
 }
 """The estimator's parameter of each option that has one."""
+FIT_AGAIN = "Use warm_start=False to fit again."
 
 
 def automatic_settings(layout: ImageLayout, classes: int) -> dict[str, Any]:
@@ -40,21 +47,7 @@ def configure(
 ) -> NetworkConfig:
     """Build the configuration: the preset or what suits the images, then ``options``, then the named parameters.
 
-    Parameters
-    ----------
-    parameters : mapping
-        The estimator's parameters; None leaves the choice to the preset.
-    options : mapping or None
-        Any other options of the configuration.
-    preset : str or None
-    layout : ImageLayout
-    classes : int
-    seed : int
-
-    Raises
-    ------
-    ValueError
-        The message uses the estimator's name of the option.
+    A parameter that is None leaves the choice to the preset. Error messages use the estimator's name of the option.
     """
     if options is not None and not isinstance(options, Mapping):
         raise ValueError(f"options must be a dict, e.g. {{'posterior': 'softmax'}}, or None, got {options!r}.")
@@ -79,12 +72,45 @@ def configure(
     return config
 
 
-def check_warm_start(before: NetworkConfig, after: NetworkConfig, layers: int) -> None:
-    """Raise ValueError if layers cannot be added to a network of n layers under these settings."""
-    if after.layers < layers:
-        remedy = "Use warm_start=False to fit again."
-        raise ValueError(f"n_layers must be at least {layers} with warm_start, got {after.layers}. {remedy}")
+def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config: NetworkConfig, held: Any) -> None:
+    """Raise ValueError if a new fit cannot add layers to a fitted estimator's network.
+
+    Parameters
+    ----------
+    fitted : ResCNetClassifier
+    layout, classes, config
+        Of the new fit.
+    held : array of int, or None
+        Indices of its validation images.
+    """
+    if layout != fitted._layout:
+        raise ValueError(
+            f"X must hold images of shape {fitted.image_shape_} with warm_start, got {layout.shape}. {FIT_AGAIN}"
+        )
+    if not np.array_equal(classes, fitted.classes_):
+        raise ValueError(
+            f"y must have the classes {fitted.classes_.tolist()} with warm_start, got {classes.tolist()}. {FIT_AGAIN}"
+        )
+    if (held is None) != (fitted._held is None) or not np.array_equal(held, fitted._held):
+        raise ValueError(
+            "validation images must stay the same with warm_start. Keep X, y, validation_fraction and "
+            "n_iter_no_change, or use warm_start=False to fit again."
+        )
+    before, layers = fitted.network_.config, len(fitted.network_.layers)
+    if config.layers < layers:
+        raise ValueError(f"n_layers must be at least {layers} with warm_start, got {config.layers}. {FIT_AGAIN}")
     try:
-        check_unchanged(before, after, ("layers",), "All layers share it: use warm_start=False to fit again.")
+        check_unchanged(before, config, ("layers",), "All layers share it: use warm_start=False to fit again.")
     except OptionError as error:
         raise error.under_name(PARAMETERS.get(error.name, error.name)) from None
+
+
+def warn_if_none_was_added(before: int, after: int, wanted: int, stopped: StopReason | None) -> None:
+    """Warn if a network has stopped by its own rules before the number of layers wanted."""
+    if before == after < wanted:
+        warnings.warn(
+            f"no layer was added: there are {before} of {wanted}, and {stopped}. Use a greater n_iter_no_change, or "
+            "options={'stop_at_zero_error': False}.",
+            InputWarning,
+            stacklevel=3,
+        )

@@ -1,18 +1,24 @@
-"""Console output of a training run: the plan, one line per layer with the time left, and a summary."""
+"""Listeners of a training run: a table on the console, and a log for TensorBoard."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from ...config.geometry import count_pairs
-from ...config.network import GREY_FILTER_SIZE
-from ...formatting import count, show_bytes, show_seconds
-from ...network.history import History, LayerRecord, ReadoutRecord
-from ...network.network import Network
-from ...progress import Bar
-from ..memory_plan import MemoryPlan
+from ..config.geometry import count_pairs
+from ..config.network import GREY_FILTER_SIZE, NetworkConfig
+from ..formatting import count, show_bytes, show_seconds
+from ..network.history import History, LayerRecord, ReadoutRecord
+from ..network.network import Network
+from ..progress import Bar
+from .memory_plan import MemoryPlan
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 COLUMNS = (
     f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"
@@ -23,16 +29,9 @@ EARLY = 3  # layers: a run that stops at zero training error this early gets a h
 
 
 class TrainingTable:
-    """Listener that prints a run to a console.
+    """Listener that prints a run to a console: the plan, one line per layer with the time left, and a summary.
 
-    Parameters
-    ----------
-    console : Console
-    title : str
-        Name of the data set.
-    device : str
-    images : str
-        Line about the number of images; empty prints none.
+    ``title`` is the name of the data set, ``images`` a line about their number, if not empty.
     """
 
     def __init__(self, console: Console, title: str, device: str, images: str = "") -> None:
@@ -71,16 +70,11 @@ class TrainingTable:
         pairs = f"{count_pairs(config.pooled_maps, config.keeps_diagonal):,} channel pairs"
         say(f"  {plan.features:,} features per layer: {pairs} in {cells} pyramid cells")
         where = "on the GPU" if plan.maps_place == "device" and "cuda" in self.device else PLACES[plan.maps_place]
-        say(
-            f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, "
-            f"{count(plan.chunk, 'image', 'images')} at a time:"
-        )
-        say(
-            f"    {show_bytes(plan.maps_bytes)} maps {where};\n"
-            f"    {show_bytes(plan.gram_bytes)} sums and heads, "
-            + (f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice")
-            + f", {show_bytes(plan.workspace_bytes)} workspace"
-        )
+        kept = f"{show_bytes(plan.features_bytes)} features" if plan.keep_features else "features computed twice"
+        at_a_time = f"{count(plan.chunk, 'image', 'images')} at a time"
+        say(f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, {at_a_time}:")
+        say(f"    {show_bytes(plan.maps_bytes)} maps {where};")
+        say(f"    {show_bytes(plan.gram_bytes)} sums and heads, {kept}, {show_bytes(plan.workspace_bytes)} workspace")
         if config.readout == "kernel":
             say("  then a kernel readout of the remaining residual")
         say("")
@@ -155,3 +149,94 @@ class TrainingTable:
 
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.2f}"
+
+
+class TensorBoardLog:
+    """Listener that writes the record of each layer to a folder for TensorBoard.
+
+    Pass it to :func:`rescnet.train`. It is a context manager, which closes the event file. A second run in the same
+    folder replaces the first.
+
+    Parameters
+    ----------
+    folder : Path
+        Created when training starts.
+
+    Examples
+    --------
+    >>> from rescnet import make_config, train
+    >>> from rescnet.training.listeners import TensorBoardLog
+    >>> with TensorBoardLog("logs/a") as log:  # doctest: +SKIP
+    ...     train(images, labels, make_config("digits"), listener=log)
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise ValueError("tensorboard must be installed. Use: pip install 'rescnet[tensorboard]'") from error
+        self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise NotADirectoryError(f"the TensorBoard log must be a folder, got the file {str(self.folder)!r}.")
+        self._make_writer = SummaryWriter
+        self._writer: SummaryWriter | None = None
+        self._network: Network | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
+        """Open the event file and write the configuration."""
+        self._network = network
+        self._writer = self._make_writer(str(self.folder), purge_step=0)
+        self._writer.add_text("configuration", show_config(network.config))
+        self._writer.flush()
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Write a layer's numbers and flush them to the disk."""
+        assert self._writer is not None
+        for tag, value in scalars(record).items():
+            self._writer.add_scalar(tag, value, record.layer)
+        self._writer.flush()
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Write the accuracies of the readout at the step of its last layer."""
+        assert self._writer is not None and self._network is not None
+        found = {"validation": record.validation_accuracy, "test": record.test_accuracy, "seconds": record.seconds}
+        for name, value in found.items():
+            if value is not None:
+                self._writer.add_scalar(f"readout/{name}", value, self._network.used_layers)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the event file, if there is one."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def scalars(record: LayerRecord) -> dict[str, float]:
+    """Return a layer's numbers by TensorBoard tag; accuracies without images are left out."""
+    accuracies = {
+        "accuracy/train": record.train_accuracy,
+        "accuracy/validation": record.validation_accuracy,
+        "accuracy/test": record.test_accuracy,
+    }
+    return {
+        **{tag: accuracy for tag, accuracy in accuracies.items() if accuracy is not None},
+        "positive_share": record.positive_share,
+        "learning_rate": record.rate,
+        "ridge": record.ridge,
+        **{f"seconds/{stage}": seconds for stage, seconds in record.seconds.items()},
+        "seconds/total": record.total_seconds,
+        "memory/peak": float(record.peak_memory),  # bytes
+    }
+
+
+def show_config(config: NetworkConfig) -> str:
+    """Return the options as a Markdown table."""
+    rows = [f"| {name} | {value} |" for name, value in config.to_dict().items()]
+    return "\n".join(["| option | value |", "|---|---|", *rows])

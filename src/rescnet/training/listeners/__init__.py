@@ -1,1 +1,0 @@
-"""Listeners of a training run: the console table and TensorBoard."""
