@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from rescnet import ComputeOptions, make_config, preset_names, train
-from rescnet.experiments.provenance import origin
+from rescnet.experiments.records import origin
 
 from .records import RECORDS
 

@@ -20,7 +20,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .config.network import ComputeOptions, NetworkConfig
+    from .config.compute import ComputeOptions
+    from .config.network import NetworkConfig
     from .config.presets import make_config, preset_names
     from .estimator import ResCNetClassifier
     from .model_files import load_model as load
@@ -44,7 +45,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
-    "ComputeOptions": "config.network.ComputeOptions",
+    "ComputeOptions": "config.compute.ComputeOptions",
     "Model": "network.model.Model",
     "Network": "network.network.Network",
     "NetworkConfig": "config.network.NetworkConfig",

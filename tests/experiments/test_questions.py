@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from experiments import measure, pages, records, run, tables
+from experiments import digests, measure, pages, records, run, tables
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.experiments.compare import parse_models
 from rescnet.experiments.plans import plan_names
@@ -78,3 +78,9 @@ def test_gratings_differ_by_class(tmp_path):
     measure.gratings(tmp_path / "images.npy", 40)
     assert (tmp_path / "images.npy").stat().st_size > 40 * 256
     assert measure.small_config().layers == 2
+
+
+def test_digests_depend_on_the_network_alone():
+    (case,) = [case for case in digests.cases() if case[0] == "digits"]
+    assert digests.digest(case) == digests.digest(case)
+    assert digests.digest(case) != digests.digest((*case[:4], case[4] | {"ridge": 0.2}))

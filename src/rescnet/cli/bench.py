@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..config.network import ComputeOptions
+from ..config.compute import ComputeOptions
 from .shared import plain_table, write_json
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..config.network import ComputeOptions
+from ..config.compute import ComputeOptions
 from ..formatting import show_bytes
 from .shared import Source, SourceOption, given, one_source, say, with_flags, write_json
 

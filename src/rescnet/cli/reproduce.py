@@ -61,7 +61,7 @@ def reproduce(
     Test accuracy is shown at the depth chosen on held-out training images, at the last layer, and at the best layer of
     the test curve, which is the paper's rule. Settings are the presets'.
     """
-    from ..config.network import ComputeOptions
+    from ..config.compute import ComputeOptions
     from ..data import default_root
     from ..experiments.plans import load_plan
     from ..experiments.presentation import NO_PLOTS, can_draw

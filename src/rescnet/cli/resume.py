@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..config.network import ComputeOptions
+from ..config.compute import ComputeOptions
 from ..config.option import check_unchanged
 from ..config.presets import check_readout_options
 from ..data.splits import fingerprints

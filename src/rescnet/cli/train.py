@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from ..config.network import ComputeOptions, NetworkConfig
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
 from ..config.presets import make_compute, make_config, preset_names
 from .shared import Source, SourceOption, command_line, given, one_source, with_flags
 

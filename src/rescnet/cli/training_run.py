@@ -13,7 +13,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..config.network import ComputeOptions, NetworkConfig
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..data.splits import fingerprints
 from ..formatting import count, show_bytes, show_points

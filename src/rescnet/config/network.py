@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..formatting import parse_bytes
 from .geometry import Bins, BlockGrid, Cell, Rectifier, Reduction, count_pairs, pyramid_cells
 from .grammars import Augmentation, View, bank_of_layer, check_banks, check_components
 from .option import OptionError, group, validated
@@ -15,21 +14,18 @@ PCABias = Literal["none", "mean"]
 PCASigns = Literal["fixed", "drawn"]
 StackedLDABias = Literal["lda", "mean"]
 StackedLDASigns = Literal["one", "both"]
-Place = Literal["device", "host", "file"]
 
-GREY_FILTER_SIZE = 7  # k of a grey stack's first layer, which has no colour to fill 3×3 patches
+GREY_FILTER_SIZE = 7  # k of a grey stack's first layer: 3×3 grey patches have only nine dimensions
 
-_depth = group("Depth", "nothing")
-_filters = group("Filters", "run")
-_stacked_lda = group("Stacked-LDA filters", "run")
-_input = group("Layer input", "layers")
-_pooling = group("Second-order pooling", "layers")
-_heads = group("Heads", "layers")
-_residual = group("Residual", "run")
-_data = group("Augmentation", "run")
-_readout = group("Readout", "nothing")
-_machine = group("Machine", "run")
-_placement = group("Machine", "nothing")
+_depth = group("Depth", fixed_by="nothing")
+_filters = group("Filters", fixed_by="run")
+_stacked_lda = group("Stacked-LDA filters", fixed_by="run")
+_input = group("Layer input", fixed_by="layers")
+_pooling = group("Second-order pooling", fixed_by="layers")
+_heads = group("Heads", fixed_by="layers")
+_residual = group("Residual", fixed_by="run")
+_data = group("Augmentation", fixed_by="run")
+_readout = group("Readout", fixed_by="nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,22 +58,25 @@ class NetworkConfig:
         sklearn="first_filter_size",
         fixed_by="layers",
     )
-    pca_signs: PCASigns = _filters("fixed", "Sign of a PCA filter: its largest number is positive, or it is random.")
-    pca_bias: PCABias = _filters("mean", "Bias of a PCA filter: zero, or minus its response to the mean patch.")
+    pca_signs: PCASigns = _filters(
+        "fixed", "fixed: the largest number of a PCA filter is positive; drawn: random signs."
+    )
+    pca_bias: PCABias = _filters("mean", "none: PCA filters have no bias; mean: minus the response to the mean patch.")
 
     positives: int = _stacked_lda(2, "Patches of the drawn class per draw.", 1)
     negatives: int = _stacked_lda(32, "Patches of other classes per draw.", 1)
     tolerance: float = _stacked_lda(0.0, "Largest training error of an accepted draw.", 0, 1)
     draw_ridge: float = _stacked_lda(0.01, "Ridge of a draw, relative to the variance of its patches.", 0)
     stacked_lda_signs: StackedLDASigns = _stacked_lda(
-        "one", "Filters per draw: the discriminant of the drawn class, or also its negative."
+        "one", "Filters per draw. one: the discriminant of the drawn class; both: also its negative."
     )
     stacked_lda_bias: StackedLDABias = _stacked_lda(
-        "mean", "Bias: the constant of the discriminant, or minus the response to the mean patch."
+        "mean", "Bias. lda: the constant of the discriminant; mean: minus the response to the mean patch."
     )
 
     scaling: Scope = _input(
-        "source", "Ranges of the min-max scaling: one, one for the maps and one for the image, or one per channel."
+        "source",
+        "Min-max ranges. global: one; source: one for maps, one for the image; channel: one each.",
     )
     stack_depth: int = _input(
         0, "Layers per stack. The first layer of a stack sees the image alone. 0 means one stack.", 0
@@ -89,9 +88,11 @@ class NetworkConfig:
     )
     block_stride: int = _pooling(4, "Pixels between neighbouring blocks.", 1, common=True, sklearn="block_stride")
     pyramid: tuple[int, ...] = _pooling((4, 2, 1), "Cells per side of each pyramid level.", 1, sklearn="pyramid")
-    pyramid_bins: Bins = _pooling("official", "Pyramid cells: PCANet's binning, or an even division of the blocks.")
+    pyramid_bins: Bins = _pooling("official", "official: PCANet's pyramid cells; adaptive: an even division.")
     pooling: Reduction = _pooling("max", "Reduction of the blocks of a pyramid cell.")
-    rectifier: Rectifier = _pooling("relu", "Parts of a map that are pooled: the positive one, or both as two maps.")
+    rectifier: Rectifier = _pooling(
+        "relu", "relu: pool the positive part of a map; both: pool both parts, as two maps."
+    )
     matrix_root: bool = _pooling(False, "Take the matrix square root of each cell's correlations. Needs pooling mean.")
 
     head: Literal["lda", "multiclass-lda", "ridge"] = _heads(
@@ -271,29 +272,3 @@ class NetworkConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, ready for JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ComputeOptions:
-    """Options of the machine; all of them learn the same network, up to rounding."""
-
-    device: str = _placement("auto", "cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.", common=True)
-    dtype: Literal["float32", "float64"] = _machine("float32", "Floating type of maps, features and sums.")
-    precision: Literal["auto", "exact", "balanced", "fast"] = _machine(
-        "auto",
-        "exact computes in dtype. balanced keeps maps, features and factors in float16. fast solves to three digits. "
-        "auto is exact on a CPU and balanced on a GPU.",
-    )
-    memory: str = _placement(
-        "auto", "Memory for training, e.g. 500MB or 16GB; auto is 60 % of the device's memory.", common=True
-    )
-    maps: Literal["auto", "device", "host", "file"] = _placement(
-        "auto", "Place of all images' maps between layers: device, host or file; auto is the device if they fit."
-    )
-    scratch: str = _placement("", "Folder of the file of maps; empty means the system's temporary folder.")
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, validated(name, value, ComputeOptions))
-        if self.memory != "auto":
-            parse_bytes(self.memory)

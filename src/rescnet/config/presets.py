@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..formatting import nearest
-from .network import ComputeOptions, NetworkConfig
+from .compute import ComputeOptions
+from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of
 from .removed import explain_removed
 

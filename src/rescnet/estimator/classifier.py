@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ..config.network import ComputeOptions
+from ..config.compute import ComputeOptions
 from ..data.splits import stratified_split
 from ..network.device import choose_device
 from ..network.history import History

@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..config.network import ComputeOptions, NetworkConfig
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
 from ..config.presets import make_config, preset_names
 from ..data.archives import PUBLIC_SETS
 from ..formatting import nearest

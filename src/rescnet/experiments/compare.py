@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..config.network import ComputeOptions
+from ..config.compute import ComputeOptions
 from ..config.presets import check_names, make_config, preset_names
 from ..data import Dataset, ImageSet
 from ..data.archives import PUBLIC_SETS

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..config.network import ComputeOptions, NetworkConfig
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..data.splits import hold_out_count, stratified_split
 from ..model_files import ModelFileError, ModelFolder, load_model, save_model

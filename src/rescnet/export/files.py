@@ -71,10 +71,7 @@ class ExportedNetwork(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return Ỹ (n, classes) of images (n, channels, height, width)."""
         layers = [module.layer() for module in self.layers if isinstance(module, ExportedLayer)]
-        output = images
-        for output in replace(self.stack, layers=layers).staged_outputs(images):  # noqa: B007  (only the last one)
-            pass
-        return output
+        return replace(self.stack, layers=layers).outputs(images)
 
 
 def export_program(

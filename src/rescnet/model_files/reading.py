@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from ..config.network import ComputeOptions, NetworkConfig
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.model import Model
 from ..network.network import Network

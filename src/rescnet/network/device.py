@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..config.network import ComputeOptions
+from ..config.compute import ComputeOptions
 
 
 def choose_precision(compute: ComputeOptions, device: torch.device) -> str:

@@ -75,7 +75,7 @@ class Network:
         images : Tensor or array, shape (n, channels, height, width)
             In the units of the training images.
         layers : int, optional
-            Number of layers to use; by default :attr:`used_layers`, with the readout.
+            Number of layers to use; by default :attr:`used_layers`, with the readout. Other depths have no readout.
         chunk : int, optional
             Images per chunk; a readout chooses its own.
         """
@@ -86,13 +86,8 @@ class Network:
         if shortened.readout is not None:
             return shortened.readout.outputs(shortened.stack, checked)
         device = self.layers[0].weights.device
-        results = []
-        for part in torch.split(checked, chunk or self.stack.chunk):
-            output = torch.empty(0)
-            for output in shortened.stack.staged_outputs(part.to(device)):  # noqa: B007  (only the last one is used)
-                pass
-            results.append(output)
-        return torch.cat(results)
+        parts = torch.split(checked, chunk or self.stack.chunk)
+        return torch.cat([shortened.stack.outputs(part.to(device)) for part in parts])
 
     def warn_of_other_units(self, images: Tensor) -> None:
         """Warn about images in other units than the training images, e.g. divided by 255."""

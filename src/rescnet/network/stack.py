@@ -5,7 +5,8 @@ O⁽ⁱ⁾ = X⁽ⁱ⁾ ∗ W⁽ⁱ⁾ + B⁽ⁱ⁾                  stages 2 to
 F⁽ⁱ⁾ = pyramid(second_order(ReLU(O⁽ⁱ⁾)))   stages 5 and 6
 Ỹ⁽ⁱ⁾ = Ỹ⁽ⁱ⁻¹⁾ + α [n_p/N·Ỹ_p - n_n/N·Ỹ_n]  stages 7 and 8
 
-Training, prediction, the readout and the exported module all call :meth:`LayerStack.step` or its two halves.
+Prediction, the readout and the exported module call :meth:`LayerStack.step`. Training calls its three parts,
+:meth:`LayerStack.maps`, :meth:`LayerStack.features` and :meth:`LayerStack.update`, since heads are learned in between.
 """
 
 from __future__ import annotations
@@ -155,12 +156,17 @@ class LayerStack:
             maps, _, output = self.step(layer, maps, output, images)
             yield output if len(views) == 1 else mean_of_views(output, len(views))
 
+    def outputs(self, images: Tensor) -> Tensor:
+        """Return Ỹ of one chunk of images (n, d, h, w) after the last layer, shape (n, classes)."""
+        *_, last = self.staged_outputs(images)
+        return last
+
     def sees_maps(self, layer: Layer) -> bool:
-        """Return whether a layer's input holds maps: not for the first layer of a stack."""
+        """Return whether a layer's input holds maps. At the first place of a stack it sees the image alone."""
         return layer.weights.shape[1] > self.image_shape[0]
 
     def layer_input(self, input_range: ValueRange, maps: Tensor | None, images: Tensor) -> Tensor:
-        """Return X of a layer, scaled, shape (n, d_{i-1} + d, h, w); the image itself without maps."""
+        """Return X of a layer, shape (n, d_{i-1} + d, h, w): the scaled image, which is scaled again with any maps."""
         images = self.scaled_images(input_range, images)
         return images if maps is None else min_max_scale(concatenate(maps.to(images.dtype), images), input_range)
 
@@ -177,7 +183,7 @@ class LayerStack:
 
     @property
     def image_range(self) -> ValueRange:
-        """Range of the training images, channel by channel."""
+        """Range by which the first layer scales the image."""
         return self.layers[0].input_range
 
     @property

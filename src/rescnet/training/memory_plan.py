@@ -15,7 +15,8 @@ from typing import Literal
 
 import torch
 
-from ..config.network import NetworkConfig, Place
+from ..config.compute import Place
+from ..config.network import NetworkConfig
 from ..formatting import show_bytes
 from ..kernels import sums_in_place, zone_sums_bytes
 from ..network.memory import (

@@ -9,8 +9,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ..config.compute import ComputeOptions
 from ..config.grammars import Augmentation
-from ..config.network import ComputeOptions, NetworkConfig
+from ..config.network import NetworkConfig
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
 from ..network.inputs import Array
 from ..network.network import Network
@@ -40,8 +41,8 @@ class Listener(Protocol):
 class TrainingRun:
     """One training run: iterate over it to train; it yields one record per layer.
 
-    The readout, if any, is fitted after the last layer, before the iteration ends. All inputs are checked at once, and
-    nothing is learned before the iteration starts.
+    The constructor checks all inputs, and passes the images through the layers of ``start``. The iteration learns. It
+    fits the readout, if any, after the last layer.
 
     Parameters
     ----------
@@ -63,8 +64,7 @@ class TrainingRun:
     workers : Workers, optional
         Processes that train together. Each is given all images, and takes its shard.
     deadline : float, optional
-        ``time.monotonic()`` value after which no layer is started. A readout is still fitted only if all layers are
-        there.
+        ``time.monotonic()`` value after which no layer is started. If it stops the run, no readout is fitted.
 
     Attributes
     ----------
@@ -98,25 +98,25 @@ class TrainingRun:
 
     def __iter__(self) -> Iterator[LayerRecord]:
         """Add layers until a rule of depth stops the run, then fit the readout."""
-        while not self._stops():
+        while (reason := self._reason_to_stop()) is None:
             assert self._trainer is not None
             record = self._trainer.add_layer()
             if self._listener:
                 self._listener.layer_added(record)
             yield record
-        if self._config.readout == "kernel" and self.history.stopped is not StopReason.DEADLINE:
+        self.history.stopped = reason
+        if self._config.readout == "kernel" and reason is not StopReason.DEADLINE and self.history.readout is None:
             self._trainer = None  # the kernel needs the memory of maps and sums
             self.history.readout = fit_readout(self.network, self._data)
             if self._listener:
                 self._listener.readout_fitted(self.history.readout)
 
-    def _stops(self) -> bool:
-        """Return whether no layer is added any more, and record why."""
+    def _reason_to_stop(self) -> StopReason | None:
+        """Return why no layer is added any more; None if one is."""
         reason = reason_to_stop(self._config, self.history)
         if reason is None and self._deadline is not None and monotonic() >= self._deadline:
-            reason = StopReason.DEADLINE
-        self.history.stopped = reason
-        return reason is not None
+            return StopReason.DEADLINE
+        return reason
 
 
 def train(

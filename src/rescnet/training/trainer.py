@@ -1,6 +1,6 @@
-"""One more layer: its filters, features and heads, in a single forward pass (Algorithm 1).
+"""Learn one layer: filters from sums over patches, heads from sums over features (Algorithm 1).
 
-No gradient is taken anywhere: a layer's filters come from sums over patches, its heads from sums over features.
+No gradient is taken anywhere.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ..config.compute import ComputeOptions
 from ..config.grammars import Augmentation
-from ..config.network import ComputeOptions, NetworkConfig
+from ..config.network import NetworkConfig
 from ..config.option import check_unchanged
 from ..network.device import choose_device, choose_precision
 from ..network.history import History, LayerRecord, depth_to_use
@@ -34,7 +35,7 @@ from .stream import ImageStream
 
 
 class Trainer:
-    """A network that grows by one layer at a time.
+    """Adds layers to a network, one at a time.
 
     Attributes
     ----------
@@ -61,27 +62,14 @@ class Trainer:
         self.network, self.history = Network(self.stack), History()
         self._scratch = compute.scratch
         self._image_range: ValueRange | None = None
-        copies, shard = config.copies_of_each, workers.shard(len(data.images), "training images")
-        self._labels = data.labels.repeat_interleave(copies)  # of all processes
-        self._shard = slice(shard.start * copies, shard.stop * copies)
-        changes = views = None
-        if copies > 1:
-            augmentation, channels = Augmentation.parse(config.augment), data.image_shape[0]
-            changes = draw_changes(augmentation, len(data.images), config.copies, channels, config.seed)[shard]
-        images = store_images(data.images[shard], self.device, self.plan.maps_place, data.file)
-        self.training = self._stream(images, data.labels[shard], changes)
-        self.others: dict[str, ImageStream] = {}
-        if len(config.views) > 1:
-            views = changes_of_views(config.views, data.image_shape[0])
-        for name, (other, labels) in data.others.items():
-            part = workers.shard(len(other), f"{name} images")
-            images = store_images(other[part], self.device, self.plan.maps_place)
-            self.others[name] = self._stream(images, labels[part], views)
-            self.others[name].averaged = True
-        self._kept: Tensor | None = None
+        self.training = self._training_stream(data)
+        self.others = {name: self._evaluation_stream(name, *pair) for name, pair in data.others.items()}
+        self._kept_features: Tensor | None = None
         if self.plan.keep_features:
             dtype = torch.float16 if half else self.dtype
-            self._kept = torch.zeros(len(self.training.labels), self.plan.width, dtype=dtype, device=self.device)
+            self._kept_features = torch.zeros(
+                len(self.training.labels), self.plan.width, dtype=dtype, device=self.device
+            )
 
     @torch.inference_mode()
     def add_layer(self) -> LayerRecord:
@@ -134,8 +122,8 @@ class Trainer:
         for given in network.layers:
             layer = given.to(self.device, self.dtype)
             for part, maps in self._advance(layer, self.training, watch):
-                if self._kept is not None:
-                    self._kept[part, : self.plan.features] = self.stack.features(maps)
+                if self._kept_features is not None:
+                    self._kept_features[part, : self.plan.features] = self.stack.features(maps)
             self._update_outputs(layer, watch)
             self.stack.layers.append(layer)
         self.history.records.extend(history.records)
@@ -164,12 +152,12 @@ class Trainer:
         maps = stream.maps if config.place_in_stack(number) > 1 else None
         layer_input = LayerInput(self.stack, input_range, maps, stream.images, stream.chunk)
         patches = LayerPatches(layer_input, self._labels, size, self.workers, self._shard)
-        bank, how = config.bank_of(number), (config.filters, generator, bank_options(config))
+        bank, options = config.bank_of(number), bank_options(config)
         if config.is_grey(number):
             grey = GreyPatches(patches, self.stack.image_shape[0])
-            filters = grey.in_colour(learn_filters(bank, grey, *how))
+            filters = grey.in_colour(learn_filters(bank, grey, config.filters, generator, options))
         else:
-            filters = learn_filters(bank, patches, *how)
+            filters = learn_filters(bank, patches, config.filters, generator, options)
         weights = filters.weights.view(config.filters, patches.channels, size, size).to(self.device, self.dtype)
         bias = filters.bias.to(self.device, self.dtype)
         self.workers.broadcast(weights, bias)  # another kind of machine may differ in the last bit
@@ -180,23 +168,23 @@ class Trainer:
         sums = FeatureSums(targets, self.workers, self.plan.by_rows)
         for part, maps in self._advance(layer, self.training, watch):
             features = self._features(maps, watch)
-            if self._kept is not None:
-                self._kept[part, : features.shape[1]] = features
+            if self._kept_features is not None:
+                self._kept_features[part, : features.shape[1]] = features
             else:
                 with watch.time("moments"):
                     sums.add(torch.nn.functional.pad(features, (0, self.plan.width - features.shape[1])), part)
         with watch.time("moments"):
-            if self._kept is not None:
-                for start in range(0, len(self._kept), self.plan.rows):
+            if self._kept_features is not None:
+                for start in range(0, len(self._kept_features), self.plan.rows):
                     part = slice(start, start + self.plan.rows)
-                    sums.add(self._kept[part], part)
+                    sums.add(self._kept_features[part], part)
             return sums.reduce_to_rank0()
 
     def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
         """Add the layer's correction to every image's output (stage 8)."""
-        if self._kept is not None:
+        if self._kept_features is not None:
             for part in self.training.parts():
-                self._update(layer, self.training, part, self._kept[part, : self.plan.features], watch)
+                self._update(layer, self.training, part, self._kept_features[part, : self.plan.features], watch)
         else:
             assert self.training.maps is not None
             for part, maps in zip(self.training.parts(), self.training.maps.chunks(self.training.chunk), strict=True):
@@ -229,6 +217,26 @@ class Trainer:
         shape, dtype = (n, self.config.filters, h, w), torch.float16 if half else self.dtype
         return make_store(self.plan.maps_place, shape, dtype, self.device, half, self._scratch)
 
+    def _training_stream(self, data: TrainingData) -> ImageStream:
+        """Return this process's shard of the training images, with its copies."""
+        config, (channels, _, _) = self.config, data.image_shape
+        copies, shard = config.copies_of_each, self.workers.shard(len(data.images), "training images")
+        self._labels = data.labels.repeat_interleave(copies)  # of all processes
+        self._shard = slice(shard.start * copies, shard.stop * copies)
+        changes = None
+        if copies > 1:
+            augmentation = Augmentation.parse(config.augment)
+            changes = draw_changes(augmentation, len(data.images), config.copies, channels, config.seed)[shard]
+        images = store_images(data.images[shard], self.device, self.plan.maps_place, data.file)
+        return self._stream(images, data.labels[shard], changes)
+
+    def _evaluation_stream(self, name: str, images: Tensor, labels: Tensor) -> ImageStream:
+        """Return this process's shard of the validation or test images, in all their views."""
+        views, shard = self.config.views, self.workers.shard(len(images), f"{name} images")
+        changes = changes_of_views(views, images.shape[1]) if len(views) > 1 else None
+        store = store_images(images[shard], self.device, self.plan.maps_place)
+        return replace(self._stream(store, labels[shard], changes), averaged=True)
+
     def _stream(self, images: MapStore, labels: Tensor, changes: Tensor | None) -> ImageStream:
         """Return a stream of images, each with its copies or views if there are changes (n or 1, copies, numbers)."""
         copies = 1
@@ -242,10 +250,10 @@ class Trainer:
 def bank_options(config: NetworkConfig) -> BankOptions:
     """Return the options of the filter banks."""
     return BankOptions(
-        config.positives,
-        config.negatives,
-        config.tolerance,
-        config.draw_ridge,
+        positives=config.positives,
+        negatives=config.negatives,
+        tolerance=config.tolerance,
+        draw_ridge=config.draw_ridge,
         bias=config.stacked_lda_bias,
         pca_bias=config.pca_bias,
         pca_signs=config.pca_signs,

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ...config.network import Place
+from ...config.compute import Place
 from .file import FileStore
 from .host import HostStore
 from .store import AugmentedImages, DeviceStore, MapStore, Shape
