@@ -59,9 +59,11 @@ class NetworkConfig:
         fixed_by="layers",
     )
     pca_signs: PCASigns = _filters(
-        "fixed", "fixed: the largest number of a PCA filter is positive; drawn: random signs."
+        "fixed", "Sign of a PCA filter. fixed: its largest number is positive; drawn: random."
     )
-    pca_bias: PCABias = _filters("mean", "none: PCA filters have no bias; mean: minus the response to the mean patch.")
+    pca_bias: PCABias = _filters(
+        "mean", "Bias of a PCA filter. none: zero; mean: minus its response to the mean patch."
+    )
 
     positives: int = _stacked_lda(2, "Patches of the drawn class per draw.", 1)
     negatives: int = _stacked_lda(32, "Patches of other classes per draw.", 1)
@@ -88,10 +90,10 @@ class NetworkConfig:
     )
     block_stride: int = _pooling(4, "Pixels between neighbouring blocks.", 1, common=True, sklearn="block_stride")
     pyramid: tuple[int, ...] = _pooling((4, 2, 1), "Cells per side of each pyramid level.", 1, sklearn="pyramid")
-    pyramid_bins: Bins = _pooling("official", "official: PCANet's pyramid cells; adaptive: an even division.")
+    pyramid_bins: Bins = _pooling("official", "Pyramid cells. official: PCANet's binning; adaptive: an even division.")
     pooling: Reduction = _pooling("max", "Reduction of the blocks of a pyramid cell.")
     rectifier: Rectifier = _pooling(
-        "relu", "relu: pool the positive part of a map; both: pool both parts, as two maps."
+        "relu", "Parts of a map that are pooled. relu: the positive one; both: both, as maps."
     )
     matrix_root: bool = _pooling(False, "Take the matrix square root of each cell's correlations. Needs pooling mean.")
 
