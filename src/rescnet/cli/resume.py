@@ -34,6 +34,18 @@ def resume_run(place: Path, request: TrainRequest, log: TensorBoardLog | None, w
     run = read_run(place) if workers.is_rank0 else None
     sent = workers.broadcast_bytes(run_to_bytes(run) if run and workers.count > 1 else b"")
     run = run or run_from_bytes(sent)
+    try:
+        return _continued(run, place, request, log, workers)
+    except BaseException:
+        if run.lock:
+            run.lock.release()
+        raise
+
+
+def _continued(
+    run: InterruptedRun, place: Path, request: TrainRequest, log: TensorBoardLog | None, workers: Workers
+) -> TrainCommand:
+    """Return the rest of a run, or raise ValueError if it cannot continue as requested."""
     about = run.folder.about
     if "fingerprints" not in about:
         raise ValueError(
