@@ -95,8 +95,9 @@ def main() -> None:
     for case in cases():
         if fnmatch(case[0], asked.pattern):
             found[case[0]] = digest(case)
-            same = known["digests"].get(case[0]) == found[case[0]]
-            print(f"{case[0]:28} {found[case[0]]}  {'same' if same else 'DIFFERENT'}", flush=True)
+            before = known["digests"].get(case[0])
+            verdict = "new" if before is None else "same" if before == found[case[0]] else "DIFFERENT"
+            print(f"{case[0]:28} {found[case[0]]}  {verdict}", flush=True)
     if asked.write:
         facts = origin("cpu", "python -m experiments.digests --write")
         file.write_text(json.dumps(facts | {"digests": known["digests"] | found}, indent=1) + "\n")
