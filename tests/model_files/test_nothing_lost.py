@@ -259,6 +259,8 @@ def test_an_interrupted_training_command_keeps_the_old_model(tmp_path, monkeypat
     assert done.exit_code == 130 and content_of(tmp_path / "m") == before
     assert f"2 layers are finished and usable, in {beside}; {tmp_path / 'm'} was not replaced" in done.output
     monkeypatch.setattr(ModelWriter, "add_layer", add_layer)
+    shown = run(["info", str(tmp_path / "m")]).output
+    assert f"a run that was to replace it is in {beside}" in shown.replace("\n", " ")
     refused = run([*map(str, words), "--overwrite"])
     assert refused.exit_code == 2 and f"--resume {beside}" in refused.output
     assert run(["train", "--resume", str(beside)]).exit_code == 0

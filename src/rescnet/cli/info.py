@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def info(model: Model, as_json: Json = False) -> None:
     """Show the architecture, size, accuracy and origin of a model."""
-    from ..model_files import ModelFolder
+    from ..model_files import ModelFolder, partial_of
     from ..network.memory import readout_rows
 
     folder = ModelFolder.open(model)
@@ -39,6 +40,8 @@ def info(model: Model, as_json: Json = False) -> None:
     }
     facts["parameters"] = sum(row["parameters"] * row["layers"] for row in facts["architecture"])
     facts["misses_readout"] = folder.misses_readout
+    partial = partial_of(Path(model))
+    facts["partial"] = str(partial) if partial.is_dir() else None
     if folder.about.get("readout"):
         facts["readout_images"] = readout_rows(folder.config, folder.about.get("images", {}).get("train", 0))
         facts["parameters"] += facts["readout_images"] * len(folder.class_names)
@@ -109,6 +112,8 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
     say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{used}{state}")
     size = f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk"
     say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}")
+    if partial := facts["partial"]:
+        say(console, f"a run that was to replace it is in {escape(partial)}; rescnet train --resume continues it")
     if kept := facts.get("readout_images"):
         say(console, f"kernel readout with {kept:,} reference images, whose features the first prediction computes")
     console.print()

@@ -15,7 +15,7 @@ the line before it and the SHA-256 of its layer's file. A file is written beside
 killed run leaves a model of the finished layers, which can be resumed. One process writes at a time.
 """
 
-from .folder import ModelFileError, check_place, check_space
+from .folder import ModelFileError, check_place, check_space, partial_of
 from .reading import InterruptedRun, ModelFolder, load_model, read_run, run_from_bytes, run_to_bytes
 from .tensors import layer_bytes
 from .writing import ModelWriter, save_model
@@ -29,6 +29,7 @@ __all__ = [
     "check_space",
     "layer_bytes",
     "load_model",
+    "partial_of",
     "read_run",
     "run_from_bytes",
     "run_to_bytes",
