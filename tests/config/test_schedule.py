@@ -38,7 +38,7 @@ def test_every_nth_stack_is_grey():
     [
         ({}, 1, 12, "grey_stack_every must be 0 on grey images, got 1"),
         ({"grey_stack_every": 2}, 3, 12, "stack_depth must be set with grey_stack_every 2"),
-        ({}, 3, 6, "grey filter size must be at most 6 on images of 6×6, got 7"),
+        ({}, 3, 6, "grey_stack_every must be 0 on images of 6×6: filters of a grey stack are 7×7"),
         (
             {"stack_depth": 2, "grey_stack_every": 2, "filters": 50, "first_filter_size": 5, "bank": "pca"},
             3,

@@ -76,7 +76,7 @@ def check_banks(banks: str) -> None:
 def check_components(mixture: str, count: int, dimension: int, size_option: str) -> None:
     """Raise an error if ``count`` filters of a mixture need more directions than a patch has dimensions.
 
-    The message names ``size_option``, the option that sets the patch size.
+    The message names ``size_option``, the option that sets the patch size, if there is one.
     """
     parts = parse_mixture(mixture)
     for share, (_, name) in zip(share_out(count, [weight for weight, _ in parts]), parts, strict=True):
@@ -84,7 +84,7 @@ def check_components(mixture: str, count: int, dimension: int, size_option: str)
         if name in DIRECTIONS and share > most:
             raise NotEnoughFiltersError(
                 f"filters must be at most {most} {DIRECTIONS[name]} filters for patches of {dimension} numbers, got "
-                f"{share}. Use fewer filters or a larger {size_option}."
+                f"{share}. Use fewer filters{f' or a larger {size_option}' if size_option else ''}."
             )
 
 

@@ -188,10 +188,10 @@ class NetworkConfig:
         return self._filter_size(layer)[1]
 
     def _filter_size(self, layer: int) -> tuple[str, int]:
-        """Return the option that sets k of a layer, and k; a grey stack has a fixed k."""
+        """Return the option that sets k of a layer, and k; no option sets that of a grey stack's first layer."""
         sees_image_alone = self.place_in_stack(layer) == 1
         if sees_image_alone and self.is_grey(layer):
-            return "grey filter size", GREY_FILTER_SIZE
+            return "", GREY_FILTER_SIZE
         if sees_image_alone and self.first_filter_size:
             return "first_filter_size", self.first_filter_size
         return "filter_size", self.filter_size
@@ -253,6 +253,9 @@ class NetworkConfig:
         height, width = image_size
         for layer in self.kinds_of_layer:
             name, size = self._filter_size(layer)
+            if size > min(image_size) and not name:
+                rule = f"must be 0 on images of {height}×{width}: filters of a grey stack are {size}×{size}."
+                raise OptionError("grey_stack_every", rule)
             if size > min(image_size):
                 raise OptionError(name, f"must be at most {min(image_size)} on images of {height}×{width}, got {size}.")
         if self.grey_stack_every and channels == 1:
