@@ -35,17 +35,7 @@ from .stream import ImageStream
 
 
 class Trainer:
-    """Adds layers to a network, one at a time.
-
-    Attributes
-    ----------
-    network : Network
-    history : History
-    plan : MemoryPlan
-    training : ImageStream
-    others : dict of str to ImageStream
-        Validation and test images.
-    """
+    """Adds layers to a network, one at a time; ``others`` are the streams of validation and test images."""
 
     def __init__(self, config: NetworkConfig, data: TrainingData, compute: ComputeOptions, workers: Workers) -> None:
         self.config, self.workers = config, workers
