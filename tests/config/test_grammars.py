@@ -23,8 +23,8 @@ def test_known_banks_are_the_registered_ones():
     check = """
 from rescnet.config.grammars import KNOWN
 known = set(KNOWN)
-from rescnet.stages.filters import bank_names
-assert known == KNOWN == set(bank_names()), known ^ set(bank_names())
+from rescnet.stages.filters.bank import _BANKS
+assert known == KNOWN == _BANKS.keys(), known ^ _BANKS.keys()
 """
     subprocess.run([sys.executable, "-c", check], check=True)
 

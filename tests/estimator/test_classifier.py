@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -49,18 +48,6 @@ def fitted(digits):
 @parametrize_with_checks([ResCNetClassifier(n_layers=2)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
-
-
-@pytest.mark.slow
-def test_digits_with_defaults():
-    X, y = load_digits(return_X_y=True)
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, stratify=y, random_state=0)
-    classifier = ResCNetClassifier(random_state=0).fit(X_train, y_train)
-    assert classifier.score(X_test, y_test) >= 0.985
-    assert classifier.score(X_test.reshape(-1, 8, 8), y_test) >= 0.985
-    assert classifier.network_.config == make_config("digits")
-    assert classifier.image_shape_ == (8, 8)
-    assert classifier.n_features_in_ == 64
 
 
 def test_many_classes_get_settings_for_many():

@@ -82,10 +82,6 @@ class History:
     def __getitem__(self, index: int) -> LayerRecord:
         return self.records[index]
 
-    def append(self, record: LayerRecord) -> None:
-        """Add the record of the newest layer."""
-        self.records.append(record)
-
     def best_layer(self) -> int:
         """Return the layer (from 1) with the best validation accuracy, the earliest of equals; without, the last."""
         scored = [r for r in self.records if r.validation_accuracy is not None]

@@ -95,7 +95,7 @@ class Trainer:
             peak_memory=max(watch.memory.values()),
             memory=watch.memory,
         )
-        self.history.append(record)
+        self.history.records.append(record)
         self.network.depth = depth_to_use(self.config, self.history)
         return record
 
@@ -142,7 +142,7 @@ class Trainer:
         maps = stream.maps if config.place_in_stack(number) > 1 else None
         layer_input = LayerInput(self.stack, input_range, maps, stream.images, stream.chunk)
         patches = LayerPatches(layer_input, self._labels, size, self.workers, self._shard)
-        bank, options = config.bank_of(number), bank_options(config)
+        bank, options = config.bank_of(number), BankOptions.of(config)
         if config.is_grey(number):
             grey = GreyPatches(patches, self.stack.image_shape[0])
             filters = grey.in_colour(learn_filters(bank, grey, config.filters, generator, options))
@@ -235,17 +235,3 @@ class Trainer:
         labels = labels.to(self.device).repeat_interleave(copies)
         output = torch.zeros(len(labels), self.stack.classes, dtype=self.dtype, device=self.device)
         return ImageStream(images, labels, output, max(1, self.plan.chunk // copies) * copies, copies)
-
-
-def bank_options(config: NetworkConfig) -> BankOptions:
-    """Return the options of the filter banks."""
-    return BankOptions(
-        positives=config.positives,
-        negatives=config.negatives,
-        tolerance=config.tolerance,
-        draw_ridge=config.draw_ridge,
-        bias=config.stacked_lda_bias,
-        pca_bias=config.pca_bias,
-        pca_signs=config.pca_signs,
-        signs=config.stacked_lda_signs,
-    )

@@ -6,7 +6,7 @@ A bank is a function of patches and options that returns filters.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import torch
@@ -33,12 +33,18 @@ class BankOptions:
     negatives: int = 32
     tolerance: float = 0.0
     draw_ridge: float = 0.01
-    bias: StackedLDABias = "lda"  # of a stacked-LDA filter
+    stacked_lda_bias: StackedLDABias = "lda"
     pca_bias: PCABias = "none"
     pca_signs: PCASigns = "fixed"
-    signs: StackedLDASigns = "one"  # filters per stacked-LDA draw
+    stacked_lda_signs: StackedLDASigns = "one"
     within_ridge: float = 0.0  # of the LDA bank, added to the within scatter, relative to its mean eigenvalue
     orthonormal: bool = False  # LDA filters, the leading one first
+
+    @staticmethod
+    def of(config: object) -> BankOptions:
+        """Return the options that a configuration has; the others keep their defaults."""
+        names = {entry.name for entry in fields(BankOptions)} & vars(config).keys()
+        return BankOptions(**{name: getattr(config, name) for name in names})
 
 
 class PatchSource(Protocol):
@@ -133,11 +139,6 @@ def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
         return bank
 
     return add
-
-
-def bank_names() -> list[str]:
-    """Return the registered names, sorted."""
-    return sorted(_BANKS)
 
 
 def find_bank(name: str) -> FilterBank:
