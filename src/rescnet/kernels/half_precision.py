@@ -12,7 +12,6 @@ Nothing is subtracted in half precision, and no scaled copy is written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -94,17 +93,6 @@ def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, we
     dtype = torch.float16 if x.is_cuda else torch.float32  # some processors would sum in half precision
     inputs, kernels = (part.permute(0, 3, 1, 2).to(dtype) for part in (x, filters))
     return F.conv2d(inputs, kernels).half()[:, :d]
-
-
-class RawPatchSums(Protocol):
-    """Sums over all patches of half-precision images that are added chunk by chunk."""
-
-    def add(self, x: Tensor) -> None:
-        """Add images (n, h, w, c), whose channel number ``channels`` holds ones."""
-
-    def moments(self) -> PatchMoments:
-        """Return the sums over their patches."""
-        ...
 
 
 class CopiedPatchSums:

@@ -92,7 +92,16 @@ class LayerStack:
 
     def features(self, maps: Tensor) -> Tensor:
         """Return F of a layer, shape (n, D) (stages 5 and 6)."""
-        return layer_features(self.config, maps)
+        config, (height, width) = self.config, maps.shape[2:]
+        pooled_maps = pooling_input(maps, config.rectifier)
+        pool = pooling_for(pooled_maps)
+        found = []
+        for grid, cells in config.grids((height, width)):
+            pairs = pool(pooled_maps, grid, cells, "channel", config.keeps_diagonal, config.pooling)
+            if config.matrix_root:
+                pairs = roots_for(pairs, config.pooled_maps)(pairs, config.pooled_maps, config.keeps_diagonal)
+            found.append(pairs)
+        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
 
     def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
         """Return Ỹ⁽ⁱ⁾ from Ỹ⁽ⁱ⁻¹⁾ and the layer's features, shape (n, classes) (stages 7 and 8)."""
@@ -159,17 +168,3 @@ class LayerStack:
         """Images per chunk in prediction."""
         first = self.layers[0].weights
         return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)
-
-
-def layer_features(config: NetworkConfig, maps: Tensor) -> Tensor:
-    """Return the features F of maps O (n, d_i, h, w), shape (n, D)."""
-    height, width = maps.shape[2:]
-    pooled_maps = pooling_input(maps, config.rectifier)
-    pool = pooling_for(pooled_maps)
-    found = []
-    for grid, cells in config.grids((height, width)):
-        pairs = pool(pooled_maps, grid, cells, "channel", config.keeps_diagonal, config.pooling)
-        if config.matrix_root:
-            pairs = roots_for(pairs, config.pooled_maps)(pairs, config.pooled_maps, config.keeps_diagonal)
-        found.append(pairs)
-    return found[0] if len(found) == 1 else torch.cat(found, dim=1)
