@@ -54,7 +54,7 @@ SINGLE_PIXELS = {"head": "multiclass-lda", "posterior": "softmax", "first_filter
 BEYOND = {
     "layers": 1, "rectifier": "both", "block_sizes": [5, 6], "pooling": "mean", "matrix_root": True, "pyramid": (1,),
 }  # fmt: skip
-RIDGE = {"head": "ridge", "block_stride": 4, "filter_size": 2, "layers": 2}
+RIDGE = {"head": "ridge", "block_stride": 4, "first_filter_size": 2, "layers": 1}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -273,7 +273,7 @@ def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
     save_model(tmp_path / "model", model)
     done = rescnet("export", tmp_path / "model", file)
     assert done.exit_code == 0, done.output
-    assert "2 layers, " in done.stdout and done.stderr == ""
+    assert "1 layer, " in done.stdout and done.stderr == ""
     np.testing.assert_allclose(run_onnx(file, blobs[0][:7]), model.network.outputs(blobs[0][:7]), rtol=0, atol=1e-4)
 
 
