@@ -50,9 +50,8 @@ class Model:
         return probabilities(self.network.outputs(images).cpu(), target_output(self.network)).numpy()
 
     def __repr__(self) -> str:
-        return (
-            f"Model({self.network!r}, classes {', '.join(self.class_names[:3])}{', …' * (len(self.class_names) > 3)})"
-        )
+        more = ", …" if len(self.class_names) > 3 else ""
+        return f"Model({self.network!r}, classes {', '.join(self.class_names[:3])}{more})"
 
 
 def as_model(given: Any) -> Model:

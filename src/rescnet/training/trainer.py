@@ -56,10 +56,8 @@ class Trainer:
         self.others = {name: self._evaluation_stream(name, *pair) for name, pair in data.others.items()}
         self._kept_features: Tensor | None = None
         if self.plan.keep_features:
-            dtype = torch.float16 if half else self.dtype
-            self._kept_features = torch.zeros(
-                len(self.training.labels), self.plan.width, dtype=dtype, device=self.device
-            )
+            shape, dtype = (len(self.training.labels), self.plan.width), torch.float16 if half else self.dtype
+            self._kept_features = torch.zeros(shape, dtype=dtype, device=self.device)
 
     @torch.inference_mode()
     def add_layer(self) -> LayerRecord:
