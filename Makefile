@@ -3,20 +3,29 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo quick test lint format records clean
+.PHONY: demo quick test tests alone lint format records clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m rescnet train
 
 # One process per core: threads that share a core wait for each other longer than they compute.
-quick test: export OMP_NUM_THREADS := 1
+quick tests alone: export OMP_NUM_THREADS := 1
+# Compiled modules are kept: child processes and the next run would compile them again.
+quick tests alone: export PYTHONDONTWRITEBYTECODE :=
 
 quick: $(VENV)/installed
 	$(BIN)/python -m pytest -m "not alone and not slow" -n auto --maxprocesses 4 --dist worksteal
 
-test: $(VENV)/installed lint
+# mypy runs on one core, so tests start beside it.
+test: $(VENV)/installed
+	$(MAKE) --jobs 2 lint tests
+	$(MAKE) alone
+
+tests: $(VENV)/installed
 	$(BIN)/python -m pytest -m "not alone" -n auto --maxprocesses 4 --dist worksteal
-	$(BIN)/python -m pytest -m alone
+
+alone: $(VENV)/installed
+	$(BIN)/python -m pytest -m alone $$(grep -rl --include="*.py" mark.alone tests)
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, preset_names
+from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, make_config, preset_names
 from rescnet.cli import app
+from rescnet.config.grammars import KNOWN
 from rescnet.family import FamilyConfig, member_names
-from rescnet.stages.filters import bank_names
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -68,9 +68,12 @@ def test_the_readmes_example_runs(tmp_path, capsys):
     assert len(code.strip().splitlines()) <= 10
     file = tmp_path / "example.py"
     file.write_text(code)
-    runpy.run_path(str(file))
-    accuracy = float(capsys.readouterr().out.splitlines()[0])
-    assert accuracy > 0.98
+    after = runpy.run_path(str(file))
+    assert float(capsys.readouterr().out.splitlines()[0]) >= 0.985
+    classifier, digits = after["classifier"], after["X_test"].reshape(-1, 8, 8)
+    assert classifier.score(digits, after["y_test"]) >= 0.985
+    assert classifier.network_.config == make_config("digits")
+    assert (classifier.image_shape_, classifier.n_features_in_) == ((8, 8), 64)
 
 
 @pytest.mark.slow
@@ -152,7 +155,7 @@ def test_the_family_page_lists_every_member_and_its_banks_exist():
     assert set(member_names()) <= spans
     listed = names_in_column(DOCS / "family.md", "Filter banks in ResCNet", 0)
     assert len(listed) > 8
-    assert set(listed) <= set(bank_names())
+    assert set(listed) <= KNOWN
 
 
 def known_flags():

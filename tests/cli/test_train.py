@@ -169,7 +169,7 @@ def test_a_bad_folder_is_refused_and_nothing_written(damage, small, refused, pic
         (["--limit", "3"], "limit must be at least 20 with 10 classes, got 3"),
         (["--device", "tpu"], "device must be auto, cpu, cuda or cuda:0, got 'tpu'"),
         (["--preset", "cifar"], "Did you mean 'cifar"),
-        (["--config", "none.toml"], "configuration file must exist, got 'none.toml'"),
+        (["--config", "none.toml"], "configuration file must be readable, got 'none.toml' (No such file or directory)"),
         (["--out", "/proc/model"], "/proc/model cannot be created in /proc"),
         (["--block-sizes", "9"], "block_sizes must be at most 8 on images of 8×8, got 9"),
     ],

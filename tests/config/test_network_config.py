@@ -6,7 +6,7 @@ import pytest
 
 from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.config.option import OptionError, check_unchanged, options_of
-from rescnet.training.trainer import bank_options
+from rescnet.stages.filters import BankOptions
 
 
 @pytest.mark.parametrize(
@@ -107,9 +107,10 @@ def test_bank_options_are_those_of_the_configuration():
         positives=3, negatives=5, tolerance=0.1, draw_ridge=0.2, stacked_lda_bias="lda", pca_bias="none",
         stacked_lda_signs="both", pca_signs="drawn",
     )  # fmt: skip
-    found = bank_options(config)
+    found = BankOptions.of(config)
     assert (found.positives, found.negatives, found.tolerance, found.draw_ridge) == (3, 5, 0.1, 0.2)
-    assert (found.bias, found.pca_bias, found.signs, found.pca_signs) == ("lda", "none", "both", "drawn")
+    assert (found.stacked_lda_bias, found.stacked_lda_signs) == ("lda", "both")
+    assert (found.pca_bias, found.pca_signs) == ("none", "drawn")
 
 
 def test_check_unchanged_names_the_first_fixed_option():

@@ -13,9 +13,10 @@ from rescnet.kernels.half_precision import (
     scale_covariance,
     scale_mean,
 )
+from rescnet.stages import linear_algebra
 from rescnet.stages.convolution import convolve
 from rescnet.stages.images import ValueRange, concatenate, min_max_scale
-from rescnet.stages.linear_algebra import PANEL, accurate_product, add_gram_, padded_size, split
+from rescnet.stages.linear_algebra import accurate_product, add_gram_, padded_size, split
 from rescnet.stages.patches import PatchMoments, extract_patches
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -67,8 +68,9 @@ def test_patch_covariance_without_scaling_the_maps(k, inputs):
     assert relative_error(covariance, exact.covariance()) < 1e-4
 
 
-@pytest.mark.parametrize("size", [64, PANEL + 192])
-def test_gram_of_halves_fills_the_lower_triangle(size, generator):
+@pytest.mark.parametrize("size", [64, 128 + 192])
+def test_gram_of_halves_fills_the_lower_triangle(size, generator, monkeypatch):
+    monkeypatch.setattr(linear_algebra, "PANEL", 128)
     x = torch.randn(80, size, generator=generator).half().to(DEVICE)
     gram = torch.zeros(size, size, device=DEVICE)
     add_gram_(gram, x[:30])

@@ -9,7 +9,7 @@ import torch
 from rescnet import ComputeOptions, make_config, train
 from rescnet.model_files import load_model, save_model
 from rescnet.network.model import Model
-from rescnet.network.stack import layer_features
+from rescnet.network.stack import LayerStack
 from rescnet.stages.pooling import matrix_roots, pool_features
 
 BASE = {
@@ -25,14 +25,14 @@ def pooled(maps, config, diagonal=False):
 
 def test_features_are_pooled_correlations():
     config = make_config(**BASE)
-    features = layer_features(config, MAPS)
+    features = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     assert features.shape == (5, config.features((12, 12))) == (5, 5 * 6)
     assert torch.equal(features, pooled(MAPS, config))
 
 
 def test_both_signs_are_separate_maps():
     config = make_config(**BASE, rectifier="both")
-    features = layer_features(config, MAPS)
+    features = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     assert features.shape == (5, config.features((12, 12))) == (5, 5 * 28)
     torch.testing.assert_close(features, pooled(torch.cat([MAPS, -MAPS], 1), config))
 
@@ -41,7 +41,7 @@ def test_features_of_several_block_sizes_are_joined():
     config = make_config(**BASE | {"block_sizes": (4, 6)})
     (small, _), (large, _) = config.grids((12, 12))
     assert (small.block, large.block) == ((4, 4), (6, 6))
-    features = layer_features(config, MAPS)
+    features = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     assert features.shape == (5, config.features((12, 12)))
     single = [pooled(MAPS, make_config(**BASE | {"block_sizes": (size,)})) for size in (4, 6)]
     assert torch.equal(features, torch.cat(single, 1))
@@ -66,7 +66,7 @@ def test_matrix_roots_are_taken_cell_by_cell(dtype, bound):
         matrix = np.eye(4)
         matrix[rows, columns] = matrix[columns, rows] = cell
         expected.append(newton_schulz(matrix)[rows, columns])
-    found = layer_features(config, maps)
+    found = LayerStack(config, (3, 12, 12), 2).features(maps)
     assert found.dtype == dtype and found.shape == (5, config.features((12, 12)))
     np.testing.assert_allclose(found.double(), np.reshape(expected, correlations.shape), rtol=bound, atol=bound)
 

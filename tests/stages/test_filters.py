@@ -142,7 +142,9 @@ def test_a_draw_may_give_both_classes_discriminants(source, bias, count):
 
     def learn(signs, count):
         generator = torch.Generator().manual_seed(3)
-        return find_bank("stacked-lda")(source, count, generator, BankOptions(signs=signs, bias=bias))
+        return find_bank("stacked-lda")(
+            source, count, generator, BankOptions(stacked_lda_signs=signs, stacked_lda_bias=bias)
+        )
 
     one, both = learn("one", 3), learn("both", count)
     assert both.weights.shape == (count, 27) and both.bias.shape == (count,)
@@ -184,7 +186,7 @@ def test_a_bank_from_outside_joins_by_one_function(source, generator):
 
 @pytest.mark.parametrize("bank", ["pca", "stacked-lda"])
 def test_with_the_mean_bias_responses_are_zero_on_average(blobs, source, bank, generator):
-    filters = find_bank(bank)(source, 5, generator, BankOptions(bias="mean", pca_bias="mean"))
+    filters = find_bank(bank)(source, 5, generator, BankOptions(stacked_lda_bias="mean", pca_bias="mean"))
     responses = torch.from_numpy(all_patches(blobs)) @ filters.weights.T + filters.bias
     np.testing.assert_allclose(responses.mean(0), 0, atol=1e-12)
     assert float(filters.bias.abs().max()) > 1e-6

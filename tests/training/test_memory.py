@@ -124,7 +124,6 @@ def test_features_computed_twice_give_the_same_bits(blobs, monkeypatch):
     assert torch.equal(kept.outputs(images), twice.outputs(images))
 
 
-@pytest.mark.alone
 def test_peak_memory_sees_an_allocation():
     peak = PeakMemory(CPU)
     peak.reset()
@@ -134,7 +133,6 @@ def test_peak_memory_sees_an_allocation():
     del block
 
 
-@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell a process's peak")
 @pytest.mark.parametrize(("budget", "classes"), [("170MB", 5), ("400MB", 5), ("330MB", 1500)])
@@ -163,7 +161,6 @@ print(max(record.peak_memory for record in history) - before)
     assert int(done.stdout) <= parse_bytes(budget)
 
 
-@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell a process's peak")
 def test_peak_memory_does_not_grow_with_the_images(tmp_path):

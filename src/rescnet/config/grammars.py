@@ -106,24 +106,12 @@ LARGEST = {"flip": 1, "shift": 64, "rotate": 180, "jitter": 1}
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random changes of copies of training images.
+    """Random changes of copies of training images."""
 
-    Attributes
-    ----------
-    flip : bool
-        Mirror every second copy, left to right.
-    shift : int
-        Largest shift in pixels, in each direction; the border is repeated.
-    rotate : float
-        Largest rotation in degrees, either way.
-    jitter : float
-        Largest relative change of contrast and of each channel.
-    """
-
-    flip: bool = False
-    shift: int = 0
-    rotate: float = 0.0
-    jitter: float = 0.0
+    flip: bool = False  # mirror every second copy, left to right
+    shift: int = 0  # largest shift in pixels, in each direction; the border is repeated
+    rotate: float = 0.0  # largest rotation in degrees, either way
+    jitter: float = 0.0  # largest relative change of contrast and of each channel
 
     @staticmethod
     def parse(text: str) -> Augmentation:

@@ -30,21 +30,11 @@ FixedBy = Literal["layers", "run", "nothing"]
 
 
 def group(title: str, fixed_by: FixedBy) -> Callable[..., Any]:
-    """Return a function that declares the options of one group.
+    """Return a function that declares the options of one group; the title is its heading in help texts.
 
-    Parameters
-    ----------
-    title : str
-        Heading in help texts.
-    fixed_by : {"layers", "run", "nothing"}
-        Default for the group: all layers of a network share the value; a warm start may change it, a resumed run may
-        not; or a resumed run may change it too.
-
-    Returns
-    -------
-    callable
-        ``common`` options are shown by ``--help``, the others by ``--help-all``. ``sklearn`` is the name of the
-        estimator's parameter.
+    ``fixed_by`` is the default of the group. ``"layers"``: all layers of a network share the value. ``"run"``: a warm
+    start may change it, a resumed run may not. ``"nothing"``: a resumed run may change it too. ``common`` options are
+    shown by ``--help``, the others by ``--help-all``. ``sklearn`` is the name of the estimator's parameter.
     """
 
     def declare(
@@ -57,16 +47,9 @@ def group(title: str, fixed_by: FixedBy) -> Callable[..., Any]:
         sklearn: str = "",
         fixed_by: FixedBy = fixed_by,
     ) -> Any:
-        facts = {
-            "help": meaning,
-            "low": low,
-            "high": high,
-            "group": title,
-            "common": common,
-            "sklearn": sklearn,
-            "fixed_by": fixed_by,
-        }
-        return field(default=default, metadata=facts)
+        limits = {"low": low, "high": high}
+        facts = {"help": meaning, "group": title, "common": common, "sklearn": sklearn, "fixed_by": fixed_by}
+        return field(default=default, metadata=limits | facts)
 
     return declare
 

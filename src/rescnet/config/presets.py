@@ -41,8 +41,6 @@ def load_file(path: str | Path) -> dict[str, Any]:
     """Return the options in a TOML file."""
     try:
         return tomllib.loads(Path(path).read_text("utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"configuration file must exist, got {str(path)!r}. Check the path.") from None
     except OSError as error:
         raise ValueError(f"configuration file must be readable, got {str(path)!r} ({error.strerror}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

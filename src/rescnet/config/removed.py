@@ -63,10 +63,7 @@ def explain_removed(name: str) -> str:
 def upgrade_config(old: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a model of format 1 under today's names.
 
-    Raises
-    ------
-    ValueError
-        A removed option has another value than today's networks behave like.
+    ValueError says if a removed option has another value than today's networks behave like.
     """
     new: dict[str, Any] = {"pca_bias": "none"}  # files from before this option
     for name, value in old.items():

@@ -47,8 +47,8 @@ def fetch(public_set: PublicSet, root: Path, allow_download: bool = True, progre
     without a connection. If several processes share `root`, one of them should call this first. `progress` is called
     with (bytes received, total bytes), summed over all files to download.
     """
-    if (found := find_layout(public_set, root)) is not None:
-        return found
+    if (known := find_layout(public_set, root)) is not None:
+        return known
     layout = public_set.layouts[0]
     _refuse_incomplete_folder(public_set, root)
     missing = [remote for remote in public_set.downloads if not _is_present(remote, layout, root)]
@@ -56,8 +56,11 @@ def fetch(public_set: PublicSet, root: Path, allow_download: bool = True, progre
     for remote in public_set.downloads:
         if remote.unpacks_to is not None:
             archive = root / remote.target
-            if remote not in missing:
-                _verify(archive, remote)
+            if remote not in missing and (found := md5_of(archive)) != remote.md5:
+                raise DataError(
+                    f"{archive} must have the published MD5 {remote.md5}, got {found}. "
+                    f"Remove it and download it again from {remote.url}."
+                )
             unpack(archive, root / remote.unpacks_to)
             if remote in missing:  # an archive the user put there is kept
                 archive.unlink()
@@ -83,15 +86,6 @@ def _refuse_incomplete_folder(public_set: PublicSet, root: Path) -> None:
             )
 
 
-def _verify(archive: Path, remote: RemoteFile) -> None:
-    found = md5_of(archive)
-    if found != remote.md5:
-        raise DataError(
-            f"{archive} must have the published MD5 {remote.md5}, got {found}. "
-            f"Remove it and download it again from {remote.url}."
-        )
-
-
 def md5_of(path: Path) -> str:
     """Return the MD5 of a file in hexadecimal. Authors publish MD5; it detects damage, not malice."""
     with path.open("rb") as file:
@@ -109,8 +103,8 @@ def _download_all(
             f"{(root / remotes[0].target).parent}, or allow the download."
         )
     total = sum(remote.size for remote in remotes)
-    before = 0
     for number, remote in enumerate(remotes):
+        before = sum(earlier.size for earlier in remotes[:number])
         try:
             download(remote, root, progress and _shifted(progress, before, total))
         except DataError as error:
@@ -118,7 +112,6 @@ def _download_all(
             if not others:
                 raise
             raise DataError(f"{error} Also needed: {others}.") from error
-        before += remote.size
 
 
 def _shifted(progress: Progress, before: int, total: int) -> Progress:
@@ -131,11 +124,7 @@ def download(remote: RemoteFile, root: Path, progress: Progress | None = None) -
 
     Received bytes are kept in ``<target>.part``; a later call requests only the rest. The file is renamed to its
     target, atomically, once its MD5 is the published one. `progress` is called with (bytes received, total bytes).
-
-    Raises
-    ------
-    DataError
-        If the server cannot be reached, closes the connection early, or sends another file.
+    DataError says if the server cannot be reached, closes the connection early, or sends another file.
     """
     target = root / remote.target
     part = target.with_name(target.name + ".part")
@@ -216,12 +205,8 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpack the top-level folder of `archive` that has the name of `folder`, as `folder`.
 
     The archive is unpacked in a temporary folder next to `folder`, and the result is renamed. So `folder` is either
-    complete or absent. The archive is a ``.zip`` file, or a tar file with any compression.
-
-    Raises
-    ------
-    DataError
-        If the archive is damaged, has a link or a member outside its folder, or lacks that folder.
+    complete or absent. The archive is a ``.zip`` file, or a tar file with any compression. DataError says if it is
+    damaged, has a link or a member outside its folder, or lacks that folder.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(

@@ -229,10 +229,6 @@ class ResCNetClassifier(ImageClassifier):
         """
         return probabilities(self._outputs(X), target_output(self.network_)).numpy()
 
-    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, shape (n,), positive for the second class."""
-        return self._decisions(X)
-
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the labels after 1, 2, … layers, each of shape (n,); without the readout."""
         for stage in stream_stages(*self._streamed(X), lambda outputs: outputs.argmax(1)):

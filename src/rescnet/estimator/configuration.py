@@ -75,13 +75,7 @@ def configure(
 def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config: NetworkConfig, held: Any) -> None:
     """Raise ValueError if a new fit cannot add layers to a fitted estimator's network.
 
-    Parameters
-    ----------
-    fitted : ResCNetClassifier
-    layout, classes, config
-        Of the new fit.
-    held : array of int, or None
-        Indices of its validation images.
+    The new fit has this layout, classes and configuration; ``held`` are the indices of its validation images.
     """
     if layout != fitted._layout:
         raise ValueError(

@@ -38,14 +38,18 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _training_images(
         self, X: ArrayLike, y: ArrayLike
     ) -> tuple[NDArray[Any], ImageLayout, NDArray[Any], NDArray[Any]]:
-        """Return images as an array, its layout, the classes, and the index of each label's class.
+        """Return images as an array, its layout, the sorted classes, and the index of each label's class.
 
         Pixels are checked later: cheap checks come first, those of all options included.
         """
         refuse_unequal_shapes(X, "X")
         array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
         layout = find_layout(array.shape, self.image_shape, self.channels)
-        return array, layout, *encode_labels(targets)
+        check_classification_targets(targets)
+        classes, labels = np.unique(targets, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must have at least two classes, got one class, {classes.tolist()[0]!r}.")
+        return array, layout, classes, labels
 
     def _images_seen(self, layout: ImageLayout, classes: NDArray[Any]) -> None:
         """Store the classes and the layout of the training images."""
@@ -66,11 +70,10 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each image, shape (n,). Memory does not grow with the number of images."""
         best = self._outputs(X).argmax(1).numpy()
-        labels: NDArray[Any] = self.classes_[best]
-        return labels
+        return np.take(self.classes_, best)
 
-    def _decisions(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the outputs, shape (n, C); with two classes Ỹ₁ - Ỹ₀, shape (n,)."""
+    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
+        """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, shape (n,), positive for the second class."""
         outputs = self._outputs(X)
         return outputs.numpy() if len(self.classes_) > 2 else (outputs[:, 1] - outputs[:, 0]).numpy()
 
@@ -78,21 +81,6 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
-
-
-def encode_labels(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """Return the sorted classes, shape (C,), and the index of each label's class, shape (n,).
-
-    Examples
-    --------
-    >>> encode_labels(np.array(["cat", "ant", "cat"]))
-    (array(['ant', 'cat'], dtype='<U3'), array([1, 0, 1]))
-    """
-    check_classification_targets(y)
-    classes, labels = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        raise ValueError(f"y must have at least two classes, got one class, {classes.tolist()[0]!r}.")
-    return classes, labels
 
 
 def draw_seed(random_state: Any) -> int:

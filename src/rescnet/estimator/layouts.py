@@ -69,15 +69,8 @@ class ImageLayout:
 def find_layout(array_shape: tuple[int, ...], image_shape: Sequence[int] | None, channels: ChannelRule) -> ImageLayout:
     """Return the layout of the images in an array; raise ValueError if there is none.
 
-    Parameters
-    ----------
-    array_shape : tuple of int
-        (n, columns), (n, height, width), (n, height, width, channels) or (n, channels, height, width).
-    image_shape : sequence of int, optional
-        Shape of one image, for flat rows; by default :func:`shape_of_row`.
-    channels : {"auto", "first", "last"}
-        Axis of the channels in an image with three axes. ``"auto"`` is the last axis if it has 1, 3 or 4 entries, else
-        the first if it has.
+    ``image_shape`` is that of one image, for flat rows; by default :func:`shape_of_row`. ``channels`` is their axis in
+    an image with three axes. ``"auto"`` is the last axis if it has 1, 3 or 4 entries, else the first if it has.
 
     Examples
     --------

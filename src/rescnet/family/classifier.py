@@ -121,7 +121,7 @@ class FamilyClassifier(ImageClassifier):
 
         Scores are distances for an SVM, log-odds for an LDA, and added posteriors if all stages are classified.
         """
-        return self._decisions(X)
+        return super().decision_function(X)
 
     def _outputs(self, X: ArrayLike) -> Tensor:
         array = self._new_images(X)

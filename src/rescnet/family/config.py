@@ -131,15 +131,7 @@ class FamilyConfig:
     @property
     def bank_options(self) -> BankOptions:
         """Options of the filter banks."""
-        return BankOptions(
-            self.positives,
-            self.negatives,
-            self.tolerance,
-            self.draw_ridge,
-            pca_bias=self.pca_bias,
-            within_ridge=self.within_ridge,
-            orthonormal=self.orthonormal,
-        )
+        return BankOptions.of(self)
 
     def size_of_filter(self, stage: int) -> int:
         """Return k of a stage, counted from 1."""

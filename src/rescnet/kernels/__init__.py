@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ..stages.pooling import matrix_roots, pool_features
-from .half_precision import CopiedPatchSums, RawPatchSums
+from .half_precision import CopiedPatchSums
+
+if TYPE_CHECKING:
+    from .patch_sums import PatchSums
 
 MOST_CHANNELS = 128  # d×d sums of products must fit into the registers of one program
 MOST_ROOT_CHANNELS = 64  # three d×d matrices must fit into them
@@ -18,7 +22,9 @@ ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # of patch_sums.p
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
 
 
-def patch_sums_for(device: torch.device, channels: int, image_size: tuple[int, int], size: int) -> RawPatchSums:
+def patch_sums_for(
+    device: torch.device, channels: int, image_size: tuple[int, int], size: int
+) -> PatchSums | CopiedPatchSums:
     """Return the object that sums k×k patches: by shifted products on a GPU, else from copied patches."""
     if device.type == "cuda" and sums_in_place(channels, image_size, size):
         from .patch_sums import PatchSums

@@ -23,18 +23,10 @@ MOST_STEPS = 8
 
 @dataclass(frozen=True)
 class BlockedFactor:
-    """Lower Cholesky factor and the inverses of its diagonal blocks.
+    """Lower Cholesky factor and the inverses of its diagonal blocks."""
 
-    Attributes
-    ----------
-    lower : Tensor, shape (D, D), float32
-        The upper triangle is not used.
-    inverses : list of Tensor
-        Inverse of each diagonal block; all but the last have the same size.
-    """
-
-    lower: Tensor
-    inverses: list[Tensor]
+    lower: Tensor  # float32, (D, D); the upper triangle is not used
+    inverses: list[Tensor]  # one per diagonal block; all but the last have the same size
 
     def solve(self, right: Tensor) -> Tensor:
         """Return the solution x of ``L Lᵀ x = right``, shape (D, K)."""
@@ -102,22 +94,11 @@ def blocked_solver(matrix: Tensor, block: int = BLOCK, tolerance: float = TOLERA
 def refine(
     matrix: Tensor, factor: BlockedFactor, right: Tensor, tolerance: float = TOLERANCE, most_steps: int = MOST_STEPS
 ) -> tuple[Tensor, bool]:
-    """Solve ``matrix · x = right`` with an approximate factor, improved by conjugate gradients.
+    """Solve ``matrix · x = right`` (D, K) with an approximate factor, improved by conjugate gradients.
 
-    Each step costs two passes over the lower triangle and two over the factor.
-
-    Parameters
-    ----------
-    matrix : Tensor, shape (D, D)
-        Symmetric; only the lower triangle is read, and the upper one is set to zero.
-    right : Tensor, shape (D, K)
-    tolerance : float
-        Largest residual of a column, relative to the column.
-
-    Returns
-    -------
-    x : Tensor, shape (D, K)
-    converged : bool
+    Only the lower triangle of the matrix is read; the upper one is set to zero. Each step costs two passes over the
+    triangle and two over the factor. Also returns whether no column's residual, relative to the column, exceeds the
+    tolerance.
     """
     matrix.tril_()
     wanted = tolerance * right.norm(dim=0)

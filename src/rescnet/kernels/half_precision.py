@@ -12,7 +12,6 @@ Nothing is subtracted in half precision, and no scaled copy is written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -28,16 +27,10 @@ GROUPS = 32  # independent sums of patch products, so that even a small matrix u
 
 @dataclass(frozen=True)
 class FoldedScale:
-    """Affine scaling ``x = (raw - low)·scale`` per channel.
+    """Affine scaling ``x = (raw - low)·scale`` per channel."""
 
-    Attributes
-    ----------
-    low, scale : Tensor of float32, shape (channels,)
-        ``low`` is representable in half precision, because the border is padded with it.
-    """
-
-    low: Tensor
-    scale: Tensor
+    low: Tensor  # float32, (channels,); representable in half precision, because the border is padded with it
+    scale: Tensor  # float32, (channels,)
 
     @staticmethod
     def none(channels: int, device: torch.device) -> FoldedScale:
@@ -63,18 +56,9 @@ def raw_input(
 ) -> Tensor:
     """Return ``[maps ; image ; ones]`` in half precision, (n, h + before + after, w + before + after, channels).
 
-    Parameters
-    ----------
-    maps : Tensor, shape (n, d_i, h, w), or None
-    images : Tensor, shape (n, d, h, w)
-    ones : int
-        Channels of ones: their weights act as a bias, and products with them are sums.
-    low : Tensor, shape (d_i + d,), optional
-        Value of the border, by default zero.
-    before, after : int
-        Width of the border above and to the left, and below and to the right.
-    align : int
-        The number of channels is padded with zeros to a multiple of this.
+    Maps are (n, d_i, h, w) or None, images (n, d, h, w). The weights of channels of ones act as a bias, and products
+    with them are sums. The border has the value ``low`` (d_i + d,), by default zero. It is ``before`` pixels wide above
+    and to the left, ``after`` below and to the right. Zeros pad the channels to a multiple of ``align``.
     """
     n, d, h, w = images.shape
     m = 0 if maps is None else maps.shape[1]
@@ -109,17 +93,6 @@ def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, we
     dtype = torch.float16 if x.is_cuda else torch.float32  # some processors would sum in half precision
     inputs, kernels = (part.permute(0, 3, 1, 2).to(dtype) for part in (x, filters))
     return F.conv2d(inputs, kernels).half()[:, :d]
-
-
-class RawPatchSums(Protocol):
-    """Sums over all patches of half-precision images that are added chunk by chunk."""
-
-    def add(self, x: Tensor) -> None:
-        """Add images (n, h, w, c), whose channel number ``channels`` holds ones."""
-
-    def moments(self) -> PatchMoments:
-        """Return the sums over their patches."""
-        ...
 
 
 class CopiedPatchSums:

@@ -83,72 +83,30 @@ def fused_pool(
     eps = torch.finfo(maps.dtype).eps
     relative_floor = (16 * eps if maps.dtype.itemsize >= 4 else 0.5 * eps) ** 2
     strides = maps.stride(0), maps.stride(1), maps.stride(3)
-    centre_maps[(n,)](
-        maps,
-        x,
-        centre,
-        floor,
-        relative_floor,
-        h * w,
-        d,
-        *strides,
-        STEP=128,
-        CHANNELS=padded,
-        UNIT=z_score == "channel",
-        FLAT=FLAT,
-        num_warps=4,
-    )
+    options = {"STEP": 128, "CHANNELS": padded, "UNIT": z_score == "channel", "FLAT": FLAT}
+    centre_maps[(n,)](maps, x, centre, floor, relative_floor, h * w, d, *strides, **options, num_warps=4)
 
     sums = empty(n, 2, block_rows, w, padded)
-    columns = max(16, triton.next_power_of_2(w))
-    row_sums[(n,)](
-        x, sums, h, w, block_rows, BLOCK_H=block_h, STRIDE_H=stride_h, COLUMNS=columns, CHANNELS=padded, num_warps=4
-    )
+    rows = {"BLOCK_H": block_h, "STRIDE_H": stride_h}
+    columns = {"BLOCK_W": block_w, "STRIDE_W": stride_w}
+    options = {"COLUMNS": max(16, triton.next_power_of_2(w)), "CHANNELS": padded}
+    row_sums[(n,)](x, sums, h, w, block_rows, **rows, **options, num_warps=4)
     scales = empty(n, block_rows, block_columns, 2, padded)
-    rows = 16
-    block_scales[(n, triton.cdiv(block_rows, rows))](
-        sums,
-        centre,
-        floor,
-        scales,
-        w,
-        d,
-        block_rows,
-        block_columns,
-        BLOCK_W=block_w,
-        STRIDE_W=stride_w,
-        PIXELS=block_h * block_w,
-        ROWS=rows,
-        CHANNELS=padded,
-        WHOLE_BLOCK=z_score == "block",
-        num_warps=4,
-    )
+    options = {"PIXELS": block_h * block_w, "ROWS": 16, "CHANNELS": padded, "WHOLE_BLOCK": z_score == "block"}
+    programs = n, triton.cdiv(block_rows, 16)
+    block_scales[programs](sums, centre, floor, scales, w, d, *grid.shape, **columns, **options, num_warps=4)
 
     atoms = Atoms.of(cells)
     (atom_rows, atom_columns), pairs = atoms.shape, count_pairs(d, diagonal)
     pooled = empty(n, atom_rows, atom_columns, pairs, dtype=out_dtype or maps.dtype)
-    slides = 2 * stride_w <= block_w
     width = _strip_width(stride_w, block_h)
     cuts = (torch.tensor(axis, dtype=torch.int32, device=maps.device) for axis in (atoms.rows, atoms.columns))
     pool_atoms[(n * atom_rows * atom_columns,)](
-        x,
-        scales,
-        pooled,
-        *cuts,
-        h * w,
-        w,
-        d,
-        block_rows,
-        block_columns,
-        atom_rows,
-        atom_columns,
-        pairs,
-        BLOCK_H=block_h,
-        BLOCK_W=block_w,
-        STRIDE_H=stride_h,
-        STRIDE_W=stride_w,
+        *(x, scales, pooled, *cuts, h * w, w, d, *grid.shape, *atoms.shape, pairs),
+        **rows,
+        **columns,
         FILL=min(MOST_PIXELS, max(16, triton.next_power_of_2(block_h * block_w))),
-        SLIDES=slides,
+        SLIDES=2 * stride_w <= block_w,
         WIDTH=width,
         SIDE=max(8, triton.next_power_of_2(block_h * width)),
         CHANNELS=padded,
@@ -177,18 +135,9 @@ def _join_atoms(pooled: Tensor, atoms: Atoms, cells: list[Cell], reduction: Redu
         torch.tensor(axis, dtype=torch.float32, device=pooled.device).diff() for axis in (atoms.rows, atoms.columns)
     )
     features = pooled.new_empty(n, len(cells) * pairs)
-    join_atoms[(n, triton.cdiv(pairs, JOINED))](
-        pooled,
-        table,
-        heights,
-        widths,
-        features,
-        atom_rows,
-        atom_columns,
-        pairs,
-        CELLS=len(cells),
-        WIDTH=JOINED,
-        MAXIMUM=reduction == "max",
-        num_warps=4,
+    options = {"CELLS": len(cells), "WIDTH": JOINED, "MAXIMUM": reduction == "max"}
+    programs = n, triton.cdiv(pairs, JOINED)
+    join_atoms[programs](
+        pooled, table, heights, widths, features, atom_rows, atom_columns, pairs, **options, num_warps=4
     )
     return features

@@ -32,60 +32,32 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True)
 class ReadoutRecord:
-    """Accuracies with the readout, as a fraction of 1; None where there are no such images.
-
-    Attributes
-    ----------
-    validation_accuracy, test_accuracy : float or None
-    ridge : float or None
-        The ε used.
-    seconds : float
-        Time to fit the readout and to predict the validation and test images.
-    layers : int or None
-        Layers that the readout compares; None means all.
-    """
+    """Accuracies with the readout, as a fraction of 1; None where there are no such images."""
 
     validation_accuracy: float | None = None
     test_accuracy: float | None = None
-    ridge: float | None = None
-    seconds: float = 0.0
-    layers: int | None = None
+    ridge: float | None = None  # the ε used
+    seconds: float = 0.0  # to fit the readout and to predict the validation and test images
+    layers: int | None = None  # that the readout compares; None means all
 
 
 @dataclass(frozen=True)
 class LayerRecord:
     """Record of one added layer.
 
-    Attributes
-    ----------
-    layer : int
-        Counted from 1.
-    train_accuracy, validation_accuracy, test_accuracy : float
-        Of the network up to this layer, as a fraction of 1; None where there are no such images.
-    positive_share : float
-        n_p/N: fraction of images whose largest residual is positive.
-    rate : float
-        Learning rate α.
-    ridge : float
-        The γ used: more than the option's where the factorisation failed.
-    seconds : dict of str to float
-        By stage.
-    peak_memory : int
-        Peak bytes of the process (on a CPU) or of the allocator (on a GPU).
-    memory : dict of str to int
-        The same, by stage.
+    Accuracies are those of the network up to this layer, as a fraction of 1; None where there are no such images.
     """
 
-    layer: int
+    layer: int  # counted from 1
     train_accuracy: float
     validation_accuracy: float | None
     test_accuracy: float | None
-    positive_share: float
-    rate: float
-    ridge: float
-    seconds: dict[str, float]
-    peak_memory: int
-    memory: dict[str, int] = field(default_factory=dict)
+    positive_share: float  # n_p/N: fraction of images whose largest residual is positive
+    rate: float  # learning rate α
+    ridge: float  # the γ used: more than the option's where the factorisation failed
+    seconds: dict[str, float]  # by stage
+    peak_memory: int  # bytes of the process (on a CPU) or of the allocator (on a GPU)
+    memory: dict[str, int] = field(default_factory=dict)  # the same, by stage
 
     @property
     def total_seconds(self) -> float:
@@ -95,18 +67,10 @@ class LayerRecord:
 
 @dataclass
 class History:
-    """Records of a run, in order.
-
-    Attributes
-    ----------
-    records : list of LayerRecord
-    stopped : StopReason or None
-        None while the run is under way.
-    readout : ReadoutRecord or None
-    """
+    """Records of a run, in order."""
 
     records: list[LayerRecord] = field(default_factory=list)
-    stopped: StopReason | None = None
+    stopped: StopReason | None = None  # None while the run is under way
     readout: ReadoutRecord | None = None
 
     def __len__(self) -> int:
@@ -117,10 +81,6 @@ class History:
 
     def __getitem__(self, index: int) -> LayerRecord:
         return self.records[index]
-
-    def append(self, record: LayerRecord) -> None:
-        """Add the record of the newest layer."""
-        self.records.append(record)
 
     def best_layer(self) -> int:
         """Return the layer (from 1) with the best validation accuracy, the earliest of equals; without, the last."""

@@ -105,13 +105,7 @@ def workspace_per_image(
 
 
 def class_sum_banks(banks: str, layer: int) -> list[str]:
-    """Return the banks of a layer, counted from 1, that are solved from sums over each class's patches.
-
-    Examples
-    --------
-    >>> class_sum_banks("stacked-lda; 3 pca + 1 lda", 1), class_sum_banks("stacked-lda; 3 pca + 1 lda", 2)
-    ([], ['lda'])
-    """
+    """Return the banks of a layer, counted from 1, that are solved from sums over each class's patches."""
     words = bank_of_layer(banks, layer).replace("+", " ").split()
     return [bank for bank in CLASS_SUM_BANKS if bank in words]
 

@@ -21,21 +21,13 @@ from .probabilities import probabilities, target_output
 class Model:
     """A network with its history, its class names, and facts about the run.
 
-    Attributes
-    ----------
-    network : Network
-    history : History
-        One record per layer of the network.
-    class_names : tuple of str, length C
-        In the order of the network's outputs.
-    about : dict
-        Facts for JSON, e.g. ``dataset``, ``command``, ``versions``, ``device``, ``seed``, ``date``, ``stopped`` and
-        ``preprocessing`` (:func:`describe_images`). All of them are optional.
+    ``about`` are facts for JSON, e.g. ``dataset``, ``command``, ``versions``, ``device``, ``seed``, ``date``,
+    ``stopped`` and ``preprocessing`` (:func:`describe_images`). All of them are optional.
     """
 
     network: Network
-    history: History
-    class_names: tuple[str, ...]
+    history: History  # one record per layer of the network
+    class_names: tuple[str, ...]  # C names, in the order of the network's outputs
     about: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -58,9 +50,8 @@ class Model:
         return probabilities(self.network.outputs(images).cpu(), target_output(self.network)).numpy()
 
     def __repr__(self) -> str:
-        return (
-            f"Model({self.network!r}, classes {', '.join(self.class_names[:3])}{', …' * (len(self.class_names) > 3)})"
-        )
+        more = ", …" if len(self.class_names) > 3 else ""
+        return f"Model({self.network!r}, classes {', '.join(self.class_names[:3])}{more})"
 
 
 def as_model(given: Any) -> Model:

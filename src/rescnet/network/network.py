@@ -15,21 +15,11 @@ from .stack import Layer, LayerStack
 
 @dataclass(repr=False)
 class Network:
-    """A trained ResCNet.
+    """A trained ResCNet."""
 
-    Attributes
-    ----------
-    stack : LayerStack
-        The layers and the forward pass.
-    readout : KernelReadout, optional
-        Correction of the outputs, fitted after the layers.
-    depth : int, optional
-        Default number of layers for prediction, e.g. the best validation depth. None means all.
-    """
-
-    stack: LayerStack
-    readout: KernelReadout | None = None
-    depth: int | None = None
+    stack: LayerStack  # the layers and the forward pass
+    readout: KernelReadout | None = None  # correction of the outputs, fitted after the layers
+    depth: int | None = None  # default number of layers for prediction, e.g. the best validation depth; None means all
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
@@ -99,12 +89,9 @@ class Network:
         return self.outputs(images, layers).argmax(1)
 
     def averaged_over(self, views: str | None) -> Network:
-        """Return the same network with predictions averaged over other views.
+        """Return the same network with predictions averaged over other views, e.g. ``"flip + shift 1"``.
 
-        Parameters
-        ----------
-        views : str or None
-            E.g. ``"flip + shift 1"``. ``""`` is the image alone; None changes nothing.
+        ``""`` is the image alone; None changes nothing.
         """
         if views is None:
             return self

@@ -33,18 +33,10 @@ APART = 1e-9  # least difference of log-probability between two ranks
 
 
 def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
-    """Return a probability for each class; rows sum to 1 and rank the classes like ``outputs``.
+    """Return a probability for each class, float64, (n, C); rows sum to 1 and rank the classes like ``outputs``.
 
-    Parameters
-    ----------
-    outputs : Tensor, shape (n, C)
-        Ỹ after any layer.
-    ceiling : float
-        Target output of the correct class: λ of the configuration, or :func:`target_output` of a network.
-
-    Returns
-    -------
-    Tensor of float64, shape (n, C)
+    Outputs (n, C) are Ỹ after any layer. The ceiling is the target output of the correct class: λ of the configuration,
+    or :func:`target_output` of a network.
 
     Examples
     --------

@@ -32,28 +32,14 @@ from .memory import chunk_size
 
 @dataclass(frozen=True)
 class Layer:
-    """Everything that one layer has learned.
+    """Everything that one layer has learned."""
 
-    Attributes
-    ----------
-    input_range : ValueRange
-        Range by which the layer's input is scaled.
-    weights : Tensor, shape (d_i, c, k, k)
-    bias : Tensor, shape (d_i,)
-    head : LinearHead
-        LDA: C positive groups, then C negative ones. Ridge: C regressions of the residual.
-    rate : float
-        Learning rate α.
-    positive_share : float
-        n_p/N; n_n/N is the rest.
-    """
-
-    input_range: ValueRange
-    weights: Tensor
-    bias: Tensor
-    head: LinearHead
-    rate: float
-    positive_share: float
+    input_range: ValueRange  # by which the layer's input is scaled
+    weights: Tensor  # (d_i, c, k, k)
+    bias: Tensor  # (d_i,)
+    head: LinearHead  # LDA: C positive groups, then C negative ones. Ridge: C regressions of the residual
+    rate: float  # learning rate α
+    positive_share: float  # n_p/N; n_n/N is the rest
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Layer:
         """Return the layer on a device, in a floating type."""
@@ -77,37 +63,19 @@ class Step(NamedTuple):
 
 @dataclass
 class LayerStack:
-    """Layers and the forward pass through them.
-
-    Attributes
-    ----------
-    config : NetworkConfig
-    image_shape : tuple of int
-        (channels, height, width).
-    classes : int
-    layers : list of Layer
-    half : bool
-        Compute maps and features in half precision; scores and outputs stay in float32.
-    """
+    """Layers and the forward pass through them."""
 
     config: NetworkConfig
-    image_shape: tuple[int, int, int]
+    image_shape: tuple[int, int, int]  # (channels, height, width)
     classes: int
     layers: list[Layer] = field(default_factory=list)
-    half: bool = False
+    half: bool = False  # maps and features are computed in half precision; scores and outputs stay in float32
 
     def step(self, layer: Layer, maps: Tensor | None, output: Tensor, images: Tensor) -> Step:
-        """Apply one layer to a chunk of images.
+        """Apply one layer to a chunk of images (n, channels, h, w), in the units of the training images.
 
-        Parameters
-        ----------
-        layer : Layer
-        maps : Tensor, shape (n, d_i, h, w), or None before the first layer
-            O of the layer before.
-        output : Tensor, shape (n, classes)
-            Ỹ of the layer before.
-        images : Tensor, shape (n, channels, h, w)
-            In the units of the training images.
+        ``maps`` (n, d_i, h, w), None before the first layer, and ``output`` (n, classes) are O and Ỹ of the layer
+        before.
         """
         maps = self.maps(layer, maps, images)
         features = self.features(maps)
@@ -124,7 +92,16 @@ class LayerStack:
 
     def features(self, maps: Tensor) -> Tensor:
         """Return F of a layer, shape (n, D) (stages 5 and 6)."""
-        return layer_features(self.config, maps)
+        config, (height, width) = self.config, maps.shape[2:]
+        pooled_maps = pooling_input(maps, config.rectifier)
+        pool = pooling_for(pooled_maps)
+        found = []
+        for grid, cells in config.grids((height, width)):
+            pairs = pool(pooled_maps, grid, cells, "channel", config.keeps_diagonal, config.pooling)
+            if config.matrix_root:
+                pairs = roots_for(pairs, config.pooled_maps)(pairs, config.pooled_maps, config.keeps_diagonal)
+            found.append(pairs)
+        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
 
     def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
         """Return Ỹ⁽ⁱ⁾ from Ỹ⁽ⁱ⁻¹⁾ and the layer's features, shape (n, classes) (stages 7 and 8)."""
@@ -191,17 +168,3 @@ class LayerStack:
         """Images per chunk in prediction."""
         first = self.layers[0].weights
         return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)
-
-
-def layer_features(config: NetworkConfig, maps: Tensor) -> Tensor:
-    """Return the features F of maps O (n, d_i, h, w), shape (n, D)."""
-    height, width = maps.shape[2:]
-    pooled_maps = pooling_input(maps, config.rectifier)
-    pool = pooling_for(pooled_maps)
-    found = []
-    for grid, cells in config.grids((height, width)):
-        pairs = pool(pooled_maps, grid, cells, "channel", config.keeps_diagonal, config.pooling)
-        if config.matrix_root:
-            pairs = roots_for(pairs, config.pooled_maps)(pairs, config.pooled_maps, config.keeps_diagonal)
-        found.append(pairs)
-    return found[0] if len(found) == 1 else torch.cat(found, dim=1)

@@ -47,19 +47,11 @@ class ScatterFactor:
 
 @dataclass(frozen=True)
 class LinearHead:
-    """Linear scores ``f W + b``.
+    """Linear scores ``f W + b``."""
 
-    Attributes
-    ----------
-    weights : Tensor, shape (D, K)
-    bias : Tensor, shape (K,)
-    present : Tensor of bool, shape (K,)
-        False for a group without training images: its posterior is zero.
-    """
-
-    weights: Tensor
-    bias: Tensor
-    present: Tensor
+    weights: Tensor  # (D, K)
+    bias: Tensor  # (K,)
+    present: Tensor  # bool, (K,): false for a group without training images, whose posterior is zero
 
     def scores(self, features: Tensor) -> Tensor:
         """Return the scores of ``features`` (n, D), shape (n, K): log-odds for LDA."""

@@ -24,14 +24,11 @@ from ..config.network import Scope
 class ValueRange:
     """Smallest and largest value of each channel over the training images.
 
-    Attributes
-    ----------
-    low, high : Tensor, shape (channels,)
-        With the scope ``global`` all channels have the same pair; with ``source``, all maps do.
+    With the scope ``global`` all channels have the same pair; with ``source``, all maps do.
     """
 
-    low: Tensor
-    high: Tensor
+    low: Tensor  # (channels,)
+    high: Tensor  # (channels,)
 
     @staticmethod
     def of(x: Tensor) -> ValueRange:

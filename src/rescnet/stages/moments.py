@@ -40,29 +40,14 @@ CrossSolver: TypeAlias = "Callable[[Moments, Tensor | None], Tensor]"
 
 @dataclass
 class Moments:
-    """Sums over images of features and targets.
+    """Sums over images of features and targets."""
 
-    Attributes
-    ----------
-    shift : Tensor, shape (D,)
-        Subtracted from every feature vector before it is summed.
-    count : int
-    total : Tensor, shape (D,)
-        Σ (f - shift).
-    gram : Tensor, shape (D, D)
-        Σ (f - shift)(f - shift)ᵀ. Of a large matrix only the lower triangle is computed and read.
-    target_total : Tensor, shape (K,)
-        Σ z.
-    cross : Tensor, shape (K, D)
-        Σ z (f - shift)ᵀ.
-    """
-
-    shift: Tensor
+    shift: Tensor  # (D,), subtracted from every feature vector before it is summed
     count: int
-    total: Tensor
-    gram: Tensor
-    target_total: Tensor
-    cross: Tensor
+    total: Tensor  # Σ (f - shift), (D,)
+    gram: Tensor  # Σ (f - shift)(f - shift)ᵀ, (D, D); of a large matrix only the lower triangle is computed and read
+    target_total: Tensor  # Σ z, (K,)
+    cross: Tensor  # Σ z (f - shift)ᵀ, (K, D)
     has_gram: ClassVar[bool] = True
 
     @classmethod
@@ -163,19 +148,10 @@ FEW = 2 / 3  # images per feature: up to here the dual form takes at most about 
 
 @dataclass
 class RowMoments(Moments):
-    """Sums over images, and the features of each image instead of their Gram matrix.
+    """Sums over images, and the features of each image instead of their Gram matrix, which is empty, (0, 0)."""
 
-    Attributes
-    ----------
-    gram : Tensor, shape (0, 0)
-        Empty.
-    rows : list of Tensor, each of shape (m, D)
-        f - shift.
-    targets : list of Tensor, each of shape (m, K)
-    """
-
-    rows: list[Tensor] = field(default_factory=list)
-    targets: list[Tensor] = field(default_factory=list)
+    rows: list[Tensor] = field(default_factory=list)  # f - shift, each (m, D)
+    targets: list[Tensor] = field(default_factory=list)  # each (m, K)
     has_gram: ClassVar[bool] = False
 
     def _add_pairs(self, shifted: Tensor, targets: Tensor) -> None:

@@ -37,19 +37,11 @@ def remove_means_of_products(products: Tensor, channels: int) -> Tensor:
 
 @dataclass(frozen=True)
 class PatchMoments:
-    """Sums over patches; they add over chunks of images and over processes.
-
-    Attributes
-    ----------
-    count : int
-    total : Tensor, shape (M,)
-    outer : Tensor, shape (M, M)
-        Σ p pᵀ.
-    """
+    """Sums over patches; they add over chunks of images and over processes."""
 
     count: int
-    total: Tensor
-    outer: Tensor
+    total: Tensor  # Σ p, (M,)
+    outer: Tensor  # Σ p pᵀ, (M, M)
 
     @staticmethod
     def of(patches: Tensor) -> PatchMoments:
@@ -72,21 +64,11 @@ class PatchMoments:
 
 @dataclass(frozen=True)
 class ClassMoments:
-    """Sums over the patches of each group: a class, or one of several sets of images of a class.
+    """Sums over the patches of each group: a class, or one of several sets of images of a class."""
 
-    Attributes
-    ----------
-    images : Tensor, shape (G,)
-        Number of images per group.
-    outer : Tensor, shape (G, M, M)
-        Σ p pᵀ.
-    by_position : Tensor, shape (G, positions, M)
-        Σ p at each position.
-    """
-
-    images: Tensor
-    outer: Tensor
-    by_position: Tensor
+    images: Tensor  # number per group, (G,)
+    outer: Tensor  # Σ p pᵀ, (G, M, M)
+    by_position: Tensor  # Σ p at each position, (G, positions, M)
 
     @property
     def positions(self) -> int:

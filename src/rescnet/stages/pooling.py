@@ -58,13 +58,8 @@ def matrix_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
     T = (3I - Z Y)/2, Y ← Y T, Z ← T Z; the root is √(tr A)·Y. Eigenvalues far below the mean have not converged by
     then and stay too small, which suppresses noise. One cell at a time, to save memory.
 
-    Parameters
-    ----------
-    features : Tensor, shape (n, cells·pairs), like the result
-        Means of positive semi-definite matrices. On a GPU half precision is multiplied as such with float32 sums: no
-        entry of Y exceeds 1, and none of Z exceeds 1.5⁵.
-    diagonal : bool
-        Whether the pairs include the diagonal; without it, the diagonal is 1.
+    Features, (n, cells·pairs) like the result, are means of positive semi-definite matrices; without a diagonal it is
+    1. On a GPU half precision is multiplied as such with float32 sums: no entry of Y exceeds 1, none of Z 1.5⁵.
     """
     half = features.dtype == torch.float16
     exact = features.float() if half and not features.is_cuda else features

@@ -23,22 +23,12 @@ def channel_pairs(channels: int, diagonal: bool, device: torch.device | None = N
 
 
 def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel", diagonal: bool = True) -> Tensor:
-    """Return the upper triangle of each z-scored block's channel covariance.
+    """Return the upper triangle of each block's channel covariance, shape (n, block rows, block columns, pairs).
 
-    Parameters
-    ----------
-    maps : Tensor, shape (n, d, h, w)
-        Rectified maps.
-    z_score : {"channel", "block"}
-        Values that share a mean and a standard deviation; the paper does not say. ``"channel"``: one channel of a
-        block, so the covariance becomes a correlation. ``"block"``: all channels of a block.
-        A channel that is flat in a block, compared with its map, has z = 0 there.
-    diagonal : bool
-        Keep the variances. With the ``"channel"`` z-score they are all 1, or 0 in a flat channel.
-
-    Returns
-    -------
-    Tensor, shape (n, block rows, block columns, pairs)
+    Maps (n, d, h, w) are rectified. The paper does not say which values share a mean and a standard deviation.
+    ``"channel"``: one channel of a block, so the covariance becomes a correlation. ``"block"``: all channels of a
+    block. A channel that is flat in a block, compared with its map, has z = 0 there. The diagonal are the variances.
+    With the ``"channel"`` z-score they are all 1, or 0 in a flat channel.
     """
     means, variances, covariances = _block_covariances(maps, grid, diagonal)
     if z_score == "channel":

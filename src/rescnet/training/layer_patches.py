@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 from torch import Tensor
 
@@ -103,12 +105,7 @@ class LayerPatches:
         return self._mean_and_covariance
 
     def _exact_moments(self) -> PatchMoments:
-        total: PatchMoments | None = None
-        for _, inputs in self._input.chunks():
-            moments = PatchMoments.of(extract_patches(inputs, self.size))
-            total = moments if total is None else total + moments
-        assert total is not None
-        return total
+        return reduce(add, (PatchMoments.of(extract_patches(x, self.size)) for _, x in self._input.chunks()))
 
     def _raw_moments(self) -> PatchMoments:
         """Return the sums over patches that are not scaled yet, in half precision."""

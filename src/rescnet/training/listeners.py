@@ -37,7 +37,6 @@ class TrainingTable:
     def __init__(self, console: Console, title: str, device: str, images: str = "") -> None:
         self.console, self.title, self.device, self.images = console, title, device, images
         self._progress = Bar(console, TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
-        self._layers, self._has_readout, self._stops_at_zero_error = 0, False, False
         self._seconds: list[float] = []
 
     def __enter__(self) -> TrainingTable:
@@ -50,11 +49,14 @@ class TrainingTable:
         """Remove the progress bar, so that something else can be printed."""
         self._progress.stop()
 
+    def _say(self, line: str, style: str = "") -> None:
+        """Print a line that is neither coloured nor wrapped."""
+        self.console.print(line, style=style, highlight=False, soft_wrap=True)
+
     def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Print the plan of the run."""
-        config, (channels, height, width) = network.config, network.image_shape
-        self._layers, self._has_readout = config.layers, config.readout == "kernel"
-        self._stops_at_zero_error = config.stop_at_zero_error
+        self._config = config = network.config
+        channels, height, width = network.image_shape
         say = self.console.print
         size = f"{height}×{width}×{channels}"
         say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
@@ -84,22 +86,21 @@ class TrainingTable:
 
     def layer_added(self, record: LayerRecord) -> None:
         """Print the line of a layer."""
-        left = self._layers - record.layer
+        layers = self._config.layers
+        left = layers - record.layer
         if record.layer > 1:  # the first has less input and includes the warm-up: its time predicts nothing
             self._seconds.append(record.total_seconds)
         recent = self._seconds[-RECENT:]
         shown_left = "–" if not left else show_seconds(left * sum(recent) / len(recent)) if recent else ""
-        self.console.print(
+        self._say(
             f"{record.layer:>6}  {100 * record.train_accuracy:>10.2f}  {_percent(record.validation_accuracy):>12}  "
-            f"{100 * record.positive_share:>10.1f}  {record.total_seconds:>7.2f}  {shown_left:>9}",
-            highlight=False,
+            f"{100 * record.positive_share:>10.1f}  {record.total_seconds:>7.2f}  {shown_left:>9}"
         )
         if record.layer == 1 and left > 1:
-            note = "        the time left is shown from layer 2 on: layer 1 has only the image as its input"
-            self.console.print(note, style="dim", highlight=False, soft_wrap=True)
-        description = f"layer {min(record.layer + 1, self._layers)} of {self._layers}"
-        if self._has_readout and not left:
-            self.console.print("        fitting the kernel readout", style="dim", highlight=False)
+            self._say("        the time left is shown from layer 2 on: layer 1 has only the image as its input", "dim")
+        description = f"layer {min(record.layer + 1, layers)} of {layers}"
+        if self._config.readout == "kernel" and not left:
+            self._say("        fitting the kernel readout", "dim")
             description = "kernel readout"
         self._progress.update(self._task, completed=record.layer, description=description)
 
@@ -112,13 +113,11 @@ class TrainingTable:
         best, last = history[history.best_layer() - 1], history[-1]
         layers = count(len(history), "layer", "layers")
         total = show_seconds(sum(record.total_seconds for record in history))
-        self.console.print(f"\n{layers} in {total}; stopped because {history.stopped}.", highlight=False)
-        early = self._stops_at_zero_error and len(history) <= min(EARLY, self._layers - 1)
+        self._say(f"\n{layers} in {total}; stopped because {history.stopped}.")
+        early = self._config.stop_at_zero_error and len(history) <= min(EARLY, self._config.layers - 1)
         if early and last.train_accuracy == 1:
-            self.console.print(
-                "more layers may still improve the accuracy on new images: try --no-stop-at-zero-error --patience 5",
-                highlight=False,
-                soft_wrap=True,
+            self._say(
+                "more layers may still improve the accuracy on new images: try --no-stop-at-zero-error --patience 5"
             )
         for name, at_best, at_last, how in (
             ("validation", best.validation_accuracy, last.validation_accuracy, "the best"),
@@ -133,18 +132,14 @@ class TrainingTable:
                 line += f", and already at layer {best.layer}, {how}"
             elif last.validation_accuracy is not None:
                 line += f"; [bold]{_percent(at_best)} %[/bold] at layer {best.layer}, {how}"
-            self.console.print(line, highlight=False, soft_wrap=True)
+            self._say(line)
         if history.readout:
             shown = ((name, getattr(history.readout, f"{name}_accuracy")) for name in ("validation", "test"))
             found = [f"{name} accuracy [bold]{_percent(share)} %[/bold]" for name, share in shown if share is not None]
             read = history.readout.layers
             of_fewer = f" of the first {read} layers" if read not in (None, len(history)) else ""
-            self.console.print(
-                f"with the kernel readout{of_fewer}: "
-                f"{', '.join([*found, f'fitted in {show_seconds(history.readout.seconds)}'])}",
-                highlight=False,
-                soft_wrap=True,
-            )
+            found.append(f"fitted in {show_seconds(history.readout.seconds)}")
+            self._say(f"with the kernel readout{of_fewer}: {', '.join(found)}")
 
 
 def _percent(share: float | None) -> str:
@@ -154,13 +149,8 @@ def _percent(share: float | None) -> str:
 class TensorBoardLog:
     """Listener that writes the record of each layer to a folder for TensorBoard.
 
-    Pass it to :func:`rescnet.train`. It is a context manager, which closes the event file. A second run in the same
-    folder replaces the first.
-
-    Parameters
-    ----------
-    folder : Path
-        Created when training starts.
+    Pass it to :func:`rescnet.train`. It is a context manager, which closes the event file. The folder is created when
+    training starts. A second run in the same folder replaces the first.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -46,11 +47,7 @@ class ImageStream:
 
     def image_range(self, dtype: torch.dtype) -> ValueRange:
         """Return the range of the images, channel by channel."""
-        total: ValueRange | None = None
-        for images in self.images.chunks(self.chunk):
-            here = ValueRange.of(images)
-            total = here if total is None else total.merge(here)
-        assert total is not None
+        total = reduce(ValueRange.merge, map(ValueRange.of, self.images.chunks(self.chunk)))
         return ValueRange(total.low.to(dtype), total.high.to(dtype))
 
     def advance(

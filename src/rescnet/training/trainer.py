@@ -35,17 +35,7 @@ from .stream import ImageStream
 
 
 class Trainer:
-    """Adds layers to a network, one at a time.
-
-    Attributes
-    ----------
-    network : Network
-    history : History
-    plan : MemoryPlan
-    training : ImageStream
-    others : dict of str to ImageStream
-        Validation and test images.
-    """
+    """Adds layers to a network, one at a time; ``others`` are the streams of validation and test images."""
 
     def __init__(self, config: NetworkConfig, data: TrainingData, compute: ComputeOptions, workers: Workers) -> None:
         self.config, self.workers = config, workers
@@ -66,10 +56,8 @@ class Trainer:
         self.others = {name: self._evaluation_stream(name, *pair) for name, pair in data.others.items()}
         self._kept_features: Tensor | None = None
         if self.plan.keep_features:
-            dtype = torch.float16 if half else self.dtype
-            self._kept_features = torch.zeros(
-                len(self.training.labels), self.plan.width, dtype=dtype, device=self.device
-            )
+            shape, dtype = (len(self.training.labels), self.plan.width), torch.float16 if half else self.dtype
+            self._kept_features = torch.zeros(shape, dtype=dtype, device=self.device)
 
     @torch.inference_mode()
     def add_layer(self) -> LayerRecord:
@@ -105,7 +93,7 @@ class Trainer:
             peak_memory=max(watch.memory.values()),
             memory=watch.memory,
         )
-        self.history.append(record)
+        self.history.records.append(record)
         self.network.depth = depth_to_use(self.config, self.history)
         return record
 
@@ -152,7 +140,7 @@ class Trainer:
         maps = stream.maps if config.place_in_stack(number) > 1 else None
         layer_input = LayerInput(self.stack, input_range, maps, stream.images, stream.chunk)
         patches = LayerPatches(layer_input, self._labels, size, self.workers, self._shard)
-        bank, options = config.bank_of(number), bank_options(config)
+        bank, options = config.bank_of(number), BankOptions.of(config)
         if config.is_grey(number):
             grey = GreyPatches(patches, self.stack.image_shape[0])
             filters = grey.in_colour(learn_filters(bank, grey, config.filters, generator, options))
@@ -245,17 +233,3 @@ class Trainer:
         labels = labels.to(self.device).repeat_interleave(copies)
         output = torch.zeros(len(labels), self.stack.classes, dtype=self.dtype, device=self.device)
         return ImageStream(images, labels, output, max(1, self.plan.chunk // copies) * copies, copies)
-
-
-def bank_options(config: NetworkConfig) -> BankOptions:
-    """Return the options of the filter banks."""
-    return BankOptions(
-        positives=config.positives,
-        negatives=config.negatives,
-        tolerance=config.tolerance,
-        draw_ridge=config.draw_ridge,
-        bias=config.stacked_lda_bias,
-        pca_bias=config.pca_bias,
-        pca_signs=config.pca_signs,
-        signs=config.stacked_lda_signs,
-    )

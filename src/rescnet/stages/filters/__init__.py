@@ -1,16 +1,14 @@
 """Stage 3: filter banks, one registered function each (section 2.3.1, appendix A.3)."""
 
 from . import cca, dct, ica, lda, stacked_lda, subspaces, unsupervised  # noqa: F401  (register)
-from .bank import BankOptions, FilterBank, Filters, PatchSource, bank_names, find_bank, learn_filters, register_bank
+from .bank import BankOptions, Filters, PatchSource, find_bank, learn_filters, register_bank
 from .grey import GreyPatches
 
 __all__ = [
     "BankOptions",
-    "FilterBank",
     "Filters",
     "GreyPatches",
     "PatchSource",
-    "bank_names",
     "find_bank",
     "learn_filters",
     "register_bank",

@@ -6,7 +6,7 @@ A bank is a function of patches and options that returns filters.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import torch
@@ -21,58 +21,37 @@ SAMPLES = 50_000  # patches drawn by banks that need more than sums
 
 @dataclass(frozen=True)
 class BankOptions:
-    """Options of the banks; the defaults of stacked-LDA are those of appendix A.4.
+    """Options of the banks, as in :class:`~rescnet.config.network.NetworkConfig`; two are for the family's LDA bank.
 
-    Attributes
-    ----------
-    positives, negatives : int
-        Patches of the drawn class, and of all other classes, per draw of stacked-LDA.
-    tolerance : float
-        Largest training error of an accepted draw.
-    draw_ridge : float
-        Ridge of a draw's LDA, relative to the mean variance of its patches. It matters in deeper layers, where patches
-        have more dimensions (477) than a draw has patches (34).
-    bias : {"lda", "mean"}
-        Bias of a stacked-LDA filter: the constant of the discriminant (appendix A.3), or minus the response to the mean
-        patch. With the constant most responses are negative, so ReLU leaves a sparse map; with the mean, half are.
-    pca_bias, pca_signs
-        Bias and sign of a PCA filter, as in :class:`~rescnet.config.network.NetworkConfig`. The sign of an eigenvector
-        is arbitrary, but it decides which responses ReLU keeps.
-    signs : {"one", "both"}
-        Filters per stacked-LDA draw: the discriminant of the drawn class, or also its negative. Appendix A.4 has
-        one-vs-rest discriminants, which for two classes are negatives of each other.
-    within_ridge : float
-        Ridge of the LDA bank, added to the within scatter, relative to its mean eigenvalue.
-    orthonormal : bool
-        Make LDA filters orthonormal, the leading one first.
+    The defaults of stacked-LDA are those of appendix A.4. The ridge of a draw matters in deeper layers, where patches
+    have more dimensions (477) than a draw has patches (34). With the bias ``"lda"`` (appendix A.3) most responses are
+    negative, so ReLU leaves a sparse map; with ``"mean"``, half are. Appendix A.4 has one-vs-rest discriminants, which
+    for two classes are negatives of each other: signs ``"both"``.
     """
 
     positives: int = 2
     negatives: int = 32
     tolerance: float = 0.0
     draw_ridge: float = 0.01
-    bias: StackedLDABias = "lda"
+    stacked_lda_bias: StackedLDABias = "lda"
     pca_bias: PCABias = "none"
     pca_signs: PCASigns = "fixed"
-    signs: StackedLDASigns = "one"
-    within_ridge: float = 0.0
-    orthonormal: bool = False
+    stacked_lda_signs: StackedLDASigns = "one"
+    within_ridge: float = 0.0  # of the LDA bank, added to the within scatter, relative to its mean eigenvalue
+    orthonormal: bool = False  # LDA filters, the leading one first
+
+    @staticmethod
+    def of(config: object) -> BankOptions:
+        """Return the options that a configuration has; the others keep their defaults."""
+        names = {entry.name for entry in fields(BankOptions)} & vars(config).keys()
+        return BankOptions(**{name: getattr(config, name) for name in names})
 
 
 class PatchSource(Protocol):
     """Patches of a layer's scaled input, and the classes of their images.
 
-    Attributes
-    ----------
-    channels, size : int
-        A patch has ``channels·size·size`` numbers.
-    images, rows, columns : int
-        A patch is identified by its image and its top-left pixel; there are ``rows·columns`` per image.
-    labels : Tensor of int64, shape (images,)
-        Class of each image, on the CPU. The label of a patch is the class of its image (appendix A.3).
-    zero_mean : bool
-        Whether the mean of each channel is subtracted from each patch, so that a filter that is constant over a channel
-        has no response.
+    A patch has ``channels·size·size`` numbers. It is identified by its image and its top-left pixel; there are
+    ``rows·columns`` per image. The label of a patch is the class of its image (appendix A.3).
     """
 
     channels: int
@@ -80,8 +59,8 @@ class PatchSource(Protocol):
     images: int
     rows: int
     columns: int
-    labels: Tensor
-    zero_mean: bool
+    labels: Tensor  # int64, (images,), on the CPU
+    zero_mean: bool  # each channel's mean is subtracted: a filter that is constant over a channel has no response
 
     def covariance(self) -> Tensor:
         """Return the patch covariance, float64, shape (M, M)."""
@@ -105,17 +84,10 @@ class PatchSource(Protocol):
 
 @dataclass(frozen=True)
 class Filters:
-    """Learned filters, one per row.
+    """Learned filters, one per row, of unit norm, so that the maps of different banks are of similar magnitude."""
 
-    Attributes
-    ----------
-    weights : Tensor, shape (count, M)
-        Of unit norm, so that the maps of different banks are of similar magnitude.
-    bias : Tensor, shape (count,)
-    """
-
-    weights: Tensor
-    bias: Tensor
+    weights: Tensor  # (count, M)
+    bias: Tensor  # (count,)
 
     def unit_norm(self) -> Filters:
         """Return weights and bias divided by the norm of each filter; a zero filter stays zero."""
@@ -167,11 +139,6 @@ def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
         return bank
 
     return add
-
-
-def bank_names() -> list[str]:
-    """Return the registered names, sorted."""
-    return sorted(_BANKS)
 
 
 def find_bank(name: str) -> FilterBank:

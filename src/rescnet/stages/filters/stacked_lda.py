@@ -23,7 +23,7 @@ MOST_EQUAL_DRAWS = 500  # if these many draws hold equal patches only, all patch
 @register_bank("stacked-lda")
 def stacked_lda_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
     """Return the first ``count`` accepted discriminants, in the order drawn, with their negatives if signs is both."""
-    if options.signs == "one":
+    if options.stacked_lda_signs == "one":
         return _accepted(source, count, generator, options)
     drawn = _accepted(source, ceil(count / 2), generator, options)
     weights = torch.stack([drawn.weights, -drawn.weights], dim=1).flatten(0, 1)
@@ -57,7 +57,7 @@ def _accepted(source: PatchSource, count: int, generator: torch.Generator, optio
         found, drawn = found + int(accepted.sum()), drawn + draw
         batch = min(MOST_BATCH, 2 * batch)
     chosen, constants = torch.cat(weights)[:count], torch.cat(bias)[:count]
-    if options.bias == "mean":
+    if options.stacked_lda_bias == "mean":
         constants = -chosen @ source.mean().to(chosen.device)
     return Filters(chosen, constants).unit_norm()
 

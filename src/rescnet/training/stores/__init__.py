@@ -20,10 +20,11 @@ __all__ = ["AugmentedImages", "MapStore", "make_store", "store_images", "stream"
 def make_store(
     place: Place, shape: Shape, dtype: torch.dtype, device: torch.device, channels_last: bool, folder: str | Path
 ) -> MapStore:
-    """Return an empty store."""
+    """Return an empty store; a CPU's own memory is the host's."""
     if place == "file":
         return FileStore(shape, dtype, device, channels_last, folder)
-    return (DeviceStore if place == "device" else HostStore)(shape, dtype, device, channels_last)
+    kind = HostStore if place == "host" and device.type == "cuda" else DeviceStore
+    return kind(shape, dtype, device, channels_last)
 
 
 def store_images(images: Tensor, device: torch.device, place: Place, file: mmap.mmap | None = None) -> MapStore:

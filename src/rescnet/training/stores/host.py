@@ -1,4 +1,4 @@
-"""Maps in the host's memory, for a device that cannot hold them all."""
+"""Maps in the host's memory, for a GPU that cannot hold them all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WRITES_UNDER_WAY = 2  # chunks being copied back to the host; each still holds i
 
 
 class HostStore(MapStore):
-    """Maps in the host's memory, pinned for a GPU; separate streams copy chunks during the computation.
+    """Maps of a GPU in the host's pinned memory; separate streams copy chunks during the computation.
 
     Two chunks are on the device at a time, one in use and one being fetched. Two more may be on their way back; a third
     one waits for the first. Otherwise the host waits for no stream.
@@ -30,15 +30,14 @@ class HostStore(MapStore):
         given: Tensor | None = None,
     ) -> None:
         super().__init__(shape, dtype, device, channels_last)
-        self._cuda = device.type == "cuda"
         try:
-            self._host = torch.empty(self._in_memory, dtype=dtype, pin_memory=self._cuda)
+            self._host = torch.empty(self._in_memory, dtype=dtype, pin_memory=True)
         except RuntimeError:  # no more memory can be pinned: copies are slower
             self._host = torch.empty(self._in_memory, dtype=dtype)
         if given is not None:
             self._host.copy_(given)
-        self._ahead = _new_stream(device) if self._cuda else None
-        self._back = _new_stream(device) if self._cuda else None
+        self._ahead = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._back = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._written: deque[torch.cuda.Event] = deque()
 
     def chunks(self, size: int) -> Iterator[Tensor]:
@@ -46,12 +45,6 @@ class HostStore(MapStore):
         parts = [self._host[start : start + size] for start in range(0, len(self), size)]
         shape = (min(size, len(self)), *self._in_memory[1:])
         buffers = [torch.empty(shape, dtype=self.dtype, device=self.device) for _ in range(min(2, len(parts)))]
-        if self._ahead is None:
-            for index, part in enumerate(parts):
-                buffer = buffers[index % 2][: len(part)]
-                yield self._outside(buffer.copy_(part))
-            return
-        assert self._back is not None
         self._ahead.wait_stream(self._back)  # the layer before has written them
         try:
             arrived = self._fetch(buffers[0], parts[0])
@@ -65,7 +58,6 @@ class HostStore(MapStore):
 
     def _fetch(self, buffer: Tensor, part: Tensor) -> torch.cuda.Event:
         """Start to copy a chunk to the device, after all work queued so far, which may read the buffer."""
-        assert self._ahead is not None
         self._ahead.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(self._ahead):
             buffer[: len(part)].copy_(part, non_blocking=True)
@@ -75,9 +67,6 @@ class HostStore(MapStore):
     def write(self, part: slice, maps: Tensor) -> None:
         """Start to copy a chunk back."""
         inside = self._inside(maps).to(self.dtype).contiguous()
-        if self._back is None:
-            self._host[part] = inside
-            return
         while len(self._written) >= WRITES_UNDER_WAY:
             self._written.popleft().synchronize()
         self._back.wait_stream(torch.cuda.current_stream(self.device))
@@ -88,17 +77,11 @@ class HostStore(MapStore):
 
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Gather patches on the host and copy only those."""
-        if self._back is not None:
-            self._back.synchronize()
+        self._back.synchronize()
         found = gather_patches(self._outside(self._host), size, image.cpu(), row.cpu(), column.cpu())
         return found.to(self.device)
 
     def take(self, image: Tensor) -> Tensor:
         """Copy the named images' maps to the device."""
-        if self._back is not None:
-            self._back.synchronize()
+        self._back.synchronize()
         return self._outside(self._host)[image.cpu()].to(self.device)
-
-
-def _new_stream(device: torch.device) -> torch.cuda.Stream:
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
