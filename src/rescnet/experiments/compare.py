@@ -23,9 +23,8 @@ from ..formatting import nearest
 from ..network.device import choose_device
 from ..network.inputs import as_images, as_labels
 from ..network.memory import memory_budget
-from ..training.stopwatch import PeakMemory
+from ..training.stopwatch import Stopwatch, free_memory
 from ..training.train import train
-from .costs import free_memory, synchronise
 
 RESCNET = "rescnet"
 PUBLISHED: dict[str, dict[str, float]] = {
@@ -181,35 +180,32 @@ def _published(contestant: Contestant, dataset: Dataset) -> float | None:
 def _measure(
     dataset: Dataset, contestant: Contestant, config: Any, held_out: float, seeds: range, compute: ComputeOptions
 ) -> Row:
-    memory = PeakMemory(choose_device(compute.device))
-    accuracies, seconds, predict_seconds, cpu_seconds, size, peak = [], [], [], [], 0, 0
+    watch = Stopwatch(choose_device(compute.device))
+    accuracies, cpu_seconds, size = [], 0.0, 0
     for seed in seeds:
         training, test = split_of(dataset, held_out, seed)
         free_memory()
-        memory.reset()
-        start, processor = time.perf_counter(), time.process_time()
+        processor = time.process_time()
         try:
-            fitted = _fit(config, training.images, training.labels, compute)
+            with watch.time("fit"):
+                fitted = _fit(config, training.images, training.labels, compute)
         except (ValueError, ArithmeticError, MemoryError, RuntimeError) as error:  # the other models still run
             said = str(error).splitlines()[0] if str(error) else "it is out of memory"
             return Row(contestant.label, error=said, config=config.to_dict())
-        synchronise(memory.device)
-        learned = time.perf_counter()
-        cpu_seconds.append(time.process_time() - processor)
-        predicted = fitted.predict(test.images).cpu().numpy()
-        predict_seconds.append(time.perf_counter() - learned)
+        cpu_seconds += time.process_time() - processor
+        with watch.time("predict"):
+            predicted = fitted.predict(test.images).cpu().numpy()
         accuracies.append(float((predicted == test.labels).mean()))
-        seconds.append(learned - start)
-        peak, size = max(peak, memory.bytes()), fitted.size
+        size = fitted.size
         del fitted
     return Row(
         contestant.label,
         accuracy=fmean(accuracies),
         deviation=pstdev(accuracies) if len(seeds) > 1 else None,
-        seconds=fmean(seconds),
-        predict_seconds=fmean(predict_seconds),
-        cpu_seconds=fmean(cpu_seconds),
-        peak_memory=peak,
+        seconds=watch.seconds["fit"] / len(seeds),
+        predict_seconds=watch.seconds["predict"] / len(seeds),
+        cpu_seconds=cpu_seconds / len(seeds),
+        peak_memory=max(watch.memory.values()),
         model_bytes=size,
         published=None if held_out else _published(contestant, dataset),
         config=config.to_dict(),

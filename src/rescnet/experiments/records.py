@@ -19,7 +19,7 @@ import torch
 
 from ..config.network import NetworkConfig
 from ..formatting import atomic_write
-from ..network.history import LayerRecord, ReadoutRecord, StopReason
+from ..network.history import LayerRecord, ReadoutRecord
 
 
 def origin(device: torch.device | str = "cpu", command: str | None = None) -> dict[str, Any]:
@@ -116,20 +116,22 @@ def compact(record: LayerRecord) -> dict[str, Any]:
 
 
 class Results:
-    """The file of one table.
-
-    Parameters
-    ----------
-    file : Path
-        For example ``results/table2.json``. Files of other tables beside it may hold the same experiment.
-    """
+    """The file of one table, for example ``results/table2.json``."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
     def entries(self) -> list[dict[str, Any]]:
         """Return what the file holds."""
-        return _read(self.file)
+        if not self.file.exists():
+            return []
+        try:
+            content = json.loads(self.file.read_text())
+        except ValueError:
+            content = None
+        if not isinstance(content, list):
+            raise ValueError(f"{self.file} must be a list of results. Move it away, or choose another folder.")
+        return content
 
     def put(self, entry: dict[str, Any]) -> None:
         """Add an entry in place of an earlier one of its name, seed and number of training images.
@@ -150,40 +152,20 @@ class Results:
         with atomic_write(self.file) as path:
             path.write_text(f"[\n{lines}\n]\n")
 
-    def finished(self, key: str, layers: int, name: str, siblings: Iterable[str] = ()) -> dict[str, Any] | None:
-        """Return the entry of this identity if nothing is left to do, from this file or another table's.
+    def finished(self, key: str, layers: int, name: str) -> dict[str, Any] | None:
+        """Return the entry of this name and identity if nothing is left to do.
 
-        Nothing is left if the run stopped by its own rules, or has the layers asked for now. The entry of that name in
-        this file is returned whole; a deeper one of another name or table is cut to these layers.
+        Nothing is left if the run stopped by its own rules, or has the layers asked for now.
         """
-        found = None
-        for file in (self.file, *(self.file.with_name(f"{table}.json") for table in siblings)):
-            for entry in _read(file):
-                reads_out = entry["config"].get("readout") == "kernel"
-                if reads_out and (not entry.get("readout") or entry["layers"] != layers):
-                    continue  # its readout is missing, or reads other layers
-                stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
-                if entry.get("key") == key and (stopped_early or entry["layers"] >= layers):
-                    if file == self.file and entry["name"] == name:
-                        return entry
-                    found = found or _up_to(entry, layers)
-        return found
-
-
-def _up_to(entry: dict[str, Any], layers: int) -> dict[str, Any]:
-    """Return an entry as if no more than these layers had been asked for."""
-    if entry["layers"] <= layers:
-        return entry
-    records = [LayerRecord(**record) for record in entry["history"][:layers]]
-    return entry | {
-        "config": entry["config"] | {"layers": layers},
-        "finished": True,
-        "stopped": str(StopReason.DEPTH),
-        "layers": layers,
-        "seconds": round(sum(record.total_seconds for record in records), 2),
-        "summary": summarise(records),
-        "history": entry["history"][:layers],
-    }
+        for entry in self.entries():
+            if (entry["name"], entry.get("key")) != (name, key):
+                continue
+            if entry["config"].get("readout") == "kernel" and (not entry.get("readout") or entry["layers"] != layers):
+                continue  # its readout is missing, or reads other layers
+            stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
+            if stopped_early or entry["layers"] >= layers:
+                return entry
+        return None
 
 
 def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -197,15 +179,3 @@ def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[st
 
 def _place(entry: Mapping[str, Any]) -> tuple[str, int, int]:
     return entry["name"], entry["images"]["train"], entry["seed"]
-
-
-def _read(file: Path) -> list[dict[str, Any]]:
-    if not file.exists():
-        return []
-    try:
-        content = json.loads(file.read_text())
-    except ValueError:
-        content = None
-    if not isinstance(content, list):
-        raise ValueError(f"{file} must be a list of results. Move it away, or choose another folder.")
-    return content

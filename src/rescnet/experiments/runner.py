@@ -180,7 +180,8 @@ class ExperimentRun:
 
     @property
     def _place(self) -> Path | None:
-        return self.options.state and self.options.state / f"{self.experiment.name}-{self.key}"
+        """Folder of the layers; tables share that of the same network."""
+        return self.options.state and self.options.state / f"{self.experiment.dataset}-{self.key}"
 
     def _start(self) -> tuple[Network, History] | None:
         """Return the layers an earlier run has left, if they can be read."""
