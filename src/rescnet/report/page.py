@@ -6,6 +6,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from importlib import resources
@@ -14,10 +15,10 @@ from typing import Any
 
 from ..data import Dataset
 from ..formatting import atomic_write
-from .evaluation import Evaluation, evaluate
+from ..network.model import Model, as_model
+from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
 from .image_traces import pick_images, trace_images
-from .model_view import TrainedModel, check_model, evaluation_images, without_unused_layers
 from .pictures import draw_filters, layers_to_draw
 from .summary import accuracy_curves, best_depth, settings, summarise, training_record
 
@@ -31,7 +32,7 @@ SCRIPTS = (
 
 
 def write_report(
-    model: TrainedModel,
+    model: Model | Any,
     path: str | Path,
     dataset: Dataset | None = None,
     *,
@@ -43,8 +44,7 @@ def write_report(
 
     Parameters
     ----------
-    model : TrainedModel
-        A ``rescnet.Model``, or any object with its ``network``, ``history``, ``class_names`` and ``about``.
+    model : Model or fitted ResCNetClassifier
     path : str or Path
         The HTML file to write. It needs no other file and no network.
     dataset : Dataset, optional
@@ -75,8 +75,7 @@ def write_report(
     """
     target = Path(path)
     _check_path(target, overwrite)
-    check_model(model)
-    model = without_unused_layers(model)
+    model = used_part(as_model(model))
     images = evaluation_images(model, dataset)
     if images_shown < 1:
         raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
@@ -90,8 +89,19 @@ def write_report(
     return target
 
 
+def used_part(model: Model) -> Model:
+    """Return the model without the layers after its prediction depth."""
+    network, used = model.network, model.network.used_layers
+    if not len(network.layers):
+        raise ValueError("network must have at least one layer, got none. Train it first.")
+    if used == len(network.layers):
+        return model
+    history = replace(model.history, records=model.history.records[:used])
+    return replace(model, network=network.first_layers(used), history=history)
+
+
 def collect(
-    model: TrainedModel,
+    model: Model,
     dataset: Dataset | None,
     evaluation: Evaluation | None,
     images_shown: int,
