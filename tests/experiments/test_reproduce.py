@@ -18,7 +18,7 @@ from rescnet.experiments.plans import Experiment, PaperFigure, load_plan, plan_n
 from rescnet.experiments.presentation import draw_curves, markdown, table_rows, titles
 from rescnet.experiments.records import Results, seeds_together, summarise
 from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key, split_images
-from rescnet.network.history import LayerRecord
+from rescnet.network.history import History, LayerRecord
 
 pytestmark = pytest.mark.slow
 
@@ -192,13 +192,12 @@ def record(layer, train, held, test):
 
 
 def test_three_ways_to_tell_an_accuracy():
-    found = summarise(
-        [record(1, 0.5, 0.6, 0.7), record(2, 0.6, 0.9, 0.71), record(3, 0.7, 0.9, 0.8), record(4, 1, 0.8, 0.75)]
-    )
+    curve = [record(1, 0.5, 0.6, 0.7), record(2, 0.6, 0.9, 0.71), record(3, 0.7, 0.9, 0.8), record(4, 1, 0.8, 0.75)]
+    found = summarise(History(curve))
     assert (found["chosen"]["layer"], found["chosen"]["test"]) == (2, 0.71)
     assert (found["last"]["layer"], found["last"]["test"]) == (4, 0.75)
     assert (found["paper_rule"]["layer"], found["paper_rule"]["test"]) == (3, 0.8)
-    assert "chosen" not in summarise([record(1, 0.5, None, 0.7)])
+    assert "chosen" not in summarise(History([record(1, 0.5, None, 0.7)]))
 
 
 def test_table_and_plot_show_ours_beside_the_papers(config, dataset, tmp_path):

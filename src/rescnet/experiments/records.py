@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,21 @@ import torch
 
 from ..config.network import NetworkConfig
 from ..formatting import atomic_write
-from ..network.history import LayerRecord, ReadoutRecord
+from ..network.history import History, LayerRecord
+from ..network.model import describe_run
 
 
 def origin(device: torch.device | str = "cpu", command: str | None = None) -> dict[str, Any]:
     """Return commit, command (by default that of ``rescnet``), device, versions and date of a run."""
-    from .. import __version__
-
     device = torch.device(device)
-    versions = {"rescnet": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    run = describe_run(device)
     if device.type == "cuda":
-        versions["cuda"] = str(torch.version.cuda)
+        run["versions"]["cuda"] = str(torch.version.cuda)
     return {
         "commit": commit(),
         "command": command or shown_command("rescnet"),
+        **run,
         "device": device_name(device),
-        "versions": versions,
-        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
 
 
@@ -84,26 +81,26 @@ def given_options(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in defaults or value != defaults[name]}
 
 
-def summarise(history: Iterable[LayerRecord], readout: ReadoutRecord | None = None) -> dict[str, Any]:
+def summarise(history: History) -> dict[str, Any]:
     """Return the test accuracy in up to four ways, each with its layer.
 
     ``chosen`` is at the depth with the best validation accuracy, the earliest of equals; ``last`` at the last layer;
     ``paper_rule`` at the best layer of the test curve, which is no honest choice; ``readout`` with the readout.
     """
-    records = list(history)
 
     def at(record: LayerRecord) -> dict[str, Any]:
         shares = {"train": record.train_accuracy, "held_out": record.validation_accuracy, "test": record.test_accuracy}
         return {"layer": record.layer, **shares}
 
-    found: dict[str, Any] = {"last": at(records[-1])}
-    if records[-1].validation_accuracy is not None:
-        found["chosen"] = at(max(records, key=lambda r: (r.validation_accuracy or 0, -r.layer)))
-    if records[-1].test_accuracy is not None:
-        found["paper_rule"] = at(max(records, key=lambda r: (r.test_accuracy or 0, -r.layer)))
+    last, readout = history[-1], history.readout
+    found: dict[str, Any] = {"last": at(last)}
+    if last.validation_accuracy is not None:
+        found["chosen"] = at(history[history.best_layer() - 1])
+    if last.test_accuracy is not None:
+        found["paper_rule"] = at(max(history, key=lambda r: (r.test_accuracy or 0, -r.layer)))
     if readout is not None:
         held_out, test = readout.validation_accuracy, readout.test_accuracy
-        found["readout"] = {"layer": readout.layers or records[-1].layer, "held_out": held_out, "test": test}
+        found["readout"] = {"layer": readout.layers or last.layer, "held_out": held_out, "test": test}
     return found
 
 

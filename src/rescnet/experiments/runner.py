@@ -22,31 +22,19 @@ from ..training.train import TrainingRun
 from .plans import Experiment
 from .records import Results, compact, given_options, identity, origin, summarise
 
-SAVE_EVERY, WRITE_EVERY = 300.0, 30.0  # seconds between two saves of the layers, and of the entry
+SAVE_EVERY = 300.0  # seconds between two saves of the layers and of the entry
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options shared by the runs of a table.
+    """Options shared by the runs of a table."""
 
-    Attributes
-    ----------
-    held_out : int
-        Number of training images used as validation images, which choose the depth. 0 disables it.
-    limit : int, optional
-        Maximum number of training images, and of test images, for a trial.
-    state : Path, optional
-        Folder of unfinished layers. None keeps none.
-    deadline : float, optional
-        Of ``time.monotonic()``. No layer is started after it.
-    """
-
-    held_out: int = 5000
-    limit: int | None = None
-    state: Path | None = None
-    deadline: float | None = None
+    held_out: int = 5000  # training images used as validation images, which choose the depth
+    limit: int | None = None  # maximum number of training images, and of test images, for a trial
+    state: Path | None = None  # folder of unfinished layers; None keeps none
+    deadline: float | None = None  # of time.monotonic(); no layer is started after it
     compute: ComputeOptions = ComputeOptions()
-    command: str | None = None
+    command: str | None = None  # as recorded; by default that of this process
 
     @property
     def time_is_up(self) -> bool:
@@ -128,17 +116,13 @@ class ExperimentRun:
 
     def _train(self, run: TrainingRun) -> None:
         """Add layers, then the readout; all layers are saved before the readout is fitted."""
-        saved = written = time.monotonic()
+        saved = time.monotonic()
         self._save_if_complete(run)
         for record in run:
             self.heard(record)
             self._save_if_complete(run)
-            now = time.monotonic()
-            if now - written > WRITE_EVERY:
-                self._write(run)
-                written = time.monotonic()
-            if now - saved > SAVE_EVERY:
-                self._keep(run)
+            if time.monotonic() - saved > SAVE_EVERY:
+                self._save(run)
                 saved = time.monotonic()
 
     def _save_if_complete(self, run: TrainingRun) -> None:
@@ -147,11 +131,7 @@ class ExperimentRun:
             self._save(run)
 
     def _save(self, run: TrainingRun, detail: str = "") -> dict[str, Any]:
-        entry = self._write(run, detail)
-        self._keep(run)
-        return entry
-
-    def _write(self, run: TrainingRun, detail: str = "") -> dict[str, Any]:
+        """Write the entry, then the layers."""
         device, stopped = choose_device(self.options.compute.device), run.history.stopped
         history, readout = run.history, run.history.readout
         entry: dict[str, Any] = {
@@ -172,10 +152,11 @@ class ExperimentRun:
             "layers": len(history),
             "seconds": round(sum(record.total_seconds for record in history) + (readout.seconds if readout else 0), 2),
             "readout": asdict(readout) if readout else None,
-            "summary": summarise(history, readout),
+            "summary": summarise(history),
             "history": [compact(record) for record in history],
         }
         self.results.put(entry)
+        self._keep(run)
         return entry
 
     @property

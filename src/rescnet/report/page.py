@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from html import escape
@@ -19,7 +18,7 @@ from ..network.model import Model, as_model
 from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
 from .image_traces import pick_images, trace_images
-from .pictures import draw_filters, layers_to_draw
+from .pictures import draw_filters
 from .summary import accuracy_curves, best_depth, settings, summarise, training_record
 
 # Joined in this order: helpers first, then the sections, then the start.
@@ -37,7 +36,6 @@ def write_report(
     dataset: Dataset | None = None,
     *,
     images_shown: int = 12,
-    filter_layers: Sequence[int] | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write an HTML report of a trained network.
@@ -52,8 +50,6 @@ def write_report(
         confusion matrix, and says so.
     images_shown : int
         Number of images per group, e.g. corrected, newly wrong, easy.
-    filter_layers : sequence of int, optional
-        Layers, from 1, whose filters are drawn. Default: the first, second, middle and last.
     overwrite : bool
         Whether to replace an existing file.
 
@@ -79,9 +75,8 @@ def write_report(
     images = evaluation_images(model, dataset)
     if images_shown < 1:
         raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
-    layers = layers_to_draw(len(model.network.layers), filter_layers)
     evaluation = evaluate(model.network, images) if images else None
-    data = collect(model, dataset, evaluation, images_shown, layers)
+    data = collect(model, dataset, evaluation, images_shown)
     page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
     with atomic_write(target) as partial:
         partial.write_text(page, "utf-8")
@@ -100,13 +95,7 @@ def used_part(model: Model) -> Model:
     return replace(model, network=network.first_layers(used), history=history)
 
 
-def collect(
-    model: Model,
-    dataset: Dataset | None,
-    evaluation: Evaluation | None,
-    images_shown: int,
-    filter_layers: Sequence[int],
-) -> dict[str, Any]:
+def collect(model: Model, dataset: Dataset | None, evaluation: Evaluation | None, images_shown: int) -> dict[str, Any]:
     """Return all data of the report, ready for JSON."""
     network = model.network
     summary = summarise(model, dataset, evaluation)
@@ -116,7 +105,7 @@ def collect(
         "curves": {split: [round(value, 5) for value in line] for split, line in curves.items()},
         "layer": layer_sizes(network),
         "training": training_record(model),
-        "filters": draw_filters(network, filter_layers),
+        "filters": draw_filters(network),
         "settings": settings(model, summary["name"]),
         "evaluation": None,
         "groups": [],
