@@ -44,12 +44,12 @@ def config():
 EXPERIMENT = Experiment("blobs", "Blobs", "cifar10", {"filters": 6}, paper=(PaperFigure(4, 90.0, "best"),))
 
 
-def run(config, dataset, folder, experiment=EXPERIMENT, **options):
+def run(config, dataset, folder, experiment=EXPERIMENT, again=False, **options):
     options = RunOptions(
         **({"held_out": 30, "state": folder / "state", "compute": ComputeOptions(device="cpu")} | options)
     )
     results = Results(folder / "table2.json")
-    return ExperimentRun(experiment, config, dataset, results, options), results
+    return ExperimentRun(experiment, config, dataset, results, options, again=again), results
 
 
 def accuracies(entry):
@@ -378,8 +378,7 @@ def test_a_run_cut_before_its_readout_replaces_none_that_has_one(config, dataset
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    again, _ = run(config, dataset, tmp_path)
-    again.forget()
+    again, _ = run(config, dataset, tmp_path, again=True)
     with monkeypatch.context() as patch:
         patch.setattr("rescnet.training.train.fit_readout", interrupted)
         with pytest.raises(KeyboardInterrupt):

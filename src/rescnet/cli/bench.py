@@ -14,9 +14,10 @@ from rich.table import Table
 
 from ..config.compute import ComputeOptions
 from ..formatting import show_bytes
-from .shared import plain_table, say, write_json
+from .shared import given, plain_table, say, with_flags, write_json
 
 
+@with_flags(ComputeOptions)
 def bench(
     preset: Annotated[
         list[str] | None,
@@ -29,12 +30,10 @@ def bench(
         int | None, typer.Option(help="Filters per layer. Default: the preset's, 16 on a CPU.", min=2)
     ] = None,
     layers: Annotated[int, typer.Option(help="Layers measured, after two to warm up.", min=1)] = 5,
-    precision: Annotated[str, typer.Option(help="exact, balanced, fast or auto.")] = "auto",
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1, … or auto: a GPU if there is one.")] = "auto",
-    memory: Annotated[str, typer.Option(help="Memory limit of training, e.g. 16GB.")] = "auto",
     seconds: Annotated[float | None, typer.Option(help="Start nothing after this time; finished ones count.")] = None,
     out: Annotated[Path | None, typer.Option(help="JSON file, rewritten after each measurement.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, tables on stderr.")] = False,
+    **compute_options: Any,
 ) -> None:
     """Measure one layer on this machine: seconds and peak memory by stage, and images per second.
 
@@ -48,8 +47,8 @@ def bench(
     console = Console(stderr=as_json)
     if out is not None and not out.absolute().parent.is_dir():
         raise ValueError(f"--out must be in an existing folder, got {str(out)!r}. Create the folder first.")
-    compute = ComputeOptions(device=device, precision=precision, memory=memory)  # type: ignore[arg-type]
-    cases = choose_cases(preset or [], choose_device(device), images, filters)
+    compute = ComputeOptions(**given(compute_options, ComputeOptions))
+    cases = choose_cases(preset or [], choose_device(compute.device), images, filters)
     results: list[dict[str, Any]] = []
     failures: list[str] = []
     with Console(stderr=True).status("drawing images") as status:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..config.compute import ComputeOptions
 from ..formatting import show_bytes
-from .shared import Source, SourceOption, given, one_source, say, with_flags, write_json
+from .shared import Root, Source, SourceOption, given, one_source, say, with_flags, write_json
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -43,7 +43,7 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="JSON file of the rows, rewritten after every model.")] = None,
     add: Annotated[bool, typer.Option("--add", help="Keep the rows of other models in that file.")] = False,
     plot: Annotated[Path | None, typer.Option(help="SVG file for a figure of the table.")] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.")] = None,
+    root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout, nothing else.")] = False,
     **options: Any,
 ) -> None:

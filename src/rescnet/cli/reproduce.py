@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..config.compute import ComputeOptions
 from ..formatting import count, show_seconds
-from .shared import say
+from .shared import Root, given, say, with_flags
 
 if TYPE_CHECKING:
     from ..config.network import NetworkConfig
@@ -26,6 +27,7 @@ LAYERS_BETWEEN_LINES = 10
 SPLITS = {"train": "training", "validation": "held out", "test": "test"}
 
 
+@with_flags(ComputeOptions)
 def reproduce(
     name: Annotated[str, typer.Argument(help="table2, figure2, table3, table4; or beyond: our best networks.")],
     only: Annotated[
@@ -41,10 +43,7 @@ def reproduce(
     held_out: Annotated[int, typer.Option(help="Training images that choose the depth. 0 disables it.", min=0)] = 5000,
     config: Annotated[Path | None, typer.Option(help="TOML file of options that override the presets'.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. Default: the preset's.")] = None,
-    precision: Annotated[str, typer.Option(help="exact, balanced, fast or auto.")] = "auto",
-    device: Annotated[str, typer.Option(help="cpu, cuda, … or auto: a GPU if there is one.")] = "auto",
-    memory: Annotated[str, typer.Option(help="Memory limit of training, e.g. 16GB.")] = "auto",
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.")] = None,
+    root: Root = None,
     download: Annotated[bool, typer.Option("--download", help="Download missing data sets.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of NAME.json, NAME.md and the figures.")] = Path("results"),
     state: Annotated[Path, typer.Option(help="Folder of unfinished layers, to resume from.")] = Path("runs/reproduce"),
@@ -53,13 +52,13 @@ def reproduce(
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Run finished experiments again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and the expected time only.")] = False,
+    **compute_options: Any,
 ) -> None:
     """Run the experiments of a table or figure of the paper, and write the results beside what it reports.
 
     Test accuracy is shown at the depth chosen on held-out training images, at the last layer, and at the best layer of
     the test curve, which is the paper's rule. Settings are the presets'.
     """
-    from ..config.compute import ComputeOptions
     from ..data import default_root
     from ..experiments.plans import load_plan
     from ..experiments.presentation import NO_PLOTS, can_draw
@@ -72,8 +71,8 @@ def reproduce(
     for option, folder in (("--out", out), ("--state", state)):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{option} must be a folder, got the file {folder}. Name another one.")
-    compute = ComputeOptions(device=device, precision=precision, memory=memory)  # type: ignore[arg-type]
-    chosen_device = choose_device(device)
+    compute = ComputeOptions(**given(compute_options, ComputeOptions))
+    device = choose_device(compute.device)
     deadline = None if seconds is None else time.monotonic() + seconds
     options = RunOptions(held_out, limit, None if no_save else state, deadline, compute)
     overrides = {key: value for key, value in (("layers", layers), ("seed", seed)) if value is not None}
@@ -83,8 +82,8 @@ def reproduce(
     present = {experiment.dataset: download or _is_here(experiment.dataset, root) for experiment in experiments}
     console = Console()
     if dry_run:
-        say(console, f"[bold]{escape(plan.title)}[/bold], on {device_name(chosen_device)}")
-        _print_plan(console, experiments, configs, present, results, device_name(chosen_device))
+        say(console, f"[bold]{escape(plan.title)}[/bold], on {device_name(device)}")
+        _print_plan(console, experiments, configs, present, results, device_name(device))
         return
     if not any(present.values()):
         raise ValueError(
@@ -128,14 +127,12 @@ def _run(
         return
     dataset = load_source(experiment.dataset, root)
     check_limit(dataset, options.limit)
-    run = ExperimentRun(experiment, config, dataset, results, options, _layer_printer(console, config.layers))
-    if again:
-        run.forget()
+    run = ExperimentRun(experiment, config, dataset, results, options, _layer_printer(console, config.layers), again)
     images = ", ".join(f"{number:,} {SPLITS[split]}" for split, number in run.images.items())
     depth = f"up to {count(config.layers, 'layer', 'layers')}"
     say(console, f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, {depth}; images: {images}")
-    if left := min(run.left_before(), config.layers):
-        say(console, f"  resuming after layer {left}; its maps are computed first")
+    if run.layers:
+        say(console, f"  resuming after layer {run.layers}; its maps are computed first")
     try:
         entry = run.go()
     except KeyboardInterrupt:

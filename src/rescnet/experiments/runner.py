@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -46,7 +45,7 @@ class ExperimentRun:
     """An experiment on its images, and its entry in the results.
 
     Validation images are split off the data set here. ``heard`` is called with the record of every layer. ``layers`` is
-    the number of layers so far, including those of a resumed run.
+    the number of layers so far; at first, those that an earlier run has left, unless the run starts ``again``.
     """
 
     def __init__(
@@ -57,6 +56,7 @@ class ExperimentRun:
         results: Results,
         options: RunOptions,
         heard: Callable[[LayerRecord], None] = lambda record: None,
+        again: bool = False,
     ) -> None:
         self.experiment, self.config, self.options, self.results = experiment, config, options, results
         self.heard = heard
@@ -64,8 +64,9 @@ class ExperimentRun:
         self.splits = split_images(dataset, options.held_out, options.limit, config.seed)
         self.images = {name: len(images) for name, images in self.splits.items()}
         self.key = experiment_key(experiment, config, options)
-        self.layers = 0
         self._kept = 0  # layers in the state's folder
+        self._left = None if again else self._read_left()
+        self.layers = len(self._left[1]) if self._left else 0
 
     def go(self) -> dict[str, Any] | None:
         """Train until done or out of time; return the entry, or None if no layer was learned.
@@ -79,10 +80,9 @@ class ExperimentRun:
             validation=pairs.get("validation"),
             test=pairs.get("test"),
             compute=self.options.compute,
-            start=self._start(),
+            start=self._left,
             deadline=self.options.deadline,
         )
-        self.layers = len(run.history)
         reason, detail = StopReason.FAILED, ""
         try:
             self._train(run)
@@ -98,21 +98,6 @@ class ExperimentRun:
             run.history.stopped, self.layers = reason, len(run.history)
             entry = self._save(run, detail) if run.history.records else None
         return entry
-
-    def left_before(self) -> int:
-        """Return the number of layers an earlier run has left in the state's folder."""
-        if self._place is None or not self._place.exists():
-            return 0
-        try:
-            return len(ModelFolder.open(self._place).records)
-        except ModelFileError:
-            return 0
-
-    def forget(self) -> None:
-        """Delete the layers an earlier run has left."""
-        if self._place is not None and self._place.exists():
-            shutil.rmtree(self._place)
-            self._kept = 0
 
     def _train(self, run: TrainingRun) -> None:
         """Add layers, then the readout; all layers are saved before the readout is fitted."""
@@ -164,16 +149,16 @@ class ExperimentRun:
         """Folder of the layers; tables share that of the same network."""
         return self.options.state and self.options.state / f"{self.experiment.dataset}-{self.key}"
 
-    def _start(self) -> tuple[Network, History] | None:
+    def _read_left(self) -> tuple[Network, History] | None:
         """Return the layers an earlier run has left, if they can be read."""
-        layers = self.left_before()
-        if self._place is None or not layers:
+        if self._place is None or not self._place.exists():
             return None
         try:
-            model = load_model(self._place, layers, device=choose_device(self.options.compute.device))
+            records = ModelFolder.open(self._place).records
+            model = load_model(self._place, len(records), device=choose_device(self.options.compute.device))
         except ModelFileError:  # cut short while it was written
             return None
-        self._kept = len(model.network.layers)
+        self._kept = len(records)
         layers = min(self._kept, self.config.layers)
         return model.network.first_layers(layers), replace(model.history, records=model.history.records[:layers])
 
