@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ..config.compute import ComputeOptions
@@ -57,7 +58,7 @@ def bench(
                 results.append(measure_case(case, compute, layers, deadline, status.update))
             except (ValueError, ArithmeticError, RuntimeError) as error:
                 failures.append(str(error).splitlines()[0])
-                say(console, f"\n[bold]{case.name}[/bold]: not measured: {failures[-1]}")
+                say(console, f"\n[bold]{case.name}[/bold]: not measured: {escape(failures[-1])}")
                 continue
             finally:
                 free_memory()

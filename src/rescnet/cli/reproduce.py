@@ -160,8 +160,9 @@ def _layer_printer(console: Console, layers: int) -> Callable[[LayerRecord], Non
         if record.layer % LAYERS_BETWEEN_LINES in (0, 1) or record.layer == layers:
             train, held = _percent(record.train_accuracy), _percent(record.validation_accuracy)
             accuracies = f"training {train}  held out {held}  test {_percent(record.test_accuracy)}"
-            left = f", at most {show_seconds((layers - record.layer) * record.total_seconds)} left"
-            say(console, f"  layer {record.layer:4d}  {accuracies}  {record.total_seconds:.2f} s{left}")
+            seconds, left = record.total_seconds, layers - record.layer
+            rest = f", about {show_seconds(left * seconds)} left" if left and record.layer > 1 else ""
+            say(console, f"  layer {record.layer:4d}  {accuracies}  {seconds:.2f} s{rest}")
 
     return show
 

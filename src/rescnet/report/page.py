@@ -71,12 +71,17 @@ def write_report(
     """
     target = Path(path)
     _check_path(target, overwrite)
-    model = used_part(as_model(model))
+    whole = as_model(model)
+    model = used_part(whole)
     images = evaluation_images(model, dataset)
     if images_shown < 1:
         raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
     evaluation = evaluate(model.network, images) if images else None
     data = collect(model, dataset, evaluation, images_shown)
+    trained, used = len(whole.history), len(model.history)
+    if used < trained:
+        note = f"The network was trained to {trained} layers. This report covers the first {used}."
+        data["summary"]["notes"].insert(0, note)
     page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
     with atomic_write(target) as partial:
         partial.write_text(page, "utf-8")
