@@ -189,7 +189,7 @@ def _in_parts(left: Tensor, right: Tensor) -> Tensor:
 class SparseFeatures:
     """Features X as panels of columns of a SciPy CSR matrix of float32 (n, D), multiplied in threads.
 
-    Panels are a copy. Products are two to four times as fast as with the whole matrix, because the right-hand side of a
+    Panels are a copy. Products are about twice as fast as with the whole matrix, because the right-hand side of a
     panel stays in the cache. The result does not depend on the number of threads.
     """
 
