@@ -3,7 +3,7 @@
     python -m experiments.measure memory-growth     ten times the images, the same peak memory
     python -m experiments.measure capped-memory     CIFAR-10 on a GPU of 16 GB, against the same GPU without the cap
     python -m experiments.measure workers           one worker against two
-    python -m experiments.measure layer-times       seconds by stage in each precision
+    python -m experiments.measure layer-times       seconds by stage in each precision, beside the limits of the device
     torchrun --standalone --nproc-per-node 1 -m experiments.measure nccl      every exchange through NCCL, same bits
 
 Each result is one line of ``records/bench.jsonl``.
@@ -30,13 +30,13 @@ import torch
 from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
 from rescnet.experiments.bench import choose_cases, measure_case
-from rescnet.experiments.costs import measure_ceilings
 from rescnet.experiments.records import origin, shown_command
 from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
 from rescnet.training.distributed.workers import Workers, join_workers
 from rescnet.training.train import TrainingRun
 
+from .costs import measure_ceilings, stage_rates
 from .records import append_bench
 
 SHAPE, CLASSES = (1, 16, 16), 10
@@ -152,16 +152,17 @@ def workers(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def layer_times(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure the presets in each precision; use ``rescnet bench`` for one of them."""
+    """Measure the presets in each precision, beside the limits of the device; ``rescnet bench`` has no limits."""
     device = choose_device("auto")
     ceilings, runs = measure_ceilings(device), []
     for case in choose_cases([], device, (arguments.images or [None])[0]):
         for precision in ("balanced", "fast") if device.type == "cuda" else ("exact",):
             try:
-                runs.append(measure_case(case, ComputeOptions(precision=precision), ceilings))
+                result = measure_case(case, ComputeOptions(precision=precision))
             except (ValueError, ArithmeticError, RuntimeError) as error:
-                print(f"{case.describe()} {precision}: not measured: {error}", flush=True)
+                print(f"{case.name} {precision}: not measured: {error}", flush=True)
                 continue
+            runs.append(result | {"stages": stage_rates(case, result, ceilings), "ceilings": ceilings})
             print(f"{runs[-1]['name']}: {runs[-1]['seconds']:.3f} s", flush=True)
             gc.collect()
     return {"question": "speed", "runs": runs}

@@ -7,8 +7,9 @@ import itertools
 import pytest
 import torch
 
-from rescnet import make_config
-from rescnet.experiments.costs import STAGES, layer_costs
+from experiments.costs import STAGES, layer_costs, measure_ceilings, stage_rates
+from rescnet import ComputeOptions, make_config
+from rescnet.experiments.bench import choose_cases, measure_case
 from rescnet.stages.convolution import convolve
 
 SHAPE, CLASSES, TRAIN, OTHER = (3, 12, 10), 4, 7, 2
@@ -98,3 +99,19 @@ def test_heads_by_rows_count_products_of_images():
     assert by_rows["heads"].operations == pytest.approx(pairs + TRAIN**3 / 3 + solved)
     assert by_rows["moments"].operations == 2 * TRAIN * (features + features * outputs)
     assert by_rows["update"] == by_gram["update"]
+
+
+def test_ceilings_are_what_a_product_and_a_copy_take():
+    found = measure_ceilings(torch.device("cpu"), side=64, copied=2**16)
+    assert set(found) == {"float32", "copy"}
+    assert 1e7 < found["float32"] < 1e14 and 1e7 < found["copy"] < 1e13
+
+
+def test_rates_are_quotients_and_have_the_stages_of_a_run():
+    case = choose_cases(["digits"], torch.device("cpu"), images=40, filters=4)[0]
+    result = measure_case(case, ComputeOptions(device="cpu"), layers=1)
+    found = stage_rates(case, result, {"float32": 1e11, "copy": 1e10})
+    assert set(found) == set(result["seconds_by_stage"]) == set(STAGES)
+    for stage in found.values():
+        assert stage["tflops"] * stage["seconds"] * 1e12 == pytest.approx(stage["operations"])
+        assert stage["least_seconds"] == max(stage["operations"] / 1e11, stage["bytes"] / 1e10)

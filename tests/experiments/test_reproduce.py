@@ -14,12 +14,11 @@ from typer.testing import CliRunner
 from rescnet import ComputeOptions, make_config, train
 from rescnet.cli import app
 from rescnet.data import Dataset, ImageSet
-from rescnet.experiments.costs import layer_costs, seconds_per_layer
 from rescnet.experiments.plans import Experiment, PaperFigure, load_plan, plan_names
 from rescnet.experiments.presentation import draw_curves, markdown, table_rows, titles
 from rescnet.experiments.records import Results, seeds_together, summarise
 from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key, split_images
-from rescnet.network.history import LayerRecord
+from rescnet.network.history import History, LayerRecord
 
 pytestmark = pytest.mark.slow
 
@@ -45,12 +44,12 @@ def config():
 EXPERIMENT = Experiment("blobs", "Blobs", "cifar10", {"filters": 6}, paper=(PaperFigure(4, 90.0, "best"),))
 
 
-def run(config, dataset, folder, experiment=EXPERIMENT, **options):
+def run(config, dataset, folder, experiment=EXPERIMENT, again=False, **options):
     options = RunOptions(
         **({"held_out": 30, "state": folder / "state", "compute": ComputeOptions(device="cpu")} | options)
     )
     results = Results(folder / "table2.json")
-    return ExperimentRun(experiment, config, dataset, results, options), results
+    return ExperimentRun(experiment, config, dataset, results, options, again=again), results
 
 
 def accuracies(entry):
@@ -121,17 +120,17 @@ def test_a_run_that_is_cut_short_goes_on_where_it_was_left(config, dataset, tmp_
     assert accuracies(entry) == accuracies(whole)
 
 
-def test_a_deeper_network_of_another_name_is_taken_up_to_the_layers_asked_for(config, dataset, tmp_path):
-    shallow = run(replace(config, layers=2), dataset, tmp_path / "shallow")[0].go()
+def test_a_network_of_another_table_is_resumed_with_all_its_layers(config, dataset, tmp_path):
     ran, results = run(config, dataset, tmp_path)
     deep = ran.go()
-    found = results.finished(ran.key, 2, "another")
-    same = ("key", "config", "finished", "stopped", "layers", "summary", "seed")
-    assert {fact: found[fact] for fact in same} == {fact: shallow[fact] for fact in same}
-    assert found["history"] == deep["history"][:2]
-    assert found["seconds"] == pytest.approx(sum(sum(r["seconds"].values()) for r in deep["history"][:2]), abs=0.01)
-    assert results.finished(ran.key, 2, deep["name"]) == deep  # its own is left as it is
-    assert results.finished(ran.key, 5, "another") == deep and results.finished(ran.key, 6, "another") is None
+    assert results.finished(ran.key, 2, "blobs") == results.finished(ran.key, 5, "blobs") == deep
+    assert results.finished(ran.key, 6, "blobs") is results.finished(ran.key, 2, "another") is None
+    other = replace(EXPERIMENT, name="another")
+    heard = []
+    again, _ = run(config, dataset, tmp_path, other)
+    again.heard = heard.append
+    entry = again.go()
+    assert not heard and entry["name"] == "another" and entry["history"] == deep["history"]
 
 
 def test_a_run_cut_short_takes_the_place_of_none_with_more_layers(config, dataset, tmp_path):
@@ -193,13 +192,12 @@ def record(layer, train, held, test):
 
 
 def test_three_ways_to_tell_an_accuracy():
-    found = summarise(
-        [record(1, 0.5, 0.6, 0.7), record(2, 0.6, 0.9, 0.71), record(3, 0.7, 0.9, 0.8), record(4, 1, 0.8, 0.75)]
-    )
+    curve = [record(1, 0.5, 0.6, 0.7), record(2, 0.6, 0.9, 0.71), record(3, 0.7, 0.9, 0.8), record(4, 1, 0.8, 0.75)]
+    found = summarise(History(curve))
     assert (found["chosen"]["layer"], found["chosen"]["test"]) == (2, 0.71)
     assert (found["last"]["layer"], found["last"]["test"]) == (4, 0.75)
     assert (found["paper_rule"]["layer"], found["paper_rule"]["test"]) == (3, 0.8)
-    assert "chosen" not in summarise([record(1, 0.5, None, 0.7)])
+    assert "chosen" not in summarise(History([record(1, 0.5, None, 0.7)]))
 
 
 def test_table_and_plot_show_ours_beside_the_papers(config, dataset, tmp_path):
@@ -233,18 +231,6 @@ def test_seeds_of_one_network_are_one_row(tmp_path):
     assert shown == ["**90.00** (10)", "**85.50** ± 0.71 (10, 11; 2 seeds)"]  # the first of seed 0 was replaced
 
 
-def test_a_forecast_scales_what_was_measured_by_operations(tmp_path, config):
-    costs = layer_costs(config, (3, 12, 12), 6, 100, 20)
-    stages = {stage: {"seconds": 0.5, "operations": cost.operations} for stage, cost in costs.items()}
-    measured = [{"device": "here", "precision": "exact", "stages": stages}]
-    (tmp_path / "bench-here.json").write_text(json.dumps(measured))
-    same = seconds_per_layer(tmp_path, "here", "exact", config, (3, 12, 12), 6, 100, 20)
-    assert same == pytest.approx(0.5 * len(stages))
-    more = seconds_per_layer(tmp_path, "here", "exact", config, (3, 12, 12), 6, 200, 40)
-    assert same < more < 2 * same  # heads and eigenvectors do not grow with the images
-    assert seconds_per_layer(tmp_path, "elsewhere", "exact", config, (3, 12, 12), 6, 100, 20) is None
-
-
 @pytest.fixture
 def small_cifar(blobs, monkeypatch, tmp_path):
     """Blobs enlarged to 32×32 in place of CIFAR-10, and settings that train in a moment."""
@@ -276,7 +262,7 @@ def test_the_command_runs_resumes_and_reuses_other_tables(small_cifar, tmp_path)
     second = CliRunner().invoke(app, ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "20"])
     assert "finished before, 2 layers" in second.output
     other = CliRunner().invoke(app, ["reproduce", "table4", "--only", "cifar10", *small_cifar, "--held-out", "20"])
-    assert "finished before, 2 layers" in other.output  # the same network, of another table
+    assert "resuming after layer 2" in other.output  # the same network, of another table
     (same,) = json.loads((tmp_path / "out" / "table4.json").read_text())
     assert same["label"] == "CIFAR-10, stride 4" and same["history"] == entry["history"]
 
@@ -286,8 +272,6 @@ def test_a_trial_on_few_images_leaves_the_results_alone(small_cifar, tmp_path):
     assert done.exit_code == 0, done.output
     written = {file.name for file in (tmp_path / "out").iterdir()}
     assert written == {f"table2-of-40-images{end}" for end in (".json", ".md", "-cifar10.svg")}
-    words = ["reproduce", "table4", "--only", "cifar10", *small_cifar, "--held-out", "0", "--limit", "40"]
-    assert "finished before, 2 layers" in CliRunner().invoke(app, words).output  # the same network, of another table
 
 
 def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
@@ -297,6 +281,9 @@ def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
     assert result.exit_code == 0, result.output
     assert "expected time" in result.output and "…" not in result.output.partition("times are")[0]
     assert not (tmp_path / "out").exists()
+    assert CliRunner().invoke(app, ["reproduce", "table2", *small_cifar, "--held-out", "0"]).exit_code == 0
+    plan = ["reproduce", "table2", "--only", "cifar10", "--dry-run", *small_cifar]
+    assert "unknown" not in CliRunner().invoke(app, plan).output  # some layers have run
 
 
 def test_without_matplotlib_the_table_is_written_and_a_line_says_what_draws(small_cifar, tmp_path, monkeypatch):
@@ -355,10 +342,10 @@ def test_a_readout_is_run_printed_and_fitted_again_for_other_layers(config, data
     entry = ran.go()
     assert entry["summary"]["readout"]["test"] == entry["readout"]["test_accuracy"] > 0.5
     assert entry["seconds"] >= round(entry["readout"]["seconds"], 2)
-    assert results.finished(ran.key, 2, "x") and not results.finished(ran.key, 1, "x")
+    assert results.finished(ran.key, 2, "blobs") and not results.finished(ran.key, 1, "blobs")
     cut = Results(tmp_path / "cut" / "table2.json")
     cut.put(entry | {"readout": None})
-    assert not cut.finished(ran.key, 2, "x")
+    assert not cut.finished(ran.key, 2, "blobs")
     plan = replace(load_plan("table2"), experiments=(EXPERIMENT,))
     shown = f"{100 * entry['readout']['test_accuracy']:.2f}"
     assert titles([entry])[2] == "with the kernel readout (layers)" and shown in table_rows(plan, [entry])[0][2]
@@ -391,8 +378,7 @@ def test_a_run_cut_before_its_readout_replaces_none_that_has_one(config, dataset
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    again, _ = run(config, dataset, tmp_path)
-    again.forget()
+    again, _ = run(config, dataset, tmp_path, again=True)
     with monkeypatch.context() as patch:
         patch.setattr("rescnet.training.train.fit_readout", interrupted)
         with pytest.raises(KeyboardInterrupt):

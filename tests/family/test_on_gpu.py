@@ -102,5 +102,5 @@ def test_newton_in_half_precision_agrees_with_single_precision(gpu):
     features = torch.rand(300, 50, generator=generator)
     labels = (features[:, :4] + 0.2 * torch.rand(300, 4, generator=generator)).argmax(1)
     halves = newton_svm(DenseFeatures(features.half().to(gpu)), 50, labels.to(gpu), 4, 1.0, 1e-3)
-    here = newton_svm(SparseFeatures(csr_matrix(features.numpy()), True), 50, labels, 4, 1.0, 1e-3)
+    here = newton_svm(SparseFeatures(csr_matrix(features.numpy())), 50, labels, 4, 1.0, 1e-3)
     assert torch.allclose(halves.weights.cpu(), here.weights, atol=0.02 * float(here.weights.abs().max()))

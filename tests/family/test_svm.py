@@ -1,8 +1,6 @@
-"""Two solvers of the SVM that minimise the same function, products of sparse features, and rows collected in blocks."""
+"""Two solvers of the SVM that minimise the same function, and products of sparse features."""
 
 from __future__ import annotations
-
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,11 +8,8 @@ import torch
 from scipy.sparse import csr_matrix
 from sklearn.svm import LinearSVC
 
-from rescnet.family import fitting, svm
-from rescnet.family.fitting import SparseRows
-from rescnet.family.svm import BANDS, DenseFeatures, SparseFeatures, bands_of, fit_svm, newton_svm
-
-COPY = pytest.mark.parametrize("copy", [True, False], ids=["panels", "bands"])
+from rescnet.family.fitting import sparse_rows
+from rescnet.family.svm import DenseFeatures, SparseFeatures, fit_svm, newton_svm
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +29,11 @@ def objective(features, labels, weights, bias, cost):
 
 
 @pytest.mark.parametrize("cost", [0.1, 1.0, 30.0])
-@pytest.mark.parametrize("kind", ["dense", "bands", "panels"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_newtons_method_agrees_with_liblinear(problem, cost, kind):
     features, labels = problem
     liblinear = LinearSVC(C=cost, tol=1e-8, max_iter=100_000, random_state=0).fit(features.astype(float), labels)
-    sparse = csr_matrix(features)
-    given = {
-        "dense": lambda: DenseFeatures(torch.from_numpy(features)),
-        "bands": lambda: SparseFeatures(sparse, copy=False),
-        "panels": lambda: SparseFeatures(sparse, copy=True),
-    }[kind]()
+    given = DenseFeatures(torch.from_numpy(features)) if kind == "dense" else SparseFeatures(csr_matrix(features))
     head = newton_svm(given, 40, torch.from_numpy(labels), 4, cost, tolerance=1e-5)
     np.testing.assert_allclose(head.weights.numpy(), liblinear.coef_.T, atol=5e-3 * np.abs(liblinear.coef_).max())
     ours = objective(features, labels, head.weights.numpy(), head.bias.numpy(), cost)
@@ -112,71 +102,36 @@ def matrix():
     return csr_matrix(dense.astype(np.float32))
 
 
-@COPY
-def test_products_are_those_of_the_dense_matrix(matrix, copy, monkeypatch):
-    monkeypatch.setattr(svm, "PANEL", 5)  # 17 columns are four panels
-    features = SparseFeatures(matrix, copy)
+def test_products_are_those_of_the_dense_matrix(matrix, monkeypatch):
+    monkeypatch.setattr("rescnet.family.svm.PANEL", 5)  # 17 columns are four panels
+    features = SparseFeatures(matrix)
     below, beside = torch.randn(17, 4), torch.randn(23, 4)
     dense = torch.from_numpy(matrix.toarray())
     torch.testing.assert_close(features.times(below), dense @ below)
     torch.testing.assert_close(features.transposed_times(beside), dense.T @ beside)
 
 
-@pytest.mark.parametrize("bands", [1, 4, 16, 100])
-def test_bands_are_all_rows_on_the_same_memory(matrix, bands):
-    found = bands_of(matrix, bands)
-    assert len(found) == min(bands, 23)
-    np.testing.assert_array_equal(np.concatenate([band.toarray() for band in found]), matrix.toarray())
-    assert all(np.shares_memory(band.data, matrix.data) for band in found if band.nnz)
-
-
-def test_features_without_a_copy_share_the_memory_of_the_matrix(matrix):
-    features = SparseFeatures(matrix, copy=False)
-    for part in (part for part in features._parts + features._transposed if part.nnz):
-        assert np.shares_memory(part.data, matrix.data) and np.shares_memory(part.indices, matrix.indices)
-
-
-def test_products_without_a_copy_take_no_memory_of_that_size():
-    """SciPy's own transpose copies a band: with a thread per band the whole matrix was there twice."""
-    matrix = csr_matrix(np.random.default_rng(0).random((50 * BANDS, 1000), dtype=np.float32))
-    features, right = SparseFeatures(matrix, copy=False), torch.ones(50 * BANDS, 1)
-    tracemalloc.start()
-    try:
-        features.transposed_times(right)
-        features.times(torch.ones(1000, 1))
-        assert tracemalloc.get_traced_memory()[1] < matrix.data.nbytes / 8
-    finally:
-        tracemalloc.stop()
-
-
-@COPY
-def test_products_do_not_depend_on_the_number_of_threads(copy, monkeypatch):
-    monkeypatch.setattr(svm, "PANEL", 70)
+def test_products_do_not_depend_on_the_number_of_threads(monkeypatch):
+    monkeypatch.setattr("rescnet.family.svm.PANEL", 70)
     rng = np.random.default_rng(0)
-    features = SparseFeatures(csr_matrix(rng.random((40 * BANDS, 300), dtype=np.float32)), copy)
-    below, beside, found = torch.randn(300, 3), torch.randn(40 * BANDS, 3), []
+    features = SparseFeatures(csr_matrix(rng.random((640, 300), dtype=np.float32)))
+    below, beside, found = torch.randn(300, 3), torch.randn(640, 3), []
     for threads in (1, 2, 9):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
         found.append((features.times(below), features.transposed_times(beside)))
     assert all(torch.equal(found[0][place], other[place]) for other in found[1:] for place in (0, 1))
 
 
-@COPY
-def test_a_matrix_of_zeros_gives_zeros(copy):
-    features = SparseFeatures(csr_matrix((3, 5), dtype=np.float32), copy)
+def test_a_matrix_of_zeros_gives_zeros():
+    features = SparseFeatures(csr_matrix((3, 5), dtype=np.float32))
     assert torch.equal(features.times(torch.ones(5, 2)), torch.zeros(3, 2))
     assert torch.equal(features.transposed_times(torch.ones(3, 2)), torch.zeros(5, 2))
 
 
-@pytest.mark.parametrize("block", [1, 7, 1000])
-def test_collected_rows_are_the_dense_rows(block, monkeypatch, generator):
-    monkeypatch.setattr(fitting, "BLOCK", block)
+def test_sparse_rows_are_the_dense_rows(generator):
     dense = torch.rand(23, 11, generator=generator) * (torch.rand(23, 11, generator=generator) > 0.7)
     dense[5] = 0  # an empty row
-    rows = SparseRows(11)
-    for part in torch.split(dense, 4):
-        rows.append(part)
-    matrix = rows.matrix()
+    matrix = sparse_rows(dense)
     assert matrix.dtype == np.float32 and matrix.indices.dtype == np.int32
     np.testing.assert_array_equal(matrix.toarray(), dense.numpy())
     assert matrix.has_sorted_indices

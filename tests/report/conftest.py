@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +10,16 @@ import pytest
 from one_cpu import one_thread_only
 from report.browser import CHROMIUM, Browser
 
-from rescnet import NetworkConfig, train
+from rescnet import Model, NetworkConfig, train
 from rescnet.data import Dataset, ImageSet
-from rescnet.network.history import History
-from rescnet.network.network import Network
 from rescnet.report import write_report
-from rescnet.report.evaluation import evaluate
-from rescnet.report.model_view import evaluation_images
+from rescnet.report.evaluation import evaluate, evaluation_images
 
 
 @pytest.fixture(autouse=True)
 def on_one_thread_only():
     with one_thread_only():
         yield
-
-
-@dataclass(frozen=True)
-class SmallModel:
-    network: Network
-    history: History
-    class_names: tuple[str, ...]
-    about: dict[str, Any]
-
-    def changed(self, **changes: Any) -> SmallModel:
-        return replace(self, **changes)
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +42,7 @@ def model(dataset):
     with one_thread_only():
         network, history = train(dataset.train.images, dataset.train.labels, config, **splits)
     about = {"dataset": "blobs", "device": "a small machine", "versions": {"rescnet": "0.1.0"}}
-    return SmallModel(network, history, dataset.class_names, about)
+    return Model(network, history, dataset.class_names, about)
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,7 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from rescnet.data import Dataset
-from rescnet.report.evaluation import depths_to_show, margins
-from rescnet.report.model_view import evaluation_images
+from rescnet.report.evaluation import depths_to_show, evaluation_images, margins
 
 
 def test_predictions_of_all_layers(evaluation, model, dataset):

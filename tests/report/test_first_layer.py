@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def test_maps_of_both_signs(model, dataset, report_data):
         matrix_root=True,
     )
     network, history = train(dataset.train.images, dataset.train.labels, config)
-    data = report_data(model.changed(network=network, history=history), dataset)
+    data = report_data(replace(model, network=network, history=history), dataset)
     assert (data["layer"]["rectifier"], data["layer"]["pooled_maps"], data["layer"]["matrix_root"]) == ("both", 6, True)
     content = base64.b64decode(data["first_layer"]["correlations"].split(",")[1])
     picture = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), dtype=int)

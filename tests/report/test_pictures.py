@@ -16,7 +16,6 @@ from rescnet.report.pictures import (
     diverging,
     draw_filters,
     input_names,
-    layers_to_draw,
     stretched,
     thumbnail,
 )
@@ -52,7 +51,7 @@ def test_colours():
 
 
 def test_first_layer_filters(model):
-    drawn = draw_filters(model.network, [1])[0]
+    drawn = draw_filters(model.network)[0]
     assert drawn["as_image"] and [group["bank"] for group in drawn["groups"]] == ["pca", "stacked-lda"]
     tiles = [tile for group in drawn["groups"] for tile in group["tiles"]]
     assert len(tiles) == 6
@@ -62,7 +61,7 @@ def test_first_layer_filters(model):
 
 
 def test_deeper_filters(model):
-    drawn = draw_filters(model.network, [3])[0]
+    drawn = draw_filters(model.network)[2]
     names = input_names(model.network, 3)
     assert names == ["map 1", "map 2", "map 3", "map 4", "map 5", "map 6", "red", "green", "blue"]
     tiles = [tile for group in drawn["groups"] for tile in group["tiles"]]
@@ -78,8 +77,6 @@ def test_deeper_filters(model):
     assert drawn["input_weights"]["image_share"] == pytest.approx(share)
 
 
-def test_layers_to_draw():
-    assert layers_to_draw(1, None) == [1]
-    assert layers_to_draw(2, None) == [1, 2]
-    assert layers_to_draw(50, None) == [1, 2, 25, 50]
-    assert layers_to_draw(50, [7, 3]) == [3, 7]
+@pytest.mark.parametrize(("layers", "drawn"), [(1, [1]), (2, [1, 2]), (5, [1, 2, 3, 5])])
+def test_layers_drawn(model, layers, drawn):
+    assert [layer["layer"] for layer in draw_filters(model.network.first_layers(layers))] == drawn

@@ -5,17 +5,16 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-import pytest
-
 from rescnet import NetworkConfig, make_config
+from rescnet.formatting import show_bytes
 from rescnet.network.history import History
+from rescnet.report.page import used_part
 from rescnet.report.summary import (
     about_rows,
     best_depth,
-    count_parameters,
-    notes,
     rebuilt_command,
     settings,
+    summarise,
     training_record,
 )
 
@@ -51,30 +50,27 @@ def test_rebuilt_command():
 
 
 def test_recorded_command_and_preset(model):
-    found = settings(model.changed(about={"command": ["rescnet", "train", "my set"], "preset": "cifar10"}), "digits")
+    found = settings(replace(model, about={"command": ["rescnet", "train", "my set"], "preset": "cifar10"}), "digits")
     assert found["command"] == "rescnet train 'my set'" and not found["rebuilt"]
     assert found["base"] == "the preset cifar10"
 
 
 def test_increased_ridge(model):
     records = [replace(record, ridge=5.0 if record.layer == 3 else 0.5) for record in model.history]
-    assert training_record(model.changed(history=History(records)))["retries"] == [[3, 5.0]]
+    assert training_record(replace(model, history=History(records)))["retries"] == [[3, 5.0]]
     assert training_record(model)["retries"] == []
 
 
 def test_figures(model):
-    count, size = count_parameters(model.network)
     features = NetworkConfig.features(model.network.config, (12, 12))
     expected = 6 * 27 + 4 * 6 * 9 * 9 + 5 * (6 + 12 * (features + 1))
-    assert (count, size) == (expected, 4 * expected)
+    figures = summarise(model, None, None)
+    assert (figures["parameters"], figures["size"]) == (expected, show_bytes(4 * expected))
     assert best_depth(model) == model.history.best_layer()
-    assert best_depth(model.changed(history=History())) is None
     rows = about_rows({"a_b": {"c": 1, "none": None}, "list": [1, 2], "empty": ""})
     assert rows == [["a b: c", "1"], ["list", "1, 2"]]
 
 
-@pytest.mark.parametrize("layers", [2, 4])
-def test_truncated_network(model, layers):
-    short = model.changed(network=model.network.first_layers(layers))
-    assert best_depth(short) <= layers
-    assert notes(short, None) == [f"The network was trained to 5 layers. This report covers the first {layers}."]
+def test_unused_layers_are_left_out(model):
+    short = used_part(replace(model, network=replace(model.network, depth=2)))
+    assert len(short.network.layers) == len(short.history) == 2 and best_depth(short) <= 2

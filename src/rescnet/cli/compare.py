@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..config.compute import ComputeOptions
 from ..formatting import show_bytes
-from .shared import Source, SourceOption, given, one_source, say, with_flags, write_json
+from .shared import Root, Source, SourceOption, given, one_source, say, with_flags, write_json
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -43,8 +43,7 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="JSON file of the rows, rewritten after every model.")] = None,
     add: Annotated[bool, typer.Option("--add", help="Keep the rows of other models in that file.")] = False,
     plot: Annotated[Path | None, typer.Option(help="SVG file for a figure of the table.")] = None,
-    commit: Annotated[str | None, typer.Option(help="Commit to record if git does not know it.")] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.")] = None,
+    root: Root = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout, nothing else.")] = False,
     **options: Any,
 ) -> None:
@@ -77,7 +76,7 @@ def compare(
     if share == 0 and (data.test is None or splits > 1):
         raise ValueError("--held-out must be above 0 for several splits, or without test images, got 0.")
     console = Console(stderr=as_json)
-    facts = _facts(data, share, splits, seed, device, commit)
+    facts = _facts(data, share, splits, seed, device)
     rows: list[Row] = []
     for row in compare_models(data, contestants, share, splits, seed, compute):
         rows.append(row)
@@ -107,7 +106,7 @@ def _rows_to_keep(out: Path | None, add: bool) -> list[dict[str, Any]]:
         raise ValueError(f"{out} must hold rows of rescnet compare: name another file, or omit --add.") from None
 
 
-def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, commit: str | None) -> dict[str, Any]:
+def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any) -> dict[str, Any]:
     """Return the provenance of the rows."""
     import sklearn
 
@@ -123,7 +122,6 @@ def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any, com
         "protocol": protocol,
         "train_images": len(data.train) - (len(stratified_split(data.train.labels, share, seed)[1]) if share else 0),
         **run,
-        "commit": commit or run["commit"],
         "versions": {**run["versions"], "scikit-learn": sklearn.__version__},
         "seed": seed,
     }

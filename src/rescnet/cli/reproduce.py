@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,10 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..config.compute import ComputeOptions
 from ..formatting import count, show_seconds
-from .shared import say
+from .shared import Root, given, say, with_flags
 
 if TYPE_CHECKING:
+    from ..config.network import NetworkConfig
     from ..experiments.plans import Experiment, Plan
     from ..experiments.records import Results
     from ..experiments.runner import RunOptions
@@ -28,6 +27,7 @@ LAYERS_BETWEEN_LINES = 10
 SPLITS = {"train": "training", "validation": "held out", "test": "test"}
 
 
+@with_flags(ComputeOptions)
 def reproduce(
     name: Annotated[str, typer.Argument(help="table2, figure2, table3, table4; or beyond: our best networks.")],
     only: Annotated[
@@ -43,10 +43,7 @@ def reproduce(
     held_out: Annotated[int, typer.Option(help="Training images that choose the depth. 0 disables it.", min=0)] = 5000,
     config: Annotated[Path | None, typer.Option(help="TOML file of options that override the presets'.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. Default: the preset's.")] = None,
-    precision: Annotated[str, typer.Option(help="exact, balanced, fast or auto.")] = "auto",
-    device: Annotated[str, typer.Option(help="cpu, cuda, … or auto: a GPU if there is one.")] = "auto",
-    memory: Annotated[str, typer.Option(help="Memory limit of training, e.g. 16GB.")] = "auto",
-    root: Annotated[Path | None, typer.Option(help="Folder of the public sets.")] = None,
+    root: Root = None,
     download: Annotated[bool, typer.Option("--download", help="Download missing data sets.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of NAME.json, NAME.md and the figures.")] = Path("results"),
     state: Annotated[Path, typer.Option(help="Folder of unfinished layers, to resume from.")] = Path("runs/reproduce"),
@@ -55,17 +52,17 @@ def reproduce(
     ] = False,
     again: Annotated[bool, typer.Option("--again", help="Run finished experiments again.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and the expected time only.")] = False,
+    **compute_options: Any,
 ) -> None:
     """Run the experiments of a table or figure of the paper, and write the results beside what it reports.
 
     Test accuracy is shown at the depth chosen on held-out training images, at the last layer, and at the best layer of
     the test curve, which is the paper's rule. Settings are the presets'.
     """
-    from ..config.compute import ComputeOptions
     from ..data import default_root
     from ..experiments.plans import load_plan
     from ..experiments.presentation import NO_PLOTS, can_draw
-    from ..experiments.records import Results
+    from ..experiments.records import Results, device_name
     from ..experiments.runner import RunOptions
     from ..network.device import choose_device
 
@@ -74,31 +71,33 @@ def reproduce(
     for option, folder in (("--out", out), ("--state", state)):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{option} must be a folder, got the file {folder}. Name another one.")
-    compute = ComputeOptions(device=device, precision=precision, memory=memory)  # type: ignore[arg-type]
-    choose_device(device)
+    compute = ComputeOptions(**given(compute_options, ComputeOptions))
+    device = choose_device(compute.device)
     deadline = None if seconds is None else time.monotonic() + seconds
     options = RunOptions(held_out, limit, None if no_save else state, deadline, compute)
     overrides = {key: value for key, value in (("layers", layers), ("seed", seed)) if value is not None}
-    console, results = Console(), Results(out / f"{_stem(name, limit)}.json")
+    # A trial with few images has its own file.
+    results = Results(out / (f"{name}.json" if limit is None else f"{name}-of-{limit}-images.json"))
     configs = {experiment.name: experiment.config(config, **overrides) for experiment in experiments}
-    present = {experiment.name: download or _is_here(experiment.dataset, root) for experiment in experiments}
+    present = {experiment.dataset: download or _is_here(experiment.dataset, root) for experiment in experiments}
+    console = Console()
     if dry_run:
-        _print_plan(console, plan, experiments, configs, present, options, out)
+        say(console, f"[bold]{escape(plan.title)}[/bold], on {device_name(device)}")
+        _print_plan(console, experiments, configs, present, results, device_name(device))
         return
     if not any(present.values()):
         raise ValueError(
             f"none of the data sets of {name} is complete in {root or default_root()}: name their folder with --root, "
             "or use --download."
         )
-    with _terminate_as_interrupt():
-        for experiment in experiments:
-            if not present[experiment.name]:
-                say(console, f"{experiment.name}: {experiment.dataset} is not here, skipped (--download fetches it)")
-                continue
-            try:
-                _run(console, experiment, configs[experiment.name], results, options, root, again)
-            finally:
-                _write_table(plan, results)
+    for experiment in experiments:
+        if not present[experiment.dataset]:
+            say(console, f"{experiment.name}: {experiment.dataset} is not here, skipped (--download fetches it)")
+            continue
+        try:
+            _run(console, experiment, configs[experiment.name], results, options, root, again)
+        finally:
+            _write_table(plan, results)
     _print_table(console, plan, results)
     if not can_draw():
         say(console, escape(NO_PLOTS))
@@ -107,23 +106,19 @@ def reproduce(
 def _run(
     console: Console,
     experiment: Experiment,
-    config: Any,
+    config: NetworkConfig,
     results: Results,
     options: RunOptions,
     root: Path | None,
     again: bool,
 ) -> None:
-    from ..experiments.costs import free_memory
-    from ..experiments.plans import plan_names
     from ..experiments.runner import ExperimentRun, experiment_key
+    from ..training.stopwatch import free_memory
     from .images import check_limit, load_source
 
     key = experiment_key(experiment, config, options)
-    siblings = [_stem(table, options.limit) for table in plan_names()]
-    done = results.finished(key, config.layers, experiment.name, siblings)
+    done = results.finished(key, config.layers, experiment.name)
     if done and not again:
-        own = {"name": experiment.name, "label": experiment.label, "changes": experiment.changes}
-        results.put(done | own | {"paper": [vars(figure) for figure in experiment.paper]})
         layers = count(done["layers"], "layer", "layers")
         say(console, f"[bold]{experiment.name}[/bold]: finished before, {layers} (--again repeats it)")
         return
@@ -132,14 +127,12 @@ def _run(
         return
     dataset = load_source(experiment.dataset, root)
     check_limit(dataset, options.limit)
-    run = ExperimentRun(experiment, config, dataset, results, options, _layer_printer(console, config.layers))
-    if again:
-        run.forget()
+    run = ExperimentRun(experiment, config, dataset, results, options, _layer_printer(console, config.layers), again)
     images = ", ".join(f"{number:,} {SPLITS[split]}" for split, number in run.images.items())
     depth = f"up to {count(config.layers, 'layer', 'layers')}"
     say(console, f"[bold]{experiment.name}[/bold]: {escape(experiment.label)}, {depth}; images: {images}")
-    if left := min(run.left_before(), config.layers):
-        say(console, f"  resuming after layer {left}; its maps are computed first")
+    if run.layers:
+        say(console, f"  resuming after layer {run.layers}; its maps are computed first")
     try:
         entry = run.go()
     except KeyboardInterrupt:
@@ -158,67 +151,48 @@ def _run(
     free_memory()
 
 
-def _stem(table: str, limit: int | None) -> str:
-    """Return the name of a table's file; a trial with few images has its own."""
-    return table if limit is None else f"{table}-of-{limit}-images"
-
-
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.2f}"
 
 
-def _layer_printer(console: Console, layers: int) -> Any:
+def _layer_printer(console: Console, layers: int) -> Callable[[LayerRecord], None]:
     def show(record: LayerRecord) -> None:
         if record.layer % LAYERS_BETWEEN_LINES in (0, 1) or record.layer == layers:
             train, held = _percent(record.train_accuracy), _percent(record.validation_accuracy)
             accuracies = f"training {train}  held out {held}  test {_percent(record.test_accuracy)}"
-            say(console, f"  layer {record.layer:4d}  {accuracies}  {record.total_seconds:.2f} s")
+            seconds, left = record.total_seconds, layers - record.layer
+            rest = f", about {show_seconds(left * seconds)} left" if left and record.layer > 1 else ""
+            say(console, f"  layer {record.layer:4d}  {accuracies}  {seconds:.2f} s{rest}")
 
     return show
 
 
 def _print_plan(
     console: Console,
-    plan: Plan,
-    experiments: tuple[Experiment, ...],
-    configs: dict[str, Any],
-    present: dict[str, bool],
-    options: RunOptions,
-    out: Path,
+    experiments: Sequence[Experiment],
+    configs: Mapping[str, NetworkConfig],
+    present: Mapping[str, bool],
+    results: Results,
+    device: str,
 ) -> None:
-    from ..data.archives import PUBLIC_SETS
-    from ..experiments.costs import seconds_per_layer
-    from ..experiments.records import device_name
-    from ..network.device import choose_device, choose_precision
-
-    chosen = choose_device(options.compute.device)
-    device, precision = device_name(chosen), choose_precision(options.compute, chosen)
-    say(console, f"[bold]{escape(plan.title)}[/bold], on {device}")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("experiment", "data", "layers", "varied", "paper", "expected time"):
-        table.add_column(title, overflow="fold")  # names are needed whole
-    total, unknown = 0.0, False
+    """Print the experiments; the expected time follows from layers that have run on this device."""
+    table = _folding_table("experiment", "data", "layers", "varied", "paper", "expected time")
+    entries = [entry for entry in results.entries() if entry["device"] == device]
+    per_layer = {entry["name"]: entry["seconds"] / entry["layers"] for entry in entries}
     for experiment in experiments:
-        public, config = PUBLIC_SETS[experiment.dataset], configs[experiment.name]
-        train, test = (min(n, options.limit or n) for n in (public.n_train, public.n_test))
-        shapes = public.shape, public.classes, config.copies_of_each * train, len(config.views) * test
-        layer = seconds_per_layer(out, device, precision, config, *shapes)
-        unknown = unknown or layer is None
-        total += (layer or 0.0) * config.layers
+        layers, seconds = configs[experiment.name].layers, per_layer.get(experiment.name)
         varied = ", ".join(f"{key} {value}" for key, value in experiment.changes.items() if key != "layers")
         table.add_row(
             experiment.name,
-            experiment.dataset if present[experiment.name] else f"{experiment.dataset} (not here)",
-            str(config.layers),
+            experiment.dataset if present[experiment.dataset] else f"{experiment.dataset} (not here)",
+            str(layers),
             varied or "–",
             "; ".join(f"{figure.accuracy:g}" for figure in experiment.paper),
-            "unknown" if layer is None else show_seconds(layer * config.layers),
+            "unknown" if seconds is None else show_seconds(seconds * layers),
         )
     console.print(table)
-    if unknown:
-        say(console, f"times are unknown until rescnet bench --out {out}/bench-….json has run on this device")
-    else:
-        say(console, f"all together about {show_seconds(total)}")
+    if any(name not in per_layer for name in configs):
+        say(console, "times are unknown until some layers have run on this device, e.g. with --layers 5")
 
 
 def _write_table(plan: Plan, results: Results) -> None:
@@ -236,32 +210,22 @@ def _write_table(plan: Plan, results: Results) -> None:
 def _print_table(console: Console, plan: Plan, results: Results) -> None:
     from ..experiments.presentation import table_rows, titles
 
-    table = Table(title=plan.title, title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in titles(results.entries()):
-        table.add_column(title, overflow="fold")
-    for row in table_rows(plan, results.entries()):
+    entries = results.entries()
+    table = _folding_table(*titles(entries), title=plan.title, title_justify="left")
+    for row in table_rows(plan, entries):
         table.add_row(*(escape(cell.replace("**", "")) for cell in row))
     console.print(table)
+
+
+def _folding_table(*titles: str, **settings: Any) -> Table:
+    """Return a table without lines whose long cells are folded, because names are needed whole."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), **settings)
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    return table
 
 
 def _is_here(dataset: str, root: Path | None) -> bool:
     from ..data import describe
 
     return any(row.present for row in describe(root) if row.name == dataset)
-
-
-@contextmanager
-def _terminate_as_interrupt() -> Iterator[None]:
-    """Treat SIGTERM, e.g. of a batch system, like Ctrl-C, so that layers are saved."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

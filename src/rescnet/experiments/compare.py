@@ -23,9 +23,8 @@ from ..formatting import nearest
 from ..network.device import choose_device
 from ..network.inputs import as_images, as_labels
 from ..network.memory import memory_budget
-from ..training.stopwatch import PeakMemory
+from ..training.stopwatch import Stopwatch, free_memory
 from ..training.train import train
-from .costs import free_memory, synchronise
 
 RESCNET = "rescnet"
 PUBLISHED: dict[str, dict[str, float]] = {
@@ -38,12 +37,8 @@ PUBLISHED: dict[str, dict[str, float]] = {
 """Test accuracy in percent in the model's own paper."""
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A fitted model: ``predict`` maps images (n, channels, height, width) to classes (n,); ``size`` is in bytes."""
-
-    predict: Callable[[NDArray[Any]], Tensor]
-    size: int
+Predict = Callable[[NDArray[Any]], Tensor]
+"""Maps images (n, channels, height, width) to classes (n,)."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +61,18 @@ class Contestant:
         return make_config(preset, image_shape=dataset.shape, classes=len(dataset.class_names), **options)
 
 
-def _fit(config: Any, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> Fitted:
-    """Fit a model to images (n, channels, height, width) and their classes (n,)."""
+def _fit(config: Any, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> tuple[Predict, int]:
+    """Fit a model to images (n, channels, height, width) and their classes (n,); return also its bytes."""
     if not isinstance(config, FamilyConfig):
         network, _ = train(images, labels, config, compute=compute)
-        return Fitted(network.predict, network.nbytes)
+        return network.predict, network.nbytes
     device = choose_device(compute.device)
     checked = as_images(images)
     # A class without an image has no score: fit the classes that occur, and map their numbers back.
     present, numbered = torch.unique(as_labels(labels, checked), return_inverse=True)
     member = fit_member(checked, numbered, len(present), config, device, memory_budget(compute.memory, device))
     size = sum(tensor.nbytes for tensor in member.tensors())
-    return Fitted(lambda new: present[member.outputs(as_images(new, member.image_shape)).argmax(1)], size)
+    return lambda new: present[member.outputs(as_images(new, member.image_shape)).argmax(1)], size
 
 
 def model_names() -> list[str]:
@@ -116,35 +111,18 @@ def _parse_one(text: str) -> Contestant:
 
 @dataclass(frozen=True)
 class Row:
-    """Results of one model; means over splits.
+    """Results of one model; means over splits."""
 
-    Attributes
-    ----------
-    model : str
-        Its name, with the options given over its preset.
-    accuracy, deviation : float or None
-        Share of 1, None if it failed; standard deviation over splits, None for one split.
-    seconds, predict_seconds, cpu_seconds : float
-        For fitting, for prediction of the images it is measured on, and processor time of fitting on all cores.
-    peak_memory, model_bytes : int
-        Bytes of the process or of the GPU's memory, and of the model.
-    published : float or None
-        Test accuracy in its paper, on the same data set.
-    error : str
-        Reason of a failure.
-    config : dict
-    """
-
-    model: str
-    accuracy: float | None = None
-    deviation: float | None = None
-    seconds: float = 0.0
-    predict_seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    peak_memory: int = 0
+    model: str  # its name, with the options given over its preset
+    accuracy: float | None = None  # fraction of 1; None if it failed
+    deviation: float | None = None  # standard deviation over splits; None for one split
+    seconds: float = 0.0  # of fitting
+    predict_seconds: float = 0.0  # for the images it is measured on
+    cpu_seconds: float = 0.0  # processor time of fitting, on all cores
+    peak_memory: int = 0  # bytes of the process, or of the GPU's memory
     model_bytes: int = 0
-    published: float | None = None
-    error: str = ""
+    published: float | None = None  # test accuracy in its paper, on the same data set
+    error: str = ""  # reason of a failure
     config: dict[str, Any] | None = None
 
 
@@ -181,35 +159,31 @@ def _published(contestant: Contestant, dataset: Dataset) -> float | None:
 def _measure(
     dataset: Dataset, contestant: Contestant, config: Any, held_out: float, seeds: range, compute: ComputeOptions
 ) -> Row:
-    memory = PeakMemory(choose_device(compute.device))
-    accuracies, seconds, predict_seconds, cpu_seconds, size, peak = [], [], [], [], 0, 0
+    watch = Stopwatch(choose_device(compute.device))
+    accuracies, cpu_seconds, size = [], 0.0, 0
     for seed in seeds:
         training, test = split_of(dataset, held_out, seed)
         free_memory()
-        memory.reset()
-        start, processor = time.perf_counter(), time.process_time()
+        processor = time.process_time()
         try:
-            fitted = _fit(config, training.images, training.labels, compute)
+            with watch.time("fit"):
+                predict, size = _fit(config, training.images, training.labels, compute)
         except (ValueError, ArithmeticError, MemoryError, RuntimeError) as error:  # the other models still run
             said = str(error).splitlines()[0] if str(error) else "it is out of memory"
             return Row(contestant.label, error=said, config=config.to_dict())
-        synchronise(memory.device)
-        learned = time.perf_counter()
-        cpu_seconds.append(time.process_time() - processor)
-        predicted = fitted.predict(test.images).cpu().numpy()
-        predict_seconds.append(time.perf_counter() - learned)
+        cpu_seconds += time.process_time() - processor
+        with watch.time("predict"):
+            predicted = predict(test.images).cpu().numpy()
         accuracies.append(float((predicted == test.labels).mean()))
-        seconds.append(learned - start)
-        peak, size = max(peak, memory.bytes()), fitted.size
-        del fitted
+        del predict  # with its network
     return Row(
         contestant.label,
         accuracy=fmean(accuracies),
         deviation=pstdev(accuracies) if len(seeds) > 1 else None,
-        seconds=fmean(seconds),
-        predict_seconds=fmean(predict_seconds),
-        cpu_seconds=fmean(cpu_seconds),
-        peak_memory=peak,
+        seconds=watch.seconds["fit"] / len(seeds),
+        predict_seconds=watch.seconds["predict"] / len(seeds),
+        cpu_seconds=cpu_seconds / len(seeds),
+        peak_memory=max(watch.memory.values()),
         model_bytes=size,
         published=None if held_out else _published(contestant, dataset),
         config=config.to_dict(),

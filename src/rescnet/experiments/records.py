@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +18,21 @@ import torch
 
 from ..config.network import NetworkConfig
 from ..formatting import atomic_write
-from ..network.history import LayerRecord, ReadoutRecord, StopReason
+from ..network.history import History, LayerRecord
+from ..network.model import describe_run
 
 
 def origin(device: torch.device | str = "cpu", command: str | None = None) -> dict[str, Any]:
     """Return commit, command (by default that of ``rescnet``), device, versions and date of a run."""
-    from .. import __version__
-
     device = torch.device(device)
-    versions = {"rescnet": __version__, "python": platform.python_version(), "torch": torch.__version__}
+    run = describe_run(device)
     if device.type == "cuda":
-        versions["cuda"] = str(torch.version.cuda)
+        run["versions"]["cuda"] = str(torch.version.cuda)
     return {
         "commit": commit(),
         "command": command or shown_command("rescnet"),
+        **run,
         "device": device_name(device),
-        "versions": versions,
-        "date": datetime.now().astimezone().isoformat(timespec="seconds"),
     }
 
 
@@ -84,26 +81,26 @@ def given_options(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in config.items() if name not in defaults or value != defaults[name]}
 
 
-def summarise(history: Iterable[LayerRecord], readout: ReadoutRecord | None = None) -> dict[str, Any]:
+def summarise(history: History) -> dict[str, Any]:
     """Return the test accuracy in up to four ways, each with its layer.
 
     ``chosen`` is at the depth with the best validation accuracy, the earliest of equals; ``last`` at the last layer;
     ``paper_rule`` at the best layer of the test curve, which is no honest choice; ``readout`` with the readout.
     """
-    records = list(history)
 
     def at(record: LayerRecord) -> dict[str, Any]:
         shares = {"train": record.train_accuracy, "held_out": record.validation_accuracy, "test": record.test_accuracy}
         return {"layer": record.layer, **shares}
 
-    found: dict[str, Any] = {"last": at(records[-1])}
-    if records[-1].validation_accuracy is not None:
-        found["chosen"] = at(max(records, key=lambda r: (r.validation_accuracy or 0, -r.layer)))
-    if records[-1].test_accuracy is not None:
-        found["paper_rule"] = at(max(records, key=lambda r: (r.test_accuracy or 0, -r.layer)))
+    last, readout = history[-1], history.readout
+    found: dict[str, Any] = {"last": at(last)}
+    if last.validation_accuracy is not None:
+        found["chosen"] = at(history[history.best_layer() - 1])
+    if last.test_accuracy is not None:
+        found["paper_rule"] = at(max(history, key=lambda r: (r.test_accuracy or 0, -r.layer)))
     if readout is not None:
         held_out, test = readout.validation_accuracy, readout.test_accuracy
-        found["readout"] = {"layer": readout.layers or records[-1].layer, "held_out": held_out, "test": test}
+        found["readout"] = {"layer": readout.layers or last.layer, "held_out": held_out, "test": test}
     return found
 
 
@@ -116,20 +113,22 @@ def compact(record: LayerRecord) -> dict[str, Any]:
 
 
 class Results:
-    """The file of one table.
-
-    Parameters
-    ----------
-    file : Path
-        For example ``results/table2.json``. Files of other tables beside it may hold the same experiment.
-    """
+    """The file of one table, for example ``results/table2.json``."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
 
     def entries(self) -> list[dict[str, Any]]:
         """Return what the file holds."""
-        return _read(self.file)
+        if not self.file.exists():
+            return []
+        try:
+            content = json.loads(self.file.read_text())
+        except ValueError:
+            content = None
+        if not isinstance(content, list):
+            raise ValueError(f"{self.file} must be a list of results. Move it away, or choose another folder.")
+        return content
 
     def put(self, entry: dict[str, Any]) -> None:
         """Add an entry in place of an earlier one of its name, seed and number of training images.
@@ -150,40 +149,20 @@ class Results:
         with atomic_write(self.file) as path:
             path.write_text(f"[\n{lines}\n]\n")
 
-    def finished(self, key: str, layers: int, name: str, siblings: Iterable[str] = ()) -> dict[str, Any] | None:
-        """Return the entry of this identity if nothing is left to do, from this file or another table's.
+    def finished(self, key: str, layers: int, name: str) -> dict[str, Any] | None:
+        """Return the entry of this name and identity if nothing is left to do.
 
-        Nothing is left if the run stopped by its own rules, or has the layers asked for now. The entry of that name in
-        this file is returned whole; a deeper one of another name or table is cut to these layers.
+        Nothing is left if the run stopped by its own rules, or has the layers asked for now.
         """
-        found = None
-        for file in (self.file, *(self.file.with_name(f"{table}.json") for table in siblings)):
-            for entry in _read(file):
-                reads_out = entry["config"].get("readout") == "kernel"
-                if reads_out and (not entry.get("readout") or entry["layers"] != layers):
-                    continue  # its readout is missing, or reads other layers
-                stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
-                if entry.get("key") == key and (stopped_early or entry["layers"] >= layers):
-                    if file == self.file and entry["name"] == name:
-                        return entry
-                    found = found or _up_to(entry, layers)
-        return found
-
-
-def _up_to(entry: dict[str, Any], layers: int) -> dict[str, Any]:
-    """Return an entry as if no more than these layers had been asked for."""
-    if entry["layers"] <= layers:
-        return entry
-    records = [LayerRecord(**record) for record in entry["history"][:layers]]
-    return entry | {
-        "config": entry["config"] | {"layers": layers},
-        "finished": True,
-        "stopped": str(StopReason.DEPTH),
-        "layers": layers,
-        "seconds": round(sum(record.total_seconds for record in records), 2),
-        "summary": summarise(records),
-        "history": entry["history"][:layers],
-    }
+        for entry in self.entries():
+            if (entry["name"], entry.get("key")) != (name, key):
+                continue
+            if entry["config"].get("readout") == "kernel" and (not entry.get("readout") or entry["layers"] != layers):
+                continue  # its readout is missing, or reads other layers
+            stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
+            if stopped_early or entry["layers"] >= layers:
+                return entry
+        return None
 
 
 def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -197,15 +176,3 @@ def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[st
 
 def _place(entry: Mapping[str, Any]) -> tuple[str, int, int]:
     return entry["name"], entry["images"]["train"], entry["seed"]
-
-
-def _read(file: Path) -> list[dict[str, Any]]:
-    if not file.exists():
-        return []
-    try:
-        content = json.loads(file.read_text())
-    except ValueError:
-        content = None
-    if not isinstance(content, list):
-        raise ValueError(f"{file} must be a list of results. Move it away, or choose another folder.")
-    return content

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -22,31 +21,19 @@ from ..training.train import TrainingRun
 from .plans import Experiment
 from .records import Results, compact, given_options, identity, origin, summarise
 
-SAVE_EVERY, WRITE_EVERY = 300.0, 30.0  # seconds between two saves of the layers, and of the entry
+SAVE_EVERY = 300.0  # seconds between two saves of the layers and of the entry
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options shared by the runs of a table.
+    """Options shared by the runs of a table."""
 
-    Attributes
-    ----------
-    held_out : int
-        Number of training images used as validation images, which choose the depth. 0 disables it.
-    limit : int, optional
-        Maximum number of training images, and of test images, for a trial.
-    state : Path, optional
-        Folder of unfinished layers. None keeps none.
-    deadline : float, optional
-        Of ``time.monotonic()``. No layer is started after it.
-    """
-
-    held_out: int = 5000
-    limit: int | None = None
-    state: Path | None = None
-    deadline: float | None = None
+    held_out: int = 5000  # training images used as validation images, which choose the depth
+    limit: int | None = None  # maximum number of training images, and of test images, for a trial
+    state: Path | None = None  # folder of unfinished layers; None keeps none
+    deadline: float | None = None  # of time.monotonic(); no layer is started after it
     compute: ComputeOptions = ComputeOptions()
-    command: str | None = None
+    command: str | None = None  # as recorded; by default that of this process
 
     @property
     def time_is_up(self) -> bool:
@@ -58,7 +45,7 @@ class ExperimentRun:
     """An experiment on its images, and its entry in the results.
 
     Validation images are split off the data set here. ``heard`` is called with the record of every layer. ``layers`` is
-    the number of layers so far, including those of a resumed run.
+    the number of layers so far; at first, those that an earlier run has left, unless the run starts ``again``.
     """
 
     def __init__(
@@ -69,6 +56,7 @@ class ExperimentRun:
         results: Results,
         options: RunOptions,
         heard: Callable[[LayerRecord], None] = lambda record: None,
+        again: bool = False,
     ) -> None:
         self.experiment, self.config, self.options, self.results = experiment, config, options, results
         self.heard = heard
@@ -76,8 +64,9 @@ class ExperimentRun:
         self.splits = split_images(dataset, options.held_out, options.limit, config.seed)
         self.images = {name: len(images) for name, images in self.splits.items()}
         self.key = experiment_key(experiment, config, options)
-        self.layers = 0
         self._kept = 0  # layers in the state's folder
+        self._left = None if again else self._read_left()
+        self.layers = len(self._left[1]) if self._left else 0
 
     def go(self) -> dict[str, Any] | None:
         """Train until done or out of time; return the entry, or None if no layer was learned.
@@ -91,10 +80,9 @@ class ExperimentRun:
             validation=pairs.get("validation"),
             test=pairs.get("test"),
             compute=self.options.compute,
-            start=self._start(),
+            start=self._left,
             deadline=self.options.deadline,
         )
-        self.layers = len(run.history)
         reason, detail = StopReason.FAILED, ""
         try:
             self._train(run)
@@ -111,34 +99,15 @@ class ExperimentRun:
             entry = self._save(run, detail) if run.history.records else None
         return entry
 
-    def left_before(self) -> int:
-        """Return the number of layers an earlier run has left in the state's folder."""
-        if self._place is None or not self._place.exists():
-            return 0
-        try:
-            return len(ModelFolder.open(self._place).records)
-        except ModelFileError:
-            return 0
-
-    def forget(self) -> None:
-        """Delete the layers an earlier run has left."""
-        if self._place is not None and self._place.exists():
-            shutil.rmtree(self._place)
-            self._kept = 0
-
     def _train(self, run: TrainingRun) -> None:
         """Add layers, then the readout; all layers are saved before the readout is fitted."""
-        saved = written = time.monotonic()
+        saved = time.monotonic()
         self._save_if_complete(run)
         for record in run:
             self.heard(record)
             self._save_if_complete(run)
-            now = time.monotonic()
-            if now - written > WRITE_EVERY:
-                self._write(run)
-                written = time.monotonic()
-            if now - saved > SAVE_EVERY:
-                self._keep(run)
+            if time.monotonic() - saved > SAVE_EVERY:
+                self._save(run)
                 saved = time.monotonic()
 
     def _save_if_complete(self, run: TrainingRun) -> None:
@@ -147,11 +116,7 @@ class ExperimentRun:
             self._save(run)
 
     def _save(self, run: TrainingRun, detail: str = "") -> dict[str, Any]:
-        entry = self._write(run, detail)
-        self._keep(run)
-        return entry
-
-    def _write(self, run: TrainingRun, detail: str = "") -> dict[str, Any]:
+        """Write the entry, then the layers."""
         device, stopped = choose_device(self.options.compute.device), run.history.stopped
         history, readout = run.history, run.history.readout
         entry: dict[str, Any] = {
@@ -172,26 +137,28 @@ class ExperimentRun:
             "layers": len(history),
             "seconds": round(sum(record.total_seconds for record in history) + (readout.seconds if readout else 0), 2),
             "readout": asdict(readout) if readout else None,
-            "summary": summarise(history, readout),
+            "summary": summarise(history),
             "history": [compact(record) for record in history],
         }
         self.results.put(entry)
+        self._keep(run)
         return entry
 
     @property
     def _place(self) -> Path | None:
-        return self.options.state and self.options.state / f"{self.experiment.name}-{self.key}"
+        """Folder of the layers; tables share that of the same network."""
+        return self.options.state and self.options.state / f"{self.experiment.dataset}-{self.key}"
 
-    def _start(self) -> tuple[Network, History] | None:
+    def _read_left(self) -> tuple[Network, History] | None:
         """Return the layers an earlier run has left, if they can be read."""
-        layers = self.left_before()
-        if self._place is None or not layers:
+        if self._place is None or not self._place.exists():
             return None
         try:
-            model = load_model(self._place, layers, device=choose_device(self.options.compute.device))
+            records = ModelFolder.open(self._place).records
+            model = load_model(self._place, len(records), device=choose_device(self.options.compute.device))
         except ModelFileError:  # cut short while it was written
             return None
-        self._kept = len(model.network.layers)
+        self._kept = len(records)
         layers = min(self._kept, self.config.layers)
         return model.network.first_layers(layers), replace(model.history, records=model.history.records[:layers])
 

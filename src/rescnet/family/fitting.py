@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.presets import SMALL_SIDE
@@ -25,7 +23,6 @@ from .svm import fit_svm
 
 KEPT_FROM = 3  # members with at least 3 stages keep maps, if they fit, instead of recomputing them
 SHARE_OF_MAPS = 0.5  # largest share of the memory for kept maps
-BLOCK = 2**24  # numbers of a sparse matrix collected per array
 
 
 @torch.inference_mode()
@@ -171,10 +168,13 @@ class Fitting:
 
     def _sparse_features(self, number: int) -> Any:
         """Return the features as a CSR matrix of float32 numbers, shape (n, D)."""
-        rows = SparseRows(self.config.features(self.network.image_shape, number))
+        from scipy.sparse import vstack
+
+        parts = []
         for index in torch.split(torch.arange(len(self.images)), self.chunk):
-            rows.append(self.network.features(self._maps(number, index)))
-        return rows.matrix()
+            parts.append(sparse_rows(self.network.features(self._maps(number, index))))
+            trim_heap()  # the small arrays of a part would keep the holes between the large ones of a chunk
+        return vstack(parts, format="csr")
 
     def _check_memory(self, size: int, what: str) -> None:
         if size > self.memory:
@@ -184,52 +184,10 @@ class Fitting:
             )
 
 
-class SparseRows:
-    """A sparse matrix that grows by dense rows.
+def sparse_rows(rows: Tensor) -> Any:
+    """Return dense rows (n, D) as a SciPy CSR matrix of float32 numbers."""
+    from scipy.sparse import csr_matrix
 
-    Numbers are collected in large arrays, and the heap is trimmed before each new one. Small arrays would fragment the
-    heap between the temporary arrays of a chunk: on MNIST the process grew to three times the size of the matrix.
-    """
-
-    def __init__(self, columns: int) -> None:
-        self.columns = columns
-        self._counts: list[NDArray[np.int64]] = []  # non-zero numbers of each row
-        self._values: list[NDArray[np.float32]] = []
-        self._places: list[NDArray[np.int32]] = []
-        self._used = BLOCK  # numbers in the last array
-
-    def append(self, rows: Tensor) -> None:
-        """Add dense rows, shape (n, D)."""
-        place = rows.nonzero(as_tuple=True)
-        self._counts.append(torch.bincount(place[0], minlength=len(rows)).cpu().numpy())
-        values, columns = rows[place].float().cpu().numpy(), place[1].int().cpu().numpy()
-        done = 0
-        while done < len(values):
-            if self._used == BLOCK:
-                trim_heap()
-                self._values.append(np.empty(BLOCK, np.float32))
-                self._places.append(np.empty(BLOCK, np.int32))
-                self._used = 0
-            step = min(len(values) - done, BLOCK - self._used)
-            where = slice(self._used, self._used + step)
-            self._values[-1][where] = values[done : done + step]
-            self._places[-1][where] = columns[done : done + step]
-            done, self._used = done + step, self._used + step
-
-    def matrix(self) -> Any:
-        """Return a SciPy CSR matrix of float32 numbers; the collected arrays are freed one by one."""
-        from scipy.sparse import csr_matrix
-
-        ends = np.concatenate([[0], *self._counts]).cumsum()
-        kind = np.int32 if ends[-1] < 2**31 else np.int64
-        values = _drain(self._values, int(ends[-1]), np.float32)
-        places = _drain(self._places, int(ends[-1]), kind)
-        return csr_matrix((values, places, ends.astype(kind)), shape=(len(ends) - 1, self.columns))
-
-
-def _drain(blocks: list[Any], total: int, kind: Any) -> NDArray[Any]:
-    """Join arrays into one; each is freed after its copy."""
-    joined = np.empty(total, kind)
-    for start in range(0, total, BLOCK):
-        joined[start : start + BLOCK] = blocks.pop(0)[: total - start]
-    return joined
+    places = rows.nonzero(as_tuple=True)
+    values, indices = rows[places].float().cpu().numpy(), [place.int().cpu().numpy() for place in places]
+    return csr_matrix((values, tuple(indices)), shape=tuple(rows.shape))

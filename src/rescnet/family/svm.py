@@ -1,10 +1,9 @@
 """One-vs-rest linear SVM: minimise ½‖(w, b)‖² + C Σ max(0, 1 - y(xᵀw + b))².
 
 On a CPU, features are sparse and scikit-learn's ``LinearSVC`` (liblinear) is the solver. It needs 28 bytes per non-zero
-number and cannot use a GPU. MNIST has 430 million such numbers, CIFAR-10 ten times as many. If memory is short, and on
-a GPU, Newton's method with conjugate gradients (Keerthi and DeCoste 2005) minimises the same function. It solves all
-classes at once and needs only products with the features: a tensor on a GPU, a sparse matrix on a CPU.
-``tests/family`` compares the two solvers.
+number and cannot use a GPU. MNIST has 430 million such numbers. If memory is short, and on a GPU, Newton's method with
+conjugate gradients (Keerthi and DeCoste 2005) minimises the same function. It solves all classes at once and needs only
+products with the features. ``tests/family`` compares the two solvers.
 """
 
 from __future__ import annotations
@@ -27,14 +26,11 @@ MOST_NUMBERS = 2**31 - 1  # non-zero numbers that liblinear takes; numbers of on
 LIBLINEAR_BYTES = 28  # per number: a float64 and its column, and liblinear's copy of both
 LIBLINEAR_TOLERANCE = 0.1  # liblinear's default for the dual, used by PCANet's authors; scikit-learn's is 1e-4
 LIBLINEAR_SHARE = 0.5  # largest share of the memory for liblinear
-SPARSE_BYTES = 8  # per number: a float32 and its column
-SPARSE_SHARE = 0.6  # largest share of the memory for a sparse matrix and its copy
 MOST_ROUNDS = 1000  # of liblinear
 NEWTON_STEPS, CG_STEPS = 60, 60
+PANEL = 4096  # columns per panel: their right-hand side, ten numbers each, stays in a core's cache
 SHRINKS = 20  # largest number of halvings of a step
 ALIGNED_COLUMNS = 8  # tensor cores take rows of a multiple of 16 bytes
-BANDS = 16  # parts of the rows: enough to keep all threads equally busy
-PANEL = 4096  # columns per part: their right-hand side, ten numbers each, stays in a core's cache
 
 logger = logging.getLogger(__name__)
 
@@ -64,8 +60,7 @@ def fit_svm(
             f"filters or images, or a coarser pyramid."
         )
     if LIBLINEAR_BYTES * features.nnz > LIBLINEAR_SHARE * memory:
-        copy = 2 * SPARSE_BYTES * features.nnz <= SPARSE_SHARE * memory
-        return newton_svm(SparseFeatures(features, copy), columns, labels, classes, cost, tolerance)
+        return newton_svm(SparseFeatures(features), columns, labels, classes, cost, tolerance)
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.svm import LinearSVC
 
@@ -192,60 +187,25 @@ def _in_parts(left: Tensor, right: Tensor) -> Tensor:
 
 
 class SparseFeatures:
-    """Features X as parts of a SciPy CSR matrix of float32 (n, D), multiplied in threads.
+    """Features X as panels of columns of a SciPy CSR matrix of float32 (n, D), multiplied in threads.
 
-    The result does not depend on the number of threads. With ``copy``, the matrix is copied into panels of columns.
-    Products are then two to three times as fast if D is large, because the right-hand side of a panel stays in the
-    cache. Otherwise the parts are bands of rows on the same memory.
+    Panels are a copy. Products are about twice as fast as with the whole matrix, because the right-hand side of a
+    panel stays in the cache. The result does not depend on the number of threads.
     """
 
-    def __init__(self, matrix: Any, copy: bool) -> None:
-        from scipy.sparse import csc_matrix
-
+    def __init__(self, matrix: Any) -> None:
         self.dtype = torch.float32
-        self._by_columns = copy
-        self._parts = _panels_of(matrix) if copy else bands_of(matrix, BANDS)
-        self._transposed = [_share(part, csc_matrix(part.shape[::-1], dtype=part.dtype)) for part in self._parts]
-        self._ends = np.cumsum([part.shape[int(copy)] for part in self._parts])[:-1]
+        self._starts = range(0, matrix.shape[1], PANEL)
+        self._panels = [matrix[:, start : start + PANEL] for start in self._starts]
 
     def times(self, right: Tensor) -> Tensor:
         """Return X·right, (D, K) → (n, K)."""
-        return self._product(self._parts, right, summed=self._by_columns)
+        below = np.split(right.numpy(), self._starts[1:])
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            return torch.from_numpy(sum(pool.map(matmul, self._panels, below)))
 
     def transposed_times(self, right: Tensor) -> Tensor:
         """Return Xᵀ·right, (n, K) → (D, K)."""
-        return self._product(self._transposed, right, summed=not self._by_columns)
-
-    def _product(self, parts: list[Any], right: Tensor, summed: bool) -> Tensor:
-        """Multiply each part: by its rows of ``right`` and sum, or by all of ``right`` and concatenate."""
-        below = np.split(right.numpy(), self._ends) if summed else [right.numpy()] * len(parts)
+        beside = right.numpy()
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-            products = pool.map(matmul, parts, below)
-            return torch.from_numpy(sum(products) if summed else np.concatenate(list(products)))
-
-
-def _panels_of(matrix: Any) -> list[Any]:
-    """Copy the columns of a SciPy CSR matrix into matrices of at most ``PANEL`` columns."""
-    return [matrix[:, begin : begin + PANEL] for begin in range(0, matrix.shape[1], PANEL)]
-
-
-def bands_of(matrix: Any, bands: int) -> list[Any]:
-    """Return the rows of a SciPy CSR matrix as at most ``bands`` matrices on the same memory."""
-    from scipy.sparse import csr_matrix
-
-    found = []
-    for rows in np.array_split(np.arange(matrix.shape[0]), min(bands, matrix.shape[0])):
-        first, last = int(rows[0]), int(rows[-1]) + 1
-        found.append(_share(matrix, csr_matrix((len(rows), matrix.shape[1]), dtype=matrix.dtype), first, last))
-    return found
-
-
-def _share(source: Any, empty: Any, first: int = 0, last: int | None = None) -> Any:
-    """Give an empty matrix the numbers of rows ``first`` to ``last`` of a CSR matrix.
-
-    They are assigned: SciPy's constructors, and its ``.T``, copy an array that is a small part of another.
-    """
-    starts = source.indptr[first : None if last is None else last + 1]
-    inside = slice(starts[0], starts[-1])
-    empty.data, empty.indices, empty.indptr = source.data[inside], source.indices[inside], starts - starts[0]
-    return empty
+            return torch.from_numpy(np.concatenate(list(pool.map(lambda panel: panel.T @ beside, self._panels))))

@@ -1,7 +1,8 @@
-"""Evaluation of a network on images: its prediction after every layer, and its final outputs."""
+"""Evaluation of a network on images, checked before any work: predictions after every layer, and final outputs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,11 +10,43 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..data import Dataset, ImageSet
 from ..network.inputs import as_images
+from ..network.model import Model
 from ..network.network import Network
-from .model_view import EvaluationImages
 
 MAX_CELLS = 40_000  # numbers in all confusion matrices of the page
+
+
+@dataclass(frozen=True)
+class EvaluationImages:
+    """The images a network is evaluated on; ``split`` is "test" or "validation"."""
+
+    split: str
+    images: ImageSet
+
+
+def evaluation_images(model: Model, dataset: Dataset | None) -> EvaluationImages | None:
+    """Return the test images, or else the validation images; refuse images that do not match the model."""
+    if dataset is None:
+        return None
+    found = dataset.test or dataset.validation
+    if found is None:
+        raise ValueError(
+            f"{dataset.name} must have test or validation images, got neither. Use another data set, or leave out "
+            "images (--without-images; in Python, dataset=None)."
+        )
+    if found.shape != model.network.image_shape:
+        raise ValueError(
+            f"{dataset.name} must have images of the network's shape {model.network.image_shape} "
+            f"(channels, height, width), got {found.shape}. Use the data set of the training."
+        )
+    if tuple(dataset.class_names) != tuple(model.class_names):
+        raise ValueError(
+            f"{dataset.name} must have the model's classes {_first_names(model.class_names)}, "
+            f"got {_first_names(dataset.class_names)}. Use the data set of the training."
+        )
+    return EvaluationImages("test" if dataset.test else "validation", found)
 
 
 @dataclass(frozen=True)
@@ -103,3 +136,7 @@ def depths_to_show(layers: int, best_depth: int, limit: int) -> list[int]:
         return list(range(1, layers + 1))
     spaced = {round(depth) for depth in np.geomspace(1, layers, limit)} if limit > 3 else set()
     return sorted(spaced | {1, best_depth, layers})
+
+
+def _first_names(names: Sequence[str], limit: int = 4) -> str:
+    return ", ".join(names[:limit]) + (f", … ({len(names)})" if len(names) > limit else "")

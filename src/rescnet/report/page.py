@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from importlib import resources
@@ -14,11 +14,11 @@ from typing import Any
 
 from ..data import Dataset
 from ..formatting import atomic_write
-from .evaluation import Evaluation, evaluate
+from ..network.model import Model, as_model
+from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
 from .image_traces import pick_images, trace_images
-from .model_view import TrainedModel, check_model, evaluation_images, without_unused_layers
-from .pictures import draw_filters, layers_to_draw
+from .pictures import draw_filters
 from .summary import accuracy_curves, best_depth, settings, summarise, training_record
 
 # Joined in this order: helpers first, then the sections, then the start.
@@ -31,20 +31,18 @@ SCRIPTS = (
 
 
 def write_report(
-    model: TrainedModel,
+    model: Model | Any,
     path: str | Path,
     dataset: Dataset | None = None,
     *,
     images_shown: int = 12,
-    filter_layers: Sequence[int] | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write an HTML report of a trained network.
 
     Parameters
     ----------
-    model : TrainedModel
-        A ``rescnet.Model``, or any object with its ``network``, ``history``, ``class_names`` and ``about``.
+    model : Model or fitted ResCNetClassifier
     path : str or Path
         The HTML file to write. It needs no other file and no network.
     dataset : Dataset, optional
@@ -52,8 +50,6 @@ def write_report(
         confusion matrix, and says so.
     images_shown : int
         Number of images per group, e.g. corrected, newly wrong, easy.
-    filter_layers : sequence of int, optional
-        Layers, from 1, whose filters are drawn. Default: the first, second, middle and last.
     overwrite : bool
         Whether to replace an existing file.
 
@@ -75,14 +71,17 @@ def write_report(
     """
     target = Path(path)
     _check_path(target, overwrite)
-    check_model(model)
-    model = without_unused_layers(model)
+    whole = as_model(model)
+    model = used_part(whole)
     images = evaluation_images(model, dataset)
     if images_shown < 1:
         raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
-    layers = layers_to_draw(len(model.network.layers), filter_layers)
     evaluation = evaluate(model.network, images) if images else None
-    data = collect(model, dataset, evaluation, images_shown, layers)
+    data = collect(model, dataset, evaluation, images_shown)
+    trained, used = len(whole.history), len(model.history)
+    if used < trained:
+        note = f"The network was trained to {trained} layers. This report covers the first {used}."
+        data["summary"]["notes"].insert(0, note)
     page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
     with atomic_write(target) as partial:
         partial.write_text(page, "utf-8")
@@ -90,13 +89,18 @@ def write_report(
     return target
 
 
-def collect(
-    model: TrainedModel,
-    dataset: Dataset | None,
-    evaluation: Evaluation | None,
-    images_shown: int,
-    filter_layers: Sequence[int],
-) -> dict[str, Any]:
+def used_part(model: Model) -> Model:
+    """Return the model without the layers after its prediction depth."""
+    network, used = model.network, model.network.used_layers
+    if not len(network.layers):
+        raise ValueError("network must have at least one layer, got none. Train it first.")
+    if used == len(network.layers):
+        return model
+    history = replace(model.history, records=model.history.records[:used])
+    return replace(model, network=network.first_layers(used), history=history)
+
+
+def collect(model: Model, dataset: Dataset | None, evaluation: Evaluation | None, images_shown: int) -> dict[str, Any]:
     """Return all data of the report, ready for JSON."""
     network = model.network
     summary = summarise(model, dataset, evaluation)
@@ -106,7 +110,7 @@ def collect(
         "curves": {split: [round(value, 5) for value in line] for split, line in curves.items()},
         "layer": layer_sizes(network),
         "training": training_record(model),
-        "filters": draw_filters(network, filter_layers),
+        "filters": draw_filters(network),
         "settings": settings(model, summary["name"]),
         "evaluation": None,
         "groups": [],

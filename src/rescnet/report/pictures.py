@@ -85,25 +85,11 @@ def stretched(values: NDArray[Any], low: float | None = None) -> Pixels:
     return pixels
 
 
-def layers_to_draw(layers: int, requested: Sequence[int] | None) -> list[int]:
-    """Return the requested layers, checked; by default the first, second, middle and last.
-
-    Examples
-    --------
-    >>> layers_to_draw(12, None)
-    [1, 2, 6, 12]
-    """
-    if requested is None:
-        return sorted({1, min(2, layers), (layers + 1) // 2, layers})
-    for layer in requested:
-        if not 1 <= layer <= layers:
-            raise ValueError(f"filter_layers must be in 1..{layers}, got {layer}.")
-    return sorted(set(requested))
-
-
-def draw_filters(network: Network, layers: Sequence[int]) -> list[dict[str, Any]]:
-    """Draw the filters of some layers, counted from 1, by bank."""
-    return [_draw_layer(network, number, network.layers[number - 1]) for number in layers]
+def draw_filters(network: Network) -> list[dict[str, Any]]:
+    """Draw the filters of the first, second, middle and last layer, by bank."""
+    layers = len(network.layers)
+    drawn = sorted({1, min(2, layers), (layers + 1) // 2, layers})
+    return [_draw_layer(network, number, network.layers[number - 1]) for number in drawn]
 
 
 def input_names(network: Network, layer: int) -> list[str]:

@@ -11,10 +11,8 @@ from ..config.network import NetworkConfig
 from ..config.presets import make_config, preset_names
 from ..data import Dataset
 from ..formatting import show_bytes, show_seconds
-from ..network.history import History
-from ..network.network import Network
+from ..network.model import Model
 from .evaluation import Evaluation
-from .model_view import TrainedModel, layer_records
 
 ACCURACY_TOLERANCE = 0.0005  # a larger difference between measured and recorded accuracy gets a note
 
@@ -30,12 +28,11 @@ STAGES = {
 }
 
 
-def summarise(model: TrainedModel, dataset: Dataset | None, evaluation: Evaluation | None) -> dict[str, Any]:
+def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | None) -> dict[str, Any]:
     """Return the title, the figures of the first screen, and the facts about the training."""
     network, about = model.network, model.about
     name = str(about.get("dataset") or (dataset.name if dataset else "") or "unnamed images")
-    parameters, size = count_parameters(network)
-    seconds = sum(record.total_seconds for record in layer_records(model))
+    seconds = sum(record.total_seconds for record in model.history)
     seconds += model.history.readout.seconds if model.history.readout and network.readout else 0
     return {
         "name": name,
@@ -45,43 +42,36 @@ def summarise(model: TrainedModel, dataset: Dataset | None, evaluation: Evaluati
         "best_depth": best_depth(model),
         "stopped": model.history.stopped or str(about.get("stopped") or ""),
         "notes": notes(model, evaluation),
-        "parameters": parameters,
-        "size": show_bytes(size),
+        "parameters": sum(tensor.numel() for tensor in network.learned()),
+        "size": show_bytes(network.nbytes),
         "time": show_seconds(seconds) if seconds else None,
         "about": about_rows({key: value for key, value in about.items() if key != "readout"}),
     }
 
 
-def best_depth(model: TrainedModel) -> int | None:
+def best_depth(model: Model) -> int | None:
     """Return the depth with the best validation accuracy, or None without validation images."""
-    records = layer_records(model)
-    if not records or records[0].validation_accuracy is None:
-        return None
-    return History(records).best_layer()
+    return None if model.history[0].validation_accuracy is None else model.history.best_layer()
 
 
-def accuracy_curves(model: TrainedModel, evaluation: Evaluation | None) -> dict[str, list[float]]:
+def accuracy_curves(model: Model, evaluation: Evaluation | None) -> dict[str, list[float]]:
     """Return accuracy per layer for each recorded split. The evaluation replaces the record of its split."""
-    records = layer_records(model)
     curves: dict[str, list[float]] = {}
     for split in ("train", "validation", "test"):
-        values = [getattr(record, f"{split}_accuracy") for record in records]
-        if values and None not in values:
+        values = [getattr(record, f"{split}_accuracy") for record in model.history]
+        if None not in values:
             curves[split] = [float(value) for value in values]
     if evaluation:
         curves[evaluation.source.split] = evaluation.accuracy
     return curves
 
 
-def notes(model: TrainedModel, evaluation: Evaluation | None) -> list[str]:
-    """Return notes on the figures: unused layers, other images than in training, or a kernel readout."""
+def notes(model: Model, evaluation: Evaluation | None) -> list[str]:
+    """Return notes on the figures: other images than in training, or a kernel readout."""
     found = []
-    layers, records = len(model.network.layers), model.history.records
-    if len(records) > layers:
-        found.append(f"The network was trained to {len(records)} layers. This report covers the first {layers}.")
-    if evaluation and len(records) >= layers:
+    if evaluation:
         split = evaluation.source.split
-        recorded = getattr(records[layers - 1], f"{split}_accuracy")
+        recorded = getattr(model.history[-1], f"{split}_accuracy")
         if recorded is not None and abs(recorded - evaluation.accuracy[-1]) > ACCURACY_TOLERANCE:
             found.append(
                 f"Training recorded an accuracy of {100 * recorded:.2f} % on its {split} images. It is "
@@ -96,11 +86,6 @@ def notes(model: TrainedModel, evaluation: Evaluation | None) -> list[str]:
     return found
 
 
-def count_parameters(network: Network) -> tuple[int, int]:
-    """Return the number of learned parameters and their bytes."""
-    return sum(tensor.numel() for tensor in network.learned()), network.nbytes
-
-
 def about_rows(about: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
     """Return the facts about the training as pairs of name and value; nested entries are flattened."""
     rows: list[list[str]] = []
@@ -113,9 +98,9 @@ def about_rows(about: Mapping[str, Any], prefix: str = "") -> list[list[str]]:
     return rows
 
 
-def training_record(model: TrainedModel) -> dict[str, Any]:
+def training_record(model: Model) -> dict[str, Any]:
     """Return signs, steps, seconds per stage, memory and increased ridges, per layer of the network."""
-    records = layer_records(model)
+    records = model.history.records
     names = dict.fromkeys(stage for record in records for stage in record.seconds)
     totals = {name: sum(record.seconds.get(name, 0.0) for record in records) for name in names}
     ridge = model.network.config.ridge
@@ -138,7 +123,7 @@ def training_record(model: TrainedModel) -> dict[str, Any]:
     }
 
 
-def settings(model: TrainedModel, name: str) -> dict[str, Any]:
+def settings(model: Model, name: str) -> dict[str, Any]:
     """Return every option with its meaning and its value in the preset, and the training command."""
     config = model.network.config
     recorded = (model.about.get("preset"), name)

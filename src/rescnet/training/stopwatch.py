@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,14 @@ def trim_heap() -> None:
     """Return freed heap memory to the system, holes included, if the C library is glibc."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def free_memory() -> None:
+    """Return freed memory to the system, so that one network's memory is not the next one's peak."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    trim_heap()
 
 
 class PeakMemory:

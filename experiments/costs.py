@@ -1,4 +1,4 @@
-"""Operations and bytes of one layer by stage, the ceilings of a device, and the seconds they forecast.
+"""Operations and bytes of one layer by stage, and the ceilings of a device.
 
 The count is the minimum a stage's formula needs: a symmetric matrix counts once, each input is read once, each result
 written once, and padding, copies and retries count nothing. The greater of ``operations / ceiling`` and
@@ -31,21 +31,18 @@ of one sign. The draws of stacked-LDA (a few thousand patches) count nothing.
 
 from __future__ import annotations
 
-import gc
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..config.geometry import count_pairs
-from ..config.network import NetworkConfig
-from ..training.stopwatch import trim_heap
+from rescnet import NetworkConfig
+from rescnet.config.geometry import count_pairs
+from rescnet.experiments.bench import Case
 
 STAGES = ("scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update")
 GPU_SIDE, CPU_SIDE = 8192, 1536  # of the matrices of the ceilings
@@ -135,6 +132,16 @@ def layer_costs(
     }
 
 
+def stage_rates(case: Case, result: Mapping[str, Any], ceilings: Mapping[str, float]) -> dict[str, Any]:
+    """Return the rates of each stage of a result of :func:`rescnet.experiments.bench.measure_case`."""
+    sizes = case.shape, case.classes, case.train, case.test
+    options = {name: result[name] for name in ("precision", "features_kept", "by_rows")}
+    itemsize = 8 if result["compute"]["dtype"] == "float64" else 4
+    costs = layer_costs(case.config, *sizes, **options, itemsize=itemsize)
+    seconds = result["seconds_by_stage"]
+    return {stage: rates(costs[stage], seconds[stage], ceilings) for stage in STAGES if stage in seconds}
+
+
 def rates(cost: StageCost, seconds: float, ceilings: Mapping[str, float]) -> dict[str, Any]:
     """Return the rates of a stage, and the minimum seconds at the device's ceilings."""
     seconds, ceiling = max(seconds, 1e-9), ceilings.get(cost.unit)
@@ -177,27 +184,18 @@ def times(work: Callable[[], object], device: torch.device, repeats: int, warm_u
     """Return the seconds of each repeat, synchronised with the device."""
     found = []
     for number in range(warm_up + repeats):
-        synchronise(device)
+        _synchronise(device)
         start = time.perf_counter()
         work()
-        synchronise(device)
+        _synchronise(device)
         if number >= warm_up:
             found.append(time.perf_counter() - start)
     return found
 
 
-def synchronise(device: torch.device) -> None:
-    """Wait until a GPU has done its work."""
+def _synchronise(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def free_memory() -> None:
-    """Return freed memory to the system, so that one network's memory is not the next one's peak."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    trim_heap()
 
 
 @contextmanager
@@ -208,37 +206,3 @@ def _matrix_precision(wanted: str) -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-def seconds_per_layer(
-    folder: Path,
-    device: str,
-    precision: str,
-    config: NetworkConfig,
-    image_shape: tuple[int, int, int],
-    classes: int,
-    train: int,
-    other: int,
-) -> float | None:
-    """Return the seconds a layer should take, or None if nothing was measured on this device.
-
-    Each stage is scaled by operations from the measured network with the nearest number of them. The folder has the
-    files ``bench-*.json`` of ``rescnet bench --out``; the device is named as by :func:`.records.device_name`.
-    """
-    measured = [run for run in _runs(folder) if (run["device"], run["precision"]) == (device, precision)]
-    if not measured:
-        return None
-    costs = layer_costs(config, image_shape, classes, train, other, precision=precision)
-    total = 0.0
-    for stage in measured[0]["stages"]:
-        wanted = costs[stage].operations
-        known = [run["stages"][stage] for run in measured if stage in run["stages"]]
-        ratios = [max(one["operations"] / wanted, wanted / one["operations"]) for one in known]
-        nearest = known[ratios.index(min(ratios))]
-        total += float(nearest["seconds"]) * wanted / nearest["operations"]
-    return total
-
-
-def _runs(folder: Path) -> list[dict[str, Any]]:
-    contents = (json.loads(file.read_text()) for file in sorted(folder.glob("bench-*.json")))
-    return [run for content in contents if isinstance(content, list) for run in content]
