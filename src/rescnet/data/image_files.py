@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .image_set import DataError, Dataset, ImageSet
+from .image_set import DataError, Dataset, ImageSet, regular_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -186,7 +186,7 @@ def read_images(paths: Sequence[Path], channels: int, size: tuple[int, int], res
     def decode(path: Path) -> npt.NDArray[np.uint8]:
         from PIL import ImageOps
 
-        with _opened(path) as image:
+        with _opened(path, verify=True) as image:
             if image.format in _CAMERA_FORMATS:
                 ImageOps.exif_transpose(image, in_place=True)
             return _to_array(path, image, channels, size, resize)
@@ -230,12 +230,17 @@ def _eight_bits(path: Path, values: npt.NDArray[np.generic]) -> npt.NDArray[np.u
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image]:
+def _opened(path: Path, verify: bool = False) -> Iterator[Image]:
     """Open an image; errors while it is opened or decoded name the file."""
     import PIL.Image
 
     try:
-        with PIL.Image.open(path, formats=[name for name in _FORMATS if name in PIL.Image.OPEN]) as image:
+        formats = [name for name in _FORMATS if name in PIL.Image.OPEN]
+        if verify:
+            with PIL.Image.open(regular_file(path), formats=formats) as image:
+                if image.format == "PNG":
+                    image.verify()  # compares the checksums, which decoding does not
+        with PIL.Image.open(regular_file(path), formats=formats) as image:
             yield image
     except DataError:
         raise
@@ -247,7 +252,8 @@ def _opened(path: Path) -> Iterator[Image]:
     except PIL.UnidentifiedImageError as error:
         raise DataError(f"{path} must be an image ({', '.join(_FORMATS)}), got another format. Remove it.") from error
     except Exception as error:  # damaged files make Pillow raise nearly anything
-        raise DataError(f"{path} cannot be read as an image ({error}). Replace or remove it.") from error
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} cannot be read as an image ({reason}). Replace or remove it.") from error
 
 
 def _in_order(paths: Sequence[Path], read: Callable[[Path], _Result]) -> Iterator[_Result]:

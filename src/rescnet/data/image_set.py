@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,14 @@ class DataError(ValueError):
 
     The message names the file or value, the rule it breaks, and the remedy. The command line prints it unchanged.
     """
+
+
+def regular_file(path: Path) -> Path:
+    """Return a path that leads to a regular file; a pipe or a device is refused, since opening it can wait forever."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a folder is an error of its own
+        raise DataError(f"{path} must be a regular file, got a pipe or a device. Replace or remove it.")
+    return path
 
 
 @dataclass(frozen=True, eq=False)
