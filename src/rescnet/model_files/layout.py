@@ -28,6 +28,7 @@ _CONTENT = {
     "about": dict,
     "sealed": dict | None,
 }
+_LONGEST_SIDE = 2**17  # pixels
 _DEEPEST = 30  # levels of nested JSON
 _TEXT, _NUMBER, _COUNT, _NONE = (str,), (int, float), (int,), (type(None),)
 _READOUT_RECORD = {
@@ -175,8 +176,8 @@ def read_model_json(folder: Path) -> dict[str, Any]:
 def read_network(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, tuple[int, int, int], tuple[str, ...]]:
     """Return the configuration, the image shape and the class names of ``model.json``."""
     shape, names = content["image_shape"], content["class_names"]
-    if len(shape) != 3 or not all(type(side) is int and side > 0 for side in shape):
-        raise ModelFileError(f"{file} must have an image shape of three sides, got {shape!r:.60}. {COPY_AGAIN}")
+    if len(shape) != 3 or not all(type(side) is int and 0 < side <= _LONGEST_SIDE for side in shape):
+        raise ModelFileError(f"{file} must have an image shape of three sides, got {repr(shape)[:60]}. {COPY_AGAIN}")
     if len(names) < 2 or not all(isinstance(name, str) for name in names):
         raise ModelFileError(f"{file} has no list of class names. {COPY_AGAIN}")
     old = content["version"] == 1
