@@ -78,6 +78,7 @@ def declared_types(owner: type) -> dict[str, Any]:
     return get_type_hints(owner)
 
 
+@cache
 def options_of(owner: type) -> dict[str, Field[Any]]:
     """Return the declarations of a dataclass's options by name."""
     return {entry.name: entry for entry in fields(owner)}
@@ -143,7 +144,8 @@ def check_unchanged(before: Any, after: Any, fixed_by: tuple[FixedBy, ...], reme
 
     The remedy is the last sentence of the message.
     """
-    for name, entry in options_of(type(after)).items():
+    owner: type = type(after)
+    for name, entry in options_of(owner).items():
         old, new = getattr(before, name), getattr(after, name)
         if entry.metadata["fixed_by"] in fixed_by and old != new:
             raise OptionError(name, f"must stay {old!r}, got {new!r}. {remedy}")

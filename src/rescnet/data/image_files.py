@@ -12,6 +12,7 @@ Pillow is imported when the first image is read. Decoding uses a few threads and
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -38,6 +39,7 @@ _SIXTEEN_BIT_MODES = ("I", "I;16", "I;16B", "I;16L", "I;16N")  # older versions 
 _CAMERA_FORMATS = ("JPEG", "MPO")
 """Formats in which cameras store the orientation of a photograph."""
 _EXIF_ORIENTATION = 0x0112
+_NO_OUTPUT = logging.NullHandler()  # Pillow logs what it raises too; without a handler that is printed
 _MAX_THREADS = 8
 _FILES_PER_TASK = 64
 
@@ -263,6 +265,7 @@ def _in_order(paths: Sequence[Path], read: Callable[[Path], _Result]) -> Iterato
     except ImportError as error:
         raise DataError("Image files need Pillow. Install it with: pip install rescnet[images]") from error
     PIL.Image.init()  # register the formats before threads need them
+    logging.getLogger("PIL").addHandler(_NO_OUTPUT)
     tasks = [paths[start : start + _FILES_PER_TASK] for start in range(0, len(paths), _FILES_PER_TASK)]
     with warnings.catch_warnings(), ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         warnings.simplefilter("ignore")  # about metadata, which does not affect pixels

@@ -14,13 +14,18 @@ Images = npt.NDArray[Any]
 """(n, c, h, w), uint8 or float32."""
 Labels = npt.NDArray[np.int64]
 """(n,), each in 0..C-1."""
+_LONGEST_MESSAGE = 1000  # characters
 
 
 class DataError(ValueError):
     """A data set that cannot be found, downloaded or read.
 
-    The message names the file or value, the rule it breaks, and the remedy. The command line prints it unchanged.
+    The message names the file or value, the rule it breaks, and the remedy. The command line prints it unchanged. A
+    forged value can be of any length, so a long message is cut.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} …")
 
 
 def regular_file(path: Path) -> Path:

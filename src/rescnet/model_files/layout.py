@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import MISSING, fields
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +140,7 @@ def _misfit(value: Any, kind: Any, name: str) -> str:
     if isinstance(value, bool):
         fits = bool in kind
     elif isinstance(value, int | float):
-        fits = type(value) in kind and isfinite(value) and abs(value) < 2**63
+        fits = type(value) in kind and abs(value) < 2**63  # False for NaN
     else:
         fits = isinstance(value, kind)
     names = " or ".join("null" if each is type(None) else each.__name__ for each in kind)
@@ -166,7 +165,7 @@ def read_model_json(folder: Path) -> dict[str, Any]:
     if version not in READABLE or not is_signed(content):
         raise ModelFileError(f"{file} was altered: its checksum does not match. {COPY_AGAIN}")
     for key, kind in _CONTENT.items():
-        if not isinstance(content.get(key), kind):
+        if key not in content or not isinstance(content[key], kind):
             raise ModelFileError(f"{file} has no valid {key!r}. {COPY_AGAIN}")
     if misfit := misfit_of(content["about"]):
         raise ModelFileError(f"{file}: about.{misfit} {COPY_AGAIN}")
