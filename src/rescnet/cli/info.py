@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..formatting import count, show_bytes, show_points
-from .shared import Json, Model, Root, plain_table, say
+from .shared import HOLDS_IMAGES, Json, Model, Root, plain_table, say
 
 if TYPE_CHECKING:
     from ..model_files import ModelFolder
@@ -116,6 +116,7 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
         say(console, f"a run that was to replace it is in {escape(partial)}; rescnet train --resume continues it")
     if kept := facts.get("readout_images"):
         say(console, f"kernel readout with {kept:,} reference images, whose features the first prediction computes")
+        say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
     console.print()
     console.print(_architecture_table(facts["architecture"]))
     say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
