@@ -82,6 +82,16 @@ def test_a_huge_size_is_refused_before_memory_is_allocated(tmp_path):
         load(file)
 
 
+@pytest.mark.parametrize("code", [0x110000, 0xD800])
+def test_text_that_is_no_unicode(code, tmp_path):
+    file = tmp_path / "own.npz"
+    names = np.array([code, 98], np.uint32).view("<U1")
+    for arrays in ({"y": np.arange(4) % 2, "class_names": names}, {"y": np.concatenate([names, names])}):
+        np.savez(file, x=IMAGES, **arrays)
+        with pytest.raises(DataError, match=r"own\.npz: (y|class_names) must be valid text"):
+            load(file)
+
+
 def write_folder(folder: Path, name: str = "1.png") -> Path:
     for kind, colour in (("a", 10), ("b", 200)):
         (folder / kind).mkdir(parents=True)

@@ -52,6 +52,9 @@ def set_fact(folder, name, value):
         ("about.used_layers", True),
         ("about.readout", {"bytes": "5", "sha256": ""}),
         ("about.readout", {"layers": 9}),
+        ("about.readout", {"bytes": 9}),
+        ("about.readout", {"sha256": "", "layers": 2}),
+        ("about.images.train", 10**400),
         ("about.readout.record", {"seconds": "long"}),
         ("about.note", DEEP),
         ("sealed.layers", "3"),
@@ -69,6 +72,19 @@ def test_a_forged_fact_is_one_clean_error(name, value, saved):
     assert "\n" not in str(error.value) and str(saved) in str(error.value)
     done = CliRunner().invoke(app, ["info", str(saved)])
     assert done.exit_code == 2 and done.output.startswith("error: ")
+
+
+def test_a_model_without_its_seal_is_refused(saved):
+    change_model_json(saved, lambda content: content.pop("sealed"))
+    with pytest.raises(ModelFileError, match="has no valid 'sealed'"):
+        load_model(saved)
+
+
+def test_a_long_value_makes_no_long_message(saved):
+    set_fact(saved, "config.scaling", "a" * 10**5)
+    with pytest.raises(ModelFileError, match="scaling must be one of") as error:
+        load_model(saved)
+    assert len(str(error.value)) < 1100
 
 
 def test_deeply_nested_json_is_refused(saved):

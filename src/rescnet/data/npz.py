@@ -19,6 +19,8 @@ _LABELS_KEYS = ("labels", "y", "y_train")
 _KNOWN_KEYS = (*_IMAGES_KEYS, *_LABELS_KEYS, "x_val", "y_val", "x_test", "y_test", "class_names")
 _HIGHEST_COMPRESSION = 1032
 """Bytes that deflate can make of one."""
+_LAST_CHARACTER = 0x10FFFF
+"""Greatest code of Unicode. Python cannot hold text with a greater one; NumPy does not check it."""
 
 
 def read_npz(path: Path) -> Dataset:
@@ -166,6 +168,10 @@ def _flat_labels(path: Path, key: str, labels: npt.NDArray[Any]) -> npt.NDArray[
     if labels.ndim != 1 and labels.shape[1:] != (1,):
         raise DataError(f"{path}: {key} must have shape (n,), got {labels.shape}. Take the argmax of one-hot labels.")
     flat = labels.reshape(-1)
+    if flat.dtype.kind == "U" and flat.size:
+        codes = np.frombuffer(flat.tobytes(), np.dtype(np.uint32).newbyteorder(flat.dtype.byteorder))
+        if codes.size and (codes.max() > _LAST_CHARACTER or ((codes >= 0xD800) & (codes < 0xE000)).any()):
+            raise DataError(f"{path}: {key} must be valid text, got a code that is no character. Write it again.")
     return np.char.decode(flat, "utf-8", "replace") if flat.dtype.kind == "S" else flat
 
 

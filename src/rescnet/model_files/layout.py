@@ -63,7 +63,11 @@ _ABOUT: dict[str, Any] = {  # types of the facts that rescnet itself uses; {...:
     "used_layers": _COUNT,
     "versions": {...: _TEXT},
 }
-_ALL_OF = {"halving", "held_out"}  # objects that have all of these names
+_REQUIRED = {
+    "halving": ("images", "accuracy", "full_accuracy"),
+    "held_out": ("fraction", "limit", "seed", "sha256"),
+    "readout": ("bytes", "sha256"),
+}
 _OPTIONAL = {"halving", "held_out", "readout", "readout.record"}  # objects that may be null
 
 
@@ -120,8 +124,9 @@ def misfit_of(about: dict[str, Any]) -> str:
     >>> misfit_of({"images": {"train": "many"}, "author": 5})
     "images.train must be int, got 'many'."
     """
-    for name in sorted(_ALL_OF & about.keys()):
-        if isinstance(about[name], dict) and (missing := sorted(_ABOUT[name].keys() - about[name].keys())):
+    for name, keys in _REQUIRED.items():
+        facts = about.get(name)
+        if isinstance(facts, dict) and (missing := sorted(set(keys) - facts.keys())):
             return f"{name}.{missing[0]} must be given."
     return _misfit(about, _ABOUT, "")
 
