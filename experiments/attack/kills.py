@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,9 +90,13 @@ def _one_run(
         fresh = target is None or (target == place and old is not None and _layers(place) == old.layers)
         words = [*reference.options, "--out", str(place), *(["--overwrite"] if old else [])]
         words = words if fresh else ["train", "--resume", str(target), "--quiet"]
-        done = 0 if fresh or target is None else len(_layers(target)) / len(reference.layers)
-        wait = rng.uniform(0, (1.1 - 0.7 * done) * reference.seconds) if kills and tally.goes_on else None
-        code = _attempt(words, said, wait, rng.random() < 0.2)
+        wait = rng.uniform(0, reference.seconds) if kills and tally.goes_on else None
+        written = partial if old else place
+        least = 0
+        if wait is not None and rng.random() < 0.7:  # around a certain layer, however long the others take
+            least = min(_count(written) + rng.randrange(1, 4), len(reference.layers))
+            wait = rng.uniform(0, 1.5 * reference.seconds / len(reference.layers))
+        code = _attempt(words, said, wait, rng.random() < 0.2, lambda: _count(written) >= least)  # noqa: B023
         if code is None:
             kills -= 1
             tally.add(f"{kind}{'' if fresh else ', resume'}", *_state(reference, place, old, images))
@@ -106,16 +111,21 @@ def _one_run(
             return tally.add(f"{kind}, finished", TRACEBACK, f"exit code {code} of {words}: {said.read_text()[-3000:]}")
 
 
-def _attempt(words: list[str], said: Path, wait: float | None, politely: bool) -> int | None:
-    """Run a command in a child and kill it after some seconds; return its exit code, None if it was killed.
+def _attempt(
+    words: list[str], said: Path, wait: float | None, politely: bool, ready: Callable[[], bool] = lambda: True
+) -> int | None:
+    """Run a command in a child; return its exit code, None if it was killed.
 
-    ``politely`` sends SIGINT first and kills while the child tidies up. A child that hangs returns -1.
+    It is killed some seconds after it is ``ready``. ``politely`` sends SIGINT first and kills while the child tidies
+    up. A child that hangs returns -1.
     """
     child = os.fork()
     if not child:
         _be_the_command(words, said)
-    end = time.monotonic() + (ATTEMPT_SECONDS if wait is None else wait)
+    latest = end = time.monotonic() + ATTEMPT_SECONDS
     while time.monotonic() < end:
+        if end == latest and wait is not None and ready():
+            end = time.monotonic() + wait
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)
@@ -176,6 +186,11 @@ def _state(reference: Reference, place: Path, old: Reference | None, images: tor
     except Exception as error:
         return TRACEBACK, repr(error)
     return outcome, ""
+
+
+def _count(place: Path) -> int:
+    """Return the number of layers that a run has written."""
+    return len(list((place / "layers").glob("*.safetensors")))
 
 
 def _layers(place: Path) -> list[bytes]:
