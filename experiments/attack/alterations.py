@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
@@ -74,21 +75,27 @@ def alter_bytes(rng: random.Random, data: bytes) -> tuple[str, bytes]:
 def alter_json(rng: random.Random, content: Any) -> Any:
     """Return a copy of JSON content with another value, type, key or length somewhere."""
     changed = deepcopy(content)
-    for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        places = list(_places(changed))
-        if not places:
-            return changed
-        holder, key = rng.choice(places)
-        what = rng.random()
-        if what < 0.1:
-            del holder[key]
-        elif what < 0.15 and isinstance(holder, dict):
-            holder[rng.choice(("extra", "", "__class__", "layers", "file", *map(str, holder)))] = rng.choice(VALUES)
-        elif what < 0.2 and isinstance(holder, list):
-            holder.insert(key, holder[key])
-        else:
-            holder[key] = _other_value(rng, holder[key])
+    with suppress(RecursionError):  # values that are nested deeply already
+        for _ in range(rng.choice((1, 1, 1, 2, 4))):
+            _alter_once(rng, changed)
     return changed
+
+
+def _alter_once(rng: random.Random, content: Any) -> None:
+    places = list(_places(content))
+    if not places:
+        return
+    holder, key = rng.choice(places)
+    what = rng.random()
+    if what < 0.1:
+        del holder[key]
+    elif what < 0.15 and isinstance(holder, dict):
+        name = rng.choice(("extra", "", "__class__", "layers", "file", *map(str, holder)))
+        holder[name] = deepcopy(rng.choice(VALUES))
+    elif what < 0.2 and isinstance(holder, list):
+        holder.insert(key, json.loads(as_text(holder[key])))
+    else:
+        holder[key] = _other_value(rng, holder[key])
 
 
 def _places(content: Any) -> Any:
@@ -108,7 +115,8 @@ def _other_value(rng: random.Random, value: Any) -> Any:
     deep: Any = value
     for _ in range(rng.choice((40, 900))):
         deep = [deep]
-    return rng.choice((*own, *own, *VALUES, deep))
+    chosen = rng.choice((*own, *own, *VALUES, deep))
+    return chosen if chosen is deep else deepcopy(chosen)
 
 
 def as_text(content: Any) -> bytes:

@@ -159,7 +159,15 @@ def _alter(rng: random.Random, files: Files, other: Files) -> tuple[str, dict[st
 
 
 def _signed(content: Any) -> bytes:
-    return as_text(layout.sign(content)) if isinstance(content, dict) else as_text(content)
+    return as_text(_sign(content))
+
+
+def _sign(content: Any, previous: str = "") -> Any:
+    """Sign what can be signed: no list, and nothing that is nested too deeply for it."""
+    try:
+        return layout.sign(content, previous) if isinstance(content, dict) else content
+    except RecursionError:
+        return {}
 
 
 def _with_file(files: Files, name: str, data: bytes) -> dict[str, bytes | None]:
@@ -179,9 +187,9 @@ def _sealed(files: Files, lines: list[Any], changes: dict[str, Any]) -> dict[str
     """Sign the lines of a history, and seal the model with the last one."""
     checksums, text = [""], b""
     for line in lines:
-        signed = layout.sign(line, checksums[-1]) if isinstance(line, dict) else line
+        signed = _sign(line, checksums[-1])
         text += as_text(signed) + b"\n"
-        checksums.append(signed[layout.CHECKSUM] if isinstance(line, dict) else "")
+        checksums.append(signed.get(layout.CHECKSUM, "") if isinstance(signed, dict) else "")
     seal = {"layers": len(lines), layout.CHECKSUM: checksums[-1], "previous": checksums[-2] if lines else ""}
     return {HISTORY: text, MODEL: _signed(json.loads(files[MODEL]) | changes | {"sealed": seal})}
 

@@ -80,6 +80,14 @@ def test_a_model_without_its_seal_is_refused(saved):
         load_model(saved)
 
 
+def test_info_of_layers_with_and_without_a_validation_accuracy(saved):
+    change_history(saved, lambda lines: lines[0].update(validation_accuracy=1.0))
+    change_history(saved, lambda lines: lines[1].update(test_accuracy=0.5))
+    change_history(saved, lambda lines: lines[2].update(validation_accuracy=0.5, test_accuracy=0.5))
+    done = CliRunner().invoke(app, ["info", str(saved)])
+    assert done.exit_code == 0 and "–" in done.output
+
+
 def test_a_long_value_makes_no_long_message(saved):
     set_fact(saved, "config.scaling", "a" * 10**5)
     with pytest.raises(ModelFileError, match="scaling must be one of") as error:

@@ -153,7 +153,8 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int],
     at_layers = {place: row for place, row in accuracy.items() if place in titles}
     for layer in dict.fromkeys(row["layer"] for row in at_layers.values()):
         places = [place for place, row in at_layers.items() if row["layer"] == layer]
-        shares = (f"{100 * accuracy[places[0]][split]:.2f}" for split in splits)
+        found = (accuracy[places[0]][split] for split in splits)  # a layer learned without validation images has none
+        shares = ("–" if share is None else f"{100 * share:.2f}" for share in found)
         table.add_row(f"layer {layer}, {' and '.join(titles[place] for place in places)}", *shares)
     if readout := accuracy.get("readout"):
         found = (readout[split] for split in splits)
