@@ -79,7 +79,7 @@ def _resume(place: Path) -> None:
 
 
 def _info(place: Path) -> None:
-    with Path("/dev/null").open("w") as nowhere, _stdout_to(nowhere):
+    with Path("/dev/null").open("w", errors="backslashreplace") as nowhere, _stdout_to(nowhere):  # like the command
         info(place, as_json=False)
 
 

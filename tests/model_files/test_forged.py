@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from hashlib import sha256
 
 import pytest
@@ -10,7 +12,7 @@ from safetensors.torch import load, save
 from tiny_model import change_history, change_model_json, make_model
 from typer.testing import CliRunner
 
-from rescnet.cli import app
+from rescnet.cli import app, main
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 
 DEEP = [[]]
@@ -86,6 +88,17 @@ def test_info_of_layers_with_and_without_a_validation_accuracy(saved):
     change_history(saved, lambda lines: lines[2].update(validation_accuracy=0.5, test_accuracy=0.5))
     done = CliRunner().invoke(app, ["info", str(saved)])
     assert done.exit_code == 0 and "–" in done.output
+
+
+def test_names_that_no_terminal_can_show_are_escaped(saved, monkeypatch):
+    change_model_json(saved, lambda content: content.update(class_names=["ant", "bee\ud800", "c"]))
+    shown = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(sys, "argv", ["rescnet", "info", str(saved)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    shown.flush()
+    assert not end.value.code and rb"bee\ud800" in shown.buffer.getvalue()
 
 
 def test_a_long_value_makes_no_long_message(saved):
