@@ -132,6 +132,8 @@ def test_deeply_nested_json_is_refused(saved):
         ("peak_memory", {}),
         ("bytes", "12"),
         ("bytes", True),
+        ("bytes", 10**400),
+        ("bytes", -1),
         ("sha256", 5),
         ("file", "../model.json"),
     ],

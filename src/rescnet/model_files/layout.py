@@ -224,7 +224,9 @@ def check_end(file: Path, sealed: dict[str, Any] | None, lines: list[dict[str, A
 def check_files(file: Path, lines: list[dict[str, Any]]) -> None:
     """Raise ModelFileError if a line of the history names another file than that of its layer."""
     for number, line in enumerate(lines, 1):
-        if line.get("file") != layer_name(number) or type(line.get("bytes")) is not int or "sha256" not in line:
+        size = line.get("bytes")
+        sized = type(size) is int and 0 <= size < 2**63
+        if line.get("file") != layer_name(number) or not sized or "sha256" not in line:
             raise ModelFileError(f"{file} must name the file of layer {number} on line {number}. {COPY_AGAIN}")
 
 
