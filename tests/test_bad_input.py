@@ -61,6 +61,13 @@ CASES = {
         r"images must have shape .* got \(20, 12, 12\)\. Grey images have one channel",
     ),
     "text": (GOOD.astype(str), LABELS, {}, r"images must be whole or floating numbers, got type <U\d+"),
+    "masked": (
+        np.ma.masked_less(GOOD, 2),
+        LABELS,
+        {},
+        r"images must have no masked values, got \d+\. Fill them",
+    ),
+    "masked labels": (GOOD, np.ma.masked_equal(LABELS, 2), {}, "labels must have no masked values, got 5"),
     "objects": (GOOD.astype(object), LABELS, {}, "images must be whole or floating numbers, got type object"),
     "complex": (GOOD.astype(complex), LABELS, {}, "images must be whole or floating numbers, got type complex128"),
     "smaller than the filter": (
@@ -230,3 +237,49 @@ def test_few_wide_channels_are_not_taken_for_channels_last():
         9,
         3,
     )
+
+
+def test_masked_arrays_are_refused_by_the_estimator():
+    masked = np.ma.masked_less(GOOD, 2)
+    classifier = ResCNetClassifier(n_layers=1, n_filters=4)
+    for images, labels in ((masked, LABELS), (list(masked), LABELS), (GOOD, np.ma.masked_equal(LABELS, 2))):
+        with pytest.raises(ValueError, match=r"^[Xy] must have no masked values, got \d+\. Fill them"):
+            classifier.fit(images, labels)
+    classifier.fit(np.ma.masked_less(GOOD, 0), LABELS)  # a mask that hides nothing
+    with pytest.raises(ValueError, match="X must have no masked values"):
+        classifier.predict(masked)
+
+
+def test_a_tensor_with_a_gradient_is_detached():
+    images, labels = torch.from_numpy(GOOD).float().requires_grad_(), torch.from_numpy(LABELS)
+    config = NetworkConfig(**SMALL)
+    network, _ = train(images, labels, config)
+    wanted = train(GOOD.astype(np.float32), LABELS, config)[0].outputs(GOOD)
+    assert torch.equal(network.outputs(images), wanted)
+    assert torch.equal(network.outputs(list(images)), wanted)
+    classifier = ResCNetClassifier(n_layers=1, n_filters=4, random_state=0).fit(images, labels)
+    np.testing.assert_array_equal(classifier.predict(images), classifier.predict(GOOD.astype(np.float32)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, 1e300) for name in ("learning_rate", "rate_floor", "ridge", "sigmoid_scale", "softmax_scale")),
+        *((name, 10**400) for name in ("layers", "filters", "filter_size", "block_stride", "copies")),
+        ("pyramid", (1000,)),
+        ("pyramid", (1,) * 1000),
+        ("block_sizes", (10**400,)),
+    ],
+)
+def test_absurd_options_are_refused(name, value):
+    with pytest.raises(ValueError, match=rf"^{name} must be (between|at most) ") as error:
+        NetworkConfig(**{name: value})
+    assert len(str(error.value)) < 120
+
+
+def test_outputs_that_are_not_finite_are_an_error():
+    network, _ = train(GOOD, LABELS, NetworkConfig(**SMALL))
+    with torch.inference_mode():
+        network.layers[0].head.bias.fill_(float("nan"))
+    with pytest.raises(FloatingPointError, match="outputs must be finite, got NaN or infinity"):
+        network.outputs(GOOD)

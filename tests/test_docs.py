@@ -23,6 +23,7 @@ OF_DOCS = [DOCS / f"{name}.md" for name in ("guide", "method", "scaling", "famil
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     ROOT / "experiments" / "README.md",
     DOCS / "results.md",
     *OF_DOCS,

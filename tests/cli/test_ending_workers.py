@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.alone, pytest.mark.slow]
 LONG = ["--layers", "5000", "--quiet"]
 DIED = "worker 0 has died. Continue with --resume; the number of workers may change."
 
+SILENT = "worker 1 does not answer: it is suspended, or its machine cannot be reached. Continue with --resume."
+
 
 @pytest.fixture(scope="module")
 def ended(small, pictures, tmp_path_factory):
@@ -29,6 +31,7 @@ def ended(small, pictures, tmp_path_factory):
         {"words": [*train, *LONG], "signal": "SIGINT", "to": 1},
         {"words": [*train, *LONG], "signal": "SIGKILL", "to": 0, "agent": False},
         {"words": ["train", "--resume", "nowhere"]},
+        {"words": [*train, *LONG], "signal": "SIGSTOP", "to": 1},
     ]
     script = Path(__file__).with_name("worker_commands.py")
     words = [sys.executable, script, folder, *map(json.dumps, cases)]
@@ -81,6 +84,16 @@ def test_rank0_reports_its_own_error(ended):
     codes, said, _ = ended(4)
     assert codes == [2, 1]
     assert said == ["error: there is no model nowhere. Check the path.\n", ""]
+
+
+def test_a_suspended_rank_is_named_and_woken(ended):
+    codes, said, left = ended(5)
+    assert codes == [1, 1]  # it used to wait forever for the exchange with the suspended one
+    stopped, error = said[0].splitlines()
+    assert stopped.startswith("stopped by an error: ") and "finished and usable" in stopped
+    assert error == f"error: the machine failed: {SILENT}"
+    assert said[1] == ""
+    assert left[0] == f"the machine failed: {SILENT}"
 
 
 @pytest.mark.parametrize(("workers", "level"), [("2", "ERROR"), ("1", None)])

@@ -27,6 +27,7 @@ def place(rescnet, pictures, options, tmp_path_factory):
     folder = tmp_path_factory.mktemp("readout") / "model"
     result = rescnet("train", pictures, *options, "--out", folder)
     assert result.exit_code == 0 and "with the kernel readout: validation accuracy" in result.stdout
+    assert "the model stores its training images" in " ".join(result.stdout.split())
     return folder
 
 
@@ -184,7 +185,9 @@ def test_an_interrupt_while_it_is_fitted_leaves_the_layers(rescnet, pictures, op
 
 def test_the_number_of_reference_images_is_shown(place, rescnet):
     kept = len(load_model(place).network.readout.images)
-    assert f"kernel readout with {kept} reference images" in rescnet("info", place).stdout
+    said = rescnet("info", place).stdout
+    assert f"kernel readout with {kept} reference images" in said
+    assert "the model stores its training images: share it only with those who may see them" in said
     assert f"preparing the kernel readout: {kept} reference images" in rescnet("evaluate", place).stderr
     assert "reference images" not in rescnet("evaluate", place, "--layers", 1).stderr
 

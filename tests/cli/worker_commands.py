@@ -70,7 +70,7 @@ def one_case(number, case, folder):
 
 def main():
     folder, *cases = sys.argv[1:]
-    heartbeat.BEAT, errors.RANK0_GRACE_SECONDS = 0.25, 0.2
+    heartbeat.BEAT, heartbeat.SILENCE, errors.RANK0_GRACE_SECONDS = 0.25, 8.0, 0.2
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without
     started = [one_case(number, json.loads(case), Path(folder)) for number, case in enumerate(cases)]

@@ -12,17 +12,17 @@ from rescnet.stages.filters import BankOptions
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"filters": 0}, "filters must be finite and at least 1, got 0"),
-        ({"layers": -1}, "layers must be finite and at least 1, got -1"),
-        ({"learning_rate": -0.1}, "learning_rate must be finite and at least 0, got -0.1"),
+        ({"filters": 0}, "filters must be between 1 and 10000, got 0"),
+        ({"layers": -1}, "layers must be between 1 and 99999, got -1"),
+        ({"learning_rate": -0.1}, "learning_rate must be between 0 and 100, got -0.1"),
         ({"learning_rate": float("nan")}, "learning_rate must be a number, got nan"),
-        ({"learning_rate": float("inf")}, "learning_rate must be finite and at least 0, got inf"),
+        ({"learning_rate": float("inf")}, "learning_rate must be between 0 and 100, got inf"),
         ({"ceiling": 1.2}, "ceiling must be between 0 and 1, got 1.2"),
         ({"ridge": "much"}, "ridge must be a number, got 'much'"),
         ({"filters": 2.5}, "filters must be a whole number, got 2.5"),
         ({"filters": True}, "filters must be a whole number, got True"),
         ({"pyramid": ()}, r"pyramid must not be empty\. Use e\.g\. 4, 2, 1"),
-        ({"pyramid": (4, 0)}, "pyramid must be finite and at least 1, got 0"),
+        ({"pyramid": (4, 0)}, "pyramid must be between 1 and 64, got 0"),
         ({"pooling": "maxx"}, r"pooling must be one of max, mean, got 'maxx'\. Did you mean 'max'\?"),
         ({"head": 3}, "head must be one of lda, multiclass-lda, ridge, got 3"),
         ({"matrix_root": "yes"}, "matrix_root must be true or false, got 'yes'"),
@@ -131,3 +131,11 @@ def test_check_unchanged_names_the_first_fixed_option():
             check_unchanged(before, after, fixed_by, "Train again.")
         assert error.value.name == name
         assert str(error.value.under_name("other")).startswith("other must stay")
+
+
+def test_many_stacks_are_checked_at_once(monkeypatch):
+    config = NetworkConfig(layers=99_999, stack_depth=1, filters=8, block_sizes=(4,), block_stride=1)
+    asked = []
+    monkeypatch.setattr(NetworkConfig, "bank_of", lambda self, layer: asked.append(layer) or "pca")
+    config.check_images(3, (12, 12))
+    assert len(asked) <= 2

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
 import zipfile
 
 import numpy as np
@@ -51,21 +50,20 @@ def test_ambiguous_channels_come_last(store):
 
 @pytest.mark.parametrize("count", [2**50, 4])
 def test_header_with_wrong_size(store, count):
-    file = store(x=IMAGES, y=LABELS)
+    file = store(y=LABELS)
     claimed = io.BytesIO()
     np.lib.format.write_array_header_1_0(claimed, {"descr": "|u1", "fortran_order": False, "shape": (count, 3, 8, 6)})
-    with zipfile.ZipFile(file, "a") as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the name occurs twice; the last one counts
+    with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("x.npy", claimed.getvalue() + IMAGES.tobytes())
     with pytest.raises(DataError, match=rf"own.npz: x of shape \({count}, 3, 8, 6\) must have .* bytes, got 720"):
         load(file)
 
 
 def test_out_of_memory(store, monkeypatch):
-    def full(*_):
+    def full(*_, **__):
         raise MemoryError("Unable to allocate 2 TiB")
 
-    monkeypatch.setattr(np.lib.npyio.NpzFile, "__getitem__", full)
+    monkeypatch.setattr(np.lib.format, "read_array", full)
     with pytest.raises(MemoryError, match=r"own\.npz does not fit into memory"):
         load(store(x=IMAGES, y=LABELS))
 

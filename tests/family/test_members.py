@@ -126,7 +126,7 @@ def test_options_replace_the_presets_and_survive_cloning():
         ("pcanet", {"bits": 5}, "bits must divide the 64 maps of the last stage, got 5"),
         ("pcanet", {"filter_sizes": (9,)}, "filter_sizes must be at most 8 on images of 8×8, got 9"),
         ("pcanet", {"block_size": 9}, "block_size must be at most 8 on images of 8×8, got 9"),
-        ("pcanet", {"block_stride": 0}, "block_stride must be finite and at least 1, got 0"),
+        ("pcanet", {"block_stride": 0}, "block_stride must be between 1 and 100000, got 0"),
         ("pcanet", {"classifier": "lda"}, "classifier must be 'svm' with output 'histogram', got 'lda'"),
         ("pcanet", {"bank": "pcb"}, "bank must be one of .*, got 'pcb'. Did you mean 'pca'"),
         (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from hashlib import sha256
 
 import pytest
@@ -10,7 +12,7 @@ from safetensors.torch import load, save
 from tiny_model import change_history, change_model_json, make_model
 from typer.testing import CliRunner
 
-from rescnet.cli import app
+from rescnet.cli import app, main
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 
 DEEP = [[]]
@@ -52,6 +54,9 @@ def set_fact(folder, name, value):
         ("about.used_layers", True),
         ("about.readout", {"bytes": "5", "sha256": ""}),
         ("about.readout", {"layers": 9}),
+        ("about.readout", {"bytes": 9}),
+        ("about.readout", {"sha256": "", "layers": 2}),
+        ("about.images.train", 10**400),
         ("about.readout.record", {"seconds": "long"}),
         ("about.note", DEEP),
         ("sealed.layers", "3"),
@@ -69,6 +74,38 @@ def test_a_forged_fact_is_one_clean_error(name, value, saved):
     assert "\n" not in str(error.value) and str(saved) in str(error.value)
     done = CliRunner().invoke(app, ["info", str(saved)])
     assert done.exit_code == 2 and done.output.startswith("error: ")
+
+
+def test_a_model_without_its_seal_is_refused(saved):
+    change_model_json(saved, lambda content: content.pop("sealed"))
+    with pytest.raises(ModelFileError, match="has no valid 'sealed'"):
+        load_model(saved)
+
+
+def test_info_of_layers_with_and_without_a_validation_accuracy(saved):
+    change_history(saved, lambda lines: lines[0].update(validation_accuracy=1.0))
+    change_history(saved, lambda lines: lines[1].update(test_accuracy=0.5))
+    change_history(saved, lambda lines: lines[2].update(validation_accuracy=0.5, test_accuracy=0.5))
+    done = CliRunner().invoke(app, ["info", str(saved)])
+    assert done.exit_code == 0 and "–" in done.output
+
+
+def test_names_that_no_terminal_can_show_are_escaped(saved, monkeypatch):
+    change_model_json(saved, lambda content: content.update(class_names=["ant", "bee\ud800", "c"]))
+    shown = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    monkeypatch.setattr(sys, "stdout", shown)
+    monkeypatch.setattr(sys, "argv", ["rescnet", "info", str(saved)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    shown.flush()
+    assert not end.value.code and rb"bee\ud800" in shown.buffer.getvalue()
+
+
+def test_a_long_value_makes_no_long_message(saved):
+    set_fact(saved, "config.scaling", "a" * 10**5)
+    with pytest.raises(ModelFileError, match="scaling must be one of") as error:
+        load_model(saved)
+    assert len(str(error.value)) < 1100
 
 
 def test_deeply_nested_json_is_refused(saved):
@@ -95,6 +132,8 @@ def test_deeply_nested_json_is_refused(saved):
         ("peak_memory", {}),
         ("bytes", "12"),
         ("bytes", True),
+        ("bytes", 10**400),
+        ("bytes", -1),
         ("sha256", 5),
         ("file", "../model.json"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -114,5 +116,7 @@ def rescnet(
 
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; characters that the terminal cannot show are escaped, like in messages on stderr."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     app(prog_name="rescnet")

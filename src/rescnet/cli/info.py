@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..formatting import count, show_bytes, show_points
-from .shared import Json, Model, Root, plain_table, say
+from .shared import HOLDS_IMAGES, Json, Model, Root, plain_table, say
 
 if TYPE_CHECKING:
     from ..model_files import ModelFolder
@@ -116,6 +116,7 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
         say(console, f"a run that was to replace it is in {escape(partial)}; rescnet train --resume continues it")
     if kept := facts.get("readout_images"):
         say(console, f"kernel readout with {kept:,} reference images, whose features the first prediction computes")
+        say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
     console.print()
     console.print(_architecture_table(facts["architecture"]))
     say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
@@ -152,7 +153,8 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int],
     at_layers = {place: row for place, row in accuracy.items() if place in titles}
     for layer in dict.fromkeys(row["layer"] for row in at_layers.values()):
         places = [place for place, row in at_layers.items() if row["layer"] == layer]
-        shares = (f"{100 * accuracy[places[0]][split]:.2f}" for split in splits)
+        found = (accuracy[places[0]][split] for split in splits)  # a layer learned without validation images has none
+        shares = ("–" if share is None else f"{100 * share:.2f}" for share in found)
         table.add_row(f"layer {layer}, {' and '.join(titles[place] for place in places)}", *shares)
     if readout := accuracy.get("readout"):
         found = (readout[split] for split in splits)

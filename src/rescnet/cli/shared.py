@@ -18,6 +18,7 @@ from rich.table import Table
 from ..config.option import declared_types, options_of
 from ..formatting import atomic_write
 
+HOLDS_IMAGES = "the model stores its training images: share it only with those who may see them"
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model.")]
 Source = Annotated[
     str | None,

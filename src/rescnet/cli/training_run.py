@@ -29,7 +29,7 @@ from ..training.listeners import TensorBoardLog, TrainingTable
 from ..training.memory_plan import MemoryPlan
 from ..training.train import Listener, train
 from .errors import ReportedInterrupt
-from .shared import say
+from .shared import HOLDS_IMAGES, say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,8 @@ class TrainCommand:
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
         say(console, f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}")
+        if folder.about.get("readout"):
+            say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
         if as_json:
             self._print_json(history, self.place, **facts)
 

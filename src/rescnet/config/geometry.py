@@ -96,8 +96,7 @@ def _official_bins(grid: BlockGrid, level: int, axis: int) -> list[tuple[int, in
     size, block, stride = grid.map_size[axis], grid.block[axis], grid.stride[axis]
     centres = [ceil(block / 2) + stride * index for index in range(grid.shape[axis])]
     cell_of = [ceil(centre * level / size) for centre in centres]
-    members = [[i for i, cell in enumerate(cell_of) if cell == wanted] for wanted in range(1, level + 1)]
-    return [(m[0], m[-1] + 1) for m in members if m]
+    return [(cell_of.index(cell), len(cell_of) - cell_of[::-1].index(cell)) for cell in sorted(set(cell_of))]
 
 
 def _adaptive_bins(grid: BlockGrid, level: int, axis: int) -> list[tuple[int, int]]:

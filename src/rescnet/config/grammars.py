@@ -47,7 +47,7 @@ def parse_mixture(mixture: str) -> list[tuple[float, str]]:
             weight = float(words[0]) if len(words) == 2 else 1.0
         except ValueError:
             weight = -1.0
-        if len(words) not in (1, 2) or not 0 < weight < float("inf"):
+        if len(words) not in (1, 2) or not 0 < weight <= 1e6:
             raise ValueError(f"bank must be a mixture, e.g. 'pca' or '3 pca + 1 stacked-lda', got {mixture!r}.")
         check_bank(words[-1])
         parts.append((weight, words[-1]))

@@ -15,6 +15,7 @@ PCASigns = Literal["fixed", "drawn"]
 StackedLDABias = Literal["lda", "mean"]
 StackedLDASigns = Literal["one", "both"]
 
+MOST_LAYERS = 99_999  # a file of each: no run has as many, but a forged model can claim to
 GREY_FILTER_SIZE = 7  # k of a grey stack's first layer: 3×3 grey patches have only nine dimensions
 
 _depth = group("Depth", fixed_by="nothing")
@@ -32,12 +33,13 @@ _readout = group("Readout", fixed_by="nothing")
 class NetworkConfig:
     """Options of a network; the defaults are the paper's CIFAR settings where it states them."""
 
-    layers: int = _depth(20, "Largest number of layers (L).", 1, common=True, sklearn="n_layers")
+    layers: int = _depth(20, "Largest number of layers (L).", 1, MOST_LAYERS, common=True, sklearn="n_layers")
     stop_at_zero_error: bool = _depth(True, "Stop when every training image is classified correctly.")
     patience: int = _depth(
         0,
         "Early stopping: stop after n layers without a better validation accuracy, and use the best depth. 0: off.",
         0,
+        MOST_LAYERS,
         common=True,
         sklearn="n_iter_no_change",
     )
@@ -49,12 +51,15 @@ class NetworkConfig:
         common=True,
         sklearn="bank",
     )
-    filters: int = _filters(50, "Filters per layer (d_i).", 1, common=True, sklearn="n_filters", fixed_by="layers")
-    filter_size: int = _filters(3, "Side of a filter in pixels (k).", 1, sklearn="filter_size", fixed_by="layers")
+    filters: int = _filters(
+        50, "Filters per layer (d_i).", 1, 10_000, common=True, sklearn="n_filters", fixed_by="layers"
+    )
+    filter_size: int = _filters(3, "Side of a filter in pixels (k).", 1, 1000, sklearn="filter_size", fixed_by="layers")
     first_filter_size: int = _filters(
         0,
         "Side of the filters of a layer that sees the image alone. 0 means filter_size.",
         0,
+        1000,
         sklearn="first_filter_size",
         fixed_by="layers",
     )
@@ -65,10 +70,10 @@ class NetworkConfig:
         "mean", "Bias of a PCA filter. none: zero; mean: minus its response to the mean patch."
     )
 
-    positives: int = _stacked_lda(2, "Patches of the drawn class per draw.", 1)
-    negatives: int = _stacked_lda(32, "Patches of other classes per draw.", 1)
+    positives: int = _stacked_lda(2, "Patches of the drawn class per draw.", 1, 1e6)
+    negatives: int = _stacked_lda(32, "Patches of other classes per draw.", 1, 1e6)
     tolerance: float = _stacked_lda(0.0, "Largest training error of an accepted draw.", 0, 1)
-    draw_ridge: float = _stacked_lda(0.01, "Ridge of a draw, relative to the variance of its patches.", 0)
+    draw_ridge: float = _stacked_lda(0.01, "Ridge of a draw, relative to the variance of its patches.", 0, 1e9)
     stacked_lda_signs: StackedLDASigns = _stacked_lda(
         "one", "Filters per draw. one: the discriminant of the drawn class; both: also its negative."
     )
@@ -81,15 +86,17 @@ class NetworkConfig:
         "Min-max ranges. global: one; source: one for maps, one for the image; channel: one each.",
     )
     stack_depth: int = _input(
-        0, "Layers per stack. The first layer of a stack sees the image alone. 0 means one stack.", 0
+        0, "Layers per stack. The first layer of a stack sees the image alone. 0 means one stack.", 0, MOST_LAYERS
     )
-    grey_stack_every: int = _input(0, "Train every n-th stack on the grey image. 0 disables it.", 0)
+    grey_stack_every: int = _input(0, "Train every n-th stack on the grey image. 0 disables it.", 0, MOST_LAYERS)
 
     block_sizes: tuple[int, ...] = _pooling(
-        (16,), "Sides of the pooling blocks in pixels, e.g. 12,20.", 1, common=True, sklearn="block_sizes"
+        (16,), "Sides of the pooling blocks in pixels, e.g. 12,20.", 1, 100_000, common=True, sklearn="block_sizes"
     )
-    block_stride: int = _pooling(4, "Pixels between neighbouring blocks.", 1, common=True, sklearn="block_stride")
-    pyramid: tuple[int, ...] = _pooling((4, 2, 1), "Cells per side of each pyramid level.", 1, sklearn="pyramid")
+    block_stride: int = _pooling(
+        4, "Pixels between neighbouring blocks.", 1, 100_000, common=True, sklearn="block_stride"
+    )
+    pyramid: tuple[int, ...] = _pooling((4, 2, 1), "Cells per side of each pyramid level.", 1, 64, sklearn="pyramid")
     pyramid_bins: Bins = _pooling("official", "Pyramid cells. official: PCANet's binning; adaptive: an even division.")
     pooling: Reduction = _pooling("max", "Reduction of the blocks of a pyramid cell.")
     rectifier: Rectifier = _pooling(
@@ -107,6 +114,7 @@ class NetworkConfig:
         0.1,
         "Regularisation γ of the heads, in units of a feature's variance.",
         0,
+        1e9,
         common=True,
         sklearn="ridge",
         fixed_by="run",
@@ -114,21 +122,21 @@ class NetworkConfig:
     posterior: Literal["sigmoid", "normalised-sigmoid", "softmax"] = _heads(
         "sigmoid", "Posterior of LDA scores: sigmoid, sigmoid divided by the sum over the classes, or softmax."
     )
-    sigmoid_scale: float = _heads(16.0, "Scale σ of the sigmoid.", 1e-12)
-    softmax_scale: float = _heads(0.001, "Scale β of the softmax.", 1e-12)
+    sigmoid_scale: float = _heads(16.0, "Scale σ of the sigmoid.", 1e-12, 1e12)
+    softmax_scale: float = _heads(0.001, "Scale β of the softmax.", 1e-12, 1e12)
 
     ceiling: float = _residual(0.8, "Target output λ of the correct class.", 0, 1, sklearn="ceiling")
     learning_rate: float = _residual(
-        0.4, "Learning rate α of the first layer.", 0, common=True, sklearn="learning_rate"
+        0.4, "Learning rate α of the first layer.", 0, 100, common=True, sklearn="learning_rate"
     )
     rate_drop: float = _residual(0.0, "Fraction by which α falls at each drop.", 0, 1)
-    rate_drop_every: int = _residual(10, "Layers between two drops of α.", 1)
-    rate_floor: float = _residual(0.0, "Smallest α.", 0)
+    rate_drop_every: int = _residual(10, "Layers between two drops of α.", 1, MOST_LAYERS)
+    rate_floor: float = _residual(0.0, "Smallest α.", 0, 100)
 
     augment: str = _data(
         "", "Changes of copies of the training images, e.g. 'flip + shift 2 + rotate 10'.", common=True
     )
-    copies: int = _data(1, "Changed copies per training image, if augment is set.", 1)
+    copies: int = _data(1, "Changed copies per training image, if augment is set.", 1, 1000)
     test_views: str = _data(
         "", "Views that a prediction is averaged over, e.g. 'flip' or 'flip + shift 1'.", sklearn="test_views"
     )
@@ -269,7 +277,8 @@ class NetworkConfig:
                 raise OptionError(name, f"must shift images of {height}×{width} by fewer pixels, got {shift}.")
         if self.pooled_maps < 2 and not self.keeps_diagonal:
             raise OptionError("filters", "must be at least 2: one filter has no pair to correlate.")
-        for layer in range(1, self.layers + 1, self.stack_depth or self.layers):
+        firsts = [layer for layer in self.kinds_of_layer if self.place_in_stack(layer) == 1 and layer <= self.layers]
+        for layer in firsts:  # of a stack
             name, size = self._filter_size(layer)
             dimension = size**2 * (1 if self.is_grey(layer) else channels)
             check_components(self.bank_of(layer), self.filters, dimension, name)

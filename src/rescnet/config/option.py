@@ -26,6 +26,7 @@ class OptionError(ValueError):
         return OptionError(name, self.reason)
 
 
+MOST_NUMBERS = 16  # of an option that is a list
 FixedBy = Literal["layers", "run", "nothing"]
 
 
@@ -60,6 +61,7 @@ def declared_types(owner: type) -> dict[str, Any]:
     return get_type_hints(owner)
 
 
+@cache
 def options_of(owner: type) -> dict[str, Field[Any]]:
     """Return the declarations of a dataclass's options by name."""
     return {entry.name: entry for entry in fields(owner)}
@@ -92,6 +94,8 @@ def _validated_numbers(name: str, value: Any, entry: Field[Any]) -> tuple[int, .
     if not numbers:
         example = ", ".join(map(str, entry.default)) if entry.default is not MISSING else "1"
         raise OptionError(name, f"must not be empty. Use e.g. {example}.")
+    if len(numbers) > MOST_NUMBERS:
+        raise OptionError(name, f"must be at most {MOST_NUMBERS} numbers, got {len(numbers)}.")
     for number in numbers:
         _check_limits(name, number, entry.metadata)
     return numbers
@@ -111,7 +115,11 @@ def _check_limits(name: str, value: float, limits: Mapping[str, Any]) -> None:
     low, high = limits["low"], limits["high"]
     if (low is not None and not value >= low) or (high is not None and not value <= high) or value == float("inf"):
         rule = f"finite and at least {low:g}" if high is None else f"between {low:g} and {high:g}"
-        raise OptionError(name, f"must be {rule}, got {value:g}.")
+        raise OptionError(name, f"must be {rule}, got {_shown(value)}.")
+
+
+def _shown(value: float) -> str:
+    return f"{value:g}" if isinstance(value, float) or abs(value) < 10**300 else "a longer number"
 
 
 def check_unchanged(before: Any, after: Any, fixed_by: tuple[FixedBy, ...], remedy: str) -> None:
@@ -119,7 +127,8 @@ def check_unchanged(before: Any, after: Any, fixed_by: tuple[FixedBy, ...], reme
 
     The remedy is the last sentence of the message.
     """
-    for name, entry in options_of(type(after)).items():
+    owner: type = type(after)
+    for name, entry in options_of(owner).items():
         old, new = getattr(before, name), getattr(after, name)
         if entry.metadata["fixed_by"] in fixed_by and old != new:
             raise OptionError(name, f"must stay {old!r}, got {new!r}. {remedy}")

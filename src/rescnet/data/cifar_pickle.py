@@ -8,17 +8,21 @@ memory. Any other name is refused before anything is called. At worst, a forged 
 
 from __future__ import annotations
 
+import io
 import pickle
+import pickletools
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
-from .image_set import DataError
+from .image_set import DataError, regular_file
 
 _RECONSTRUCT = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct")}
 _MAX_BYTES = 200_000_000
 """The largest official file, CIFAR-100's training set, has 155 million bytes."""
+_MAX_TUPLES = 1000
+"""Official files have a dozen."""
 
 
 def read_cifar_pickle(path: Path) -> dict[str, Any]:
@@ -34,13 +38,14 @@ def read_cifar_pickle(path: Path) -> dict[str, Any]:
     DataError
         If the file is no such dictionary, or asks for anything but lists, numbers, text and byte arrays.
     """
-    if path.stat().st_size > _MAX_BYTES:
+    if regular_file(path).stat().st_size > _MAX_BYTES:
         raise DataError(
             f"{path} must have at most {_MAX_BYTES:,} bytes, got {path.stat().st_size:,}. Use a CIFAR file."
         )
     try:
-        with path.open("rb") as file:
-            content = _CifarUnpickler(file).load()
+        data = path.read_bytes()
+        _refuse_traps(data)
+        content = _CifarUnpickler(data).load()
         return {
             _as_text(key): value.array if isinstance(value, _PickledArray) else value for key, value in content.items()
         }
@@ -50,7 +55,22 @@ def read_cifar_pickle(path: Path) -> dict[str, Any]:
             "download CIFAR's binary version."
         ) from None
     except Exception as error:  # damaged pickles raise nearly anything
-        raise DataError(f"{path} is damaged or not a CIFAR file ({error}). Download it again.") from error
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} is damaged or not a CIFAR file ({reason}). Download it again.") from error
+
+
+def _refuse_traps(data: bytes) -> None:
+    """Refuse what makes Python's unpickler fill the memory or overflow the stack; nothing is executed here.
+
+    A memo index allocates a table of that length. Nested tuples as a key are hashed recursively.
+    """
+    tuples = 0
+    for opcode, argument, _ in pickletools.genops(data):
+        if "PUT" in opcode.name and int(argument or 0) > len(data):
+            raise ValueError(f"memo index {argument}")
+        tuples += opcode.name.startswith("TUPLE")
+        if tuples > _MAX_TUPLES:
+            raise ValueError(f"more than {_MAX_TUPLES} tuples")
 
 
 class _ForbiddenNameError(Exception):
@@ -90,8 +110,8 @@ class _CifarUnpickler(pickle.Unpickler):
     They are bound methods: the file can call them, but attributes it sets on them have no effect.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        super().__init__(file, encoding="latin-1")
+    def __init__(self, data: bytes) -> None:
+        super().__init__(io.BytesIO(data), encoding="latin-1")
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the stand-in for a name in the file, or refuse the name."""

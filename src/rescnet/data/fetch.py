@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
+import errno
 import hashlib
 import logging
 import os
 import tarfile
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -25,7 +24,7 @@ Progress = Callable[[int, int], None]
 _CHUNK_BYTES = 1 << 18
 _TIMEOUT_SECONDS = 30.0
 _RANGE_NOT_SATISFIABLE = 416
-_UNREADABLE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, gzip.BadGzipFile)
+_OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
 
 logger = logging.getLogger(__name__)
 
@@ -214,8 +213,11 @@ def unpack(archive: Path, folder: Path) -> None:
     ) as scratch:
         try:
             _extract(archive, Path(scratch))
-        except _UNREADABLE as error:
-            raise DataError(f"{archive} cannot be unpacked ({error}). Remove it and download it again.") from error
+        except Exception as error:  # damaged archives raise nearly anything
+            if isinstance(error, DataError) or getattr(error, "errno", None) in _OF_THE_MACHINE:
+                raise
+            reason = " ".join(str(error).split()).replace(scratch, "")
+            raise DataError(f"{archive} cannot be unpacked ({reason}). Remove it and download it again.") from error
         unpacked = Path(scratch, folder.name)
         if not unpacked.is_dir():
             raise DataError(f"{archive} has no folder {folder.name}. It is not the expected archive.")

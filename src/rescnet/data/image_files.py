@@ -12,6 +12,7 @@ Pillow is imported when the first image is read. Decoding uses a few threads and
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .image_set import DataError, Dataset, ImageSet
+from .image_set import DataError, Dataset, ImageSet, regular_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -38,6 +39,7 @@ _SIXTEEN_BIT_MODES = ("I", "I;16", "I;16B", "I;16L", "I;16N")  # older versions 
 _CAMERA_FORMATS = ("JPEG", "MPO")
 """Formats in which cameras store the orientation of a photograph."""
 _EXIF_ORIENTATION = 0x0112
+_NO_OUTPUT = logging.NullHandler()  # Pillow logs what it raises too; without a handler that is printed
 _MAX_THREADS = 8
 _FILES_PER_TASK = 64
 
@@ -186,7 +188,7 @@ def read_images(paths: Sequence[Path], channels: int, size: tuple[int, int], res
     def decode(path: Path) -> npt.NDArray[np.uint8]:
         from PIL import ImageOps
 
-        with _opened(path) as image:
+        with _opened(path, verify=True) as image:
             if image.format in _CAMERA_FORMATS:
                 ImageOps.exif_transpose(image, in_place=True)
             return _to_array(path, image, channels, size, resize)
@@ -230,12 +232,17 @@ def _eight_bits(path: Path, values: npt.NDArray[np.generic]) -> npt.NDArray[np.u
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image]:
+def _opened(path: Path, verify: bool = False) -> Iterator[Image]:
     """Open an image; errors while it is opened or decoded name the file."""
     import PIL.Image
 
     try:
-        with PIL.Image.open(path, formats=[name for name in _FORMATS if name in PIL.Image.OPEN]) as image:
+        formats = [name for name in _FORMATS if name in PIL.Image.OPEN]
+        if verify:
+            with PIL.Image.open(regular_file(path), formats=formats) as image:
+                if image.format == "PNG":
+                    image.verify()  # compares the checksums, which decoding does not
+        with PIL.Image.open(regular_file(path), formats=formats) as image:
             yield image
     except DataError:
         raise
@@ -247,7 +254,8 @@ def _opened(path: Path) -> Iterator[Image]:
     except PIL.UnidentifiedImageError as error:
         raise DataError(f"{path} must be an image ({', '.join(_FORMATS)}), got another format. Remove it.") from error
     except Exception as error:  # damaged files make Pillow raise nearly anything
-        raise DataError(f"{path} cannot be read as an image ({error}). Replace or remove it.") from error
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} cannot be read as an image ({reason}). Replace or remove it.") from error
 
 
 def _in_order(paths: Sequence[Path], read: Callable[[Path], _Result]) -> Iterator[_Result]:
@@ -257,6 +265,7 @@ def _in_order(paths: Sequence[Path], read: Callable[[Path], _Result]) -> Iterato
     except ImportError as error:
         raise DataError("Image files need Pillow. Install it with: pip install rescnet[images]") from error
     PIL.Image.init()  # register the formats before threads need them
+    logging.getLogger("PIL").addHandler(_NO_OUTPUT)
     tasks = [paths[start : start + _FILES_PER_TASK] for start in range(0, len(paths), _FILES_PER_TASK)]
     with warnings.catch_warnings(), ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
         warnings.simplefilter("ignore")  # about metadata, which does not affect pixels

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import stat
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,26 @@ Images = npt.NDArray[Any]
 """(n, c, h, w), uint8 or float32."""
 Labels = npt.NDArray[np.int64]
 """(n,), each in 0..C-1."""
+_LONGEST_MESSAGE = 1000  # characters
 
 
 class DataError(ValueError):
     """A data set that cannot be found, downloaded or read.
 
-    The message names the file or value, the rule it breaks, and the remedy. The command line prints it unchanged.
+    The message names the file or value, the rule it breaks, and the remedy. The command line prints it unchanged. A
+    forged value can be of any length, so a long message is cut.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} …")
+
+
+def regular_file(path: Path) -> Path:
+    """Return a path that leads to a regular file; a pipe or a device is refused, since opening it can wait forever."""
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a folder is an error of its own
+        raise DataError(f"{path} must be a regular file, got a pipe or a device. Replace or remove it.")
+    return path
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
-import zlib
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .image_set import DataError, Dataset, Images, ImageSet, Labels
+from .image_set import DataError, Dataset, Images, ImageSet, Labels, regular_file
 
 Arrays = dict[str, npt.NDArray[Any]]
 _IMAGES_KEYS = ("images", "x", "x_train")
 _LABELS_KEYS = ("labels", "y", "y_train")
 _KNOWN_KEYS = (*_IMAGES_KEYS, *_LABELS_KEYS, "x_val", "y_val", "x_test", "y_test", "class_names")
+_HIGHEST_COMPRESSION = 1032
+"""Bytes that deflate can make of one."""
+_LAST_CHARACTER = 0x10FFFF
+"""Greatest code of Unicode. Python cannot hold text with a greater one; NumPy does not check it."""
 
 
 def read_npz(path: Path) -> Dataset:
@@ -63,43 +67,52 @@ def read_npz(path: Path) -> Dataset:
 
 def _load_arrays(path: Path) -> Arrays:
     try:
-        with path.open("rb") as file:  # closed here, because numpy leaves it open if it refuses the content
-            if not file.read(6).startswith((b"PK", np.lib.format.MAGIC_PREFIX)):  # numpy would read it as a pickle
-                raise DataError(f"{path} must be a .npz file, got another format. Write it with numpy.savez.")
-            file.seek(0)
-            stored = np.load(file, allow_pickle=False)
-            if not isinstance(stored, np.lib.npyio.NpzFile):
+        with regular_file(path).open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of NumPy, about headers: a wrong one is refused
+            start = file.read(6)
+            if start == np.lib.format.MAGIC_PREFIX:
                 raise DataError(f"{path} must have images and labels, got a single array. Write them with numpy.savez.")
-            if unknown := sorted(key for key in stored.files if key.lower() not in _KNOWN_KEYS):
-                raise DataError(f"{path}: array names must be of {', '.join(_KNOWN_KEYS)}, got {unknown[0]!r}.")
-            if len({key.lower() for key in stored.files}) < len(set(stored.files)):
-                raise DataError(f"{path}: array names must differ in more than case, got {', '.join(stored.files)}.")
-            _refuse_false_headers(path, stored)
-            return {key.lower(): np.atleast_1d(stored[key]) for key in stored.files}
-    except DataError:
+            if not start.startswith(b"PK"):
+                raise DataError(f"{path} must be a .npz file, got another format. Write it with numpy.savez.")
+            with zipfile.ZipFile(file) as packed:
+                members = {member.filename.removesuffix(".npy"): member for member in packed.infolist()}
+                _check_names(path, list(members), len(packed.infolist()))
+                return {key.lower(): _read_array(path, key, packed, member) for key, member in members.items()}
+    except (DataError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
     except MemoryError as error:
         raise MemoryError(f"{path} does not fit into memory ({error}). Store fewer images in it.") from None
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path} cannot be read as a .npz file ({error}). Write it with numpy.savez.") from error
+    except Exception as error:  # damaged archives make zipfile, zlib and NumPy raise nearly anything
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} cannot be read as a .npz file ({reason}). Write it with numpy.savez.") from error
 
 
-def _refuse_false_headers(path: Path, stored: Any) -> None:
-    """Refuse an array whose header claims another size than is stored, before memory is allocated for it."""
-    for member in stored.zip.infolist():
-        name = member.filename.removesuffix(".npy")
-        with stored.zip.open(member) as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(file)
-            if dtype.hasobject:
-                raise DataError(f"{path}: {name} must be numbers or text, got Python objects. Use {name}.astype(str).")
-            claimed, stored_bytes = prod(shape) * dtype.itemsize, member.file_size - file.tell()
-        if claimed != stored_bytes:
-            raise DataError(
-                f"{path}: {name} of shape {shape} must have {claimed:,} bytes, got {stored_bytes:,}. "
-                "Write it again with numpy.savez."
-            )
+def _check_names(path: Path, names: list[str], count: int) -> None:
+    if unknown := sorted(name for name in names if name.lower() not in _KNOWN_KEYS):
+        raise DataError(f"{path}: array names must be of {', '.join(_KNOWN_KEYS)}, got {unknown[0]!r}.")
+    if len({name.lower() for name in names}) < count:
+        raise DataError(f"{path}: array names must differ in more than case, got {', '.join(names)}.")
+
+
+def _read_array(path: Path, name: str, packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """Read one array. A size that the file cannot hold is refused before memory is allocated for it."""
+    with packed.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        if dtype.hasobject:
+            raise DataError(f"{path}: {name} must be numbers or text, got Python objects. Use {name}.astype(str).")
+        claimed, stored = prod(shape) * dtype.itemsize, member.file_size - file.tell()
+    highest = _HIGHEST_COMPRESSION * min(member.compress_size, path.stat().st_size)
+    if claimed != stored or member.file_size > highest:
+        raise DataError(
+            f"{path}: {name} of shape {shape} must have {claimed:,} bytes, got {min(stored, highest):,}. "
+            "Write it again with numpy.savez."
+        )
+    with packed.open(member) as file:
+        array = np.lib.format.read_array(file, allow_pickle=False)
+        file.read(1)  # zipfile compares the checksum at the end of the member only
+    return np.atleast_1d(array)
 
 
 def _only_one(path: Path, arrays: Arrays, keys: tuple[str, ...]) -> str:
@@ -155,6 +168,10 @@ def _flat_labels(path: Path, key: str, labels: npt.NDArray[Any]) -> npt.NDArray[
     if labels.ndim != 1 and labels.shape[1:] != (1,):
         raise DataError(f"{path}: {key} must have shape (n,), got {labels.shape}. Take the argmax of one-hot labels.")
     flat = labels.reshape(-1)
+    if flat.dtype.kind == "U" and flat.size:
+        codes = np.frombuffer(flat.tobytes(), np.dtype(np.uint32).newbyteorder(flat.dtype.byteorder))
+        if codes.size and (codes.max() > _LAST_CHARACTER or ((codes >= 0xD800) & (codes < 0xE000)).any()):
+            raise DataError(f"{path}: {key} must be valid text, got a code that is no character. Write it again.")
     return np.char.decode(flat, "utf-8", "replace") if flat.dtype.kind == "S" else flat
 
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from .archives import Layout, LayoutFormat, PublicSet
 from .cifar_pickle import read_cifar_pickle
 from .image_files import read_images
-from .image_set import DataError, Dataset, ImageSet
+from .image_set import DataError, Dataset, ImageSet, regular_file
 
 _IMAGES_MAGIC = 0x0803  # unsigned bytes, three axes
 _LABELS_MAGIC = 0x0801  # unsigned bytes, one axis
@@ -82,12 +82,12 @@ def _read_idx(path: Path, magic: int, shape: tuple[int, ...]) -> npt.NDArray[np.
 def _read_bytes(path: Path, limit: int) -> bytes:
     """Read at most `limit` bytes, so that a forged file cannot fill the memory."""
     if path.suffix != ".gz":
-        with path.open("rb") as file:
+        with regular_file(path).open("rb") as file:
             return file.read(limit)
     try:
-        with gzip.open(path) as file:
+        with gzip.open(regular_file(path)) as file:
             return file.read(limit)
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError, struct.error) as error:
         raise DataError(f"{path} is not a complete gzip file ({error}). Download it again.") from error
 
 
@@ -134,7 +134,7 @@ def _read_binary_batch(public_set: PublicSet, layout: Layout, path: Path, n: int
     """Read n records of label bytes (CIFAR-100: coarse, fine), then pixels."""
     label_bytes = 2 if layout.coarse_labels else 1
     record = label_bytes + int(np.prod(public_set.shape))
-    found = path.stat().st_size
+    found = regular_file(path).stat().st_size
     if found != n * record:
         raise DataError(
             f"{path} must have {n * record:,} bytes ({n:,} images of {record}), got {found:,}. Download it again."
@@ -164,8 +164,7 @@ def _read_python_batch(public_set: PublicSet, layout: Layout, path: Path, n: int
 def _read_cifar_names(public_set: PublicSet, layout: Layout, path: Path) -> tuple[str, ...]:
     """Read the class names in the order of the labels: one per line, or a list in the pickled ``meta``."""
     if layout.format == "cifar-binary":
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        names = tuple(line.strip() for line in lines if line.strip())
+        names = tuple(line.strip() for line in _lines(path))
     else:
         key = "fine_label_names" if layout.coarse_labels else "label_names"
         entries = _entry(path, read_cifar_pickle(path), key)
@@ -267,7 +266,7 @@ def _read_names(wnids: list[str], path: Path) -> tuple[str, ...]:
 
 
 def _lines(path: Path) -> list[str]:
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = regular_file(path).read_text(encoding="utf-8", errors="replace")
     return [line for line in text.splitlines() if line.strip()]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..network.inputs import as_images
-from ..network.network import Network
+from ..network.network import Network, refuse_infinite
 from .layouts import ImageLayout
 
 
@@ -44,7 +44,7 @@ def stream_stages(
     for start, part in image_chunks(network, X, layout, network.stack.chunk):
         network.warn_of_other_units(part)
         for layer, output in enumerate(islice(network.stack.staged_outputs(part.to(device)), layers)):
-            kept = keep(output)
+            kept = keep(refuse_infinite(output))
             if not len(stages):
                 stages = torch.empty(layers, len(X), *kept.shape[1:], dtype=kept.dtype)
             stages[layer, start : start + len(part)] = kept

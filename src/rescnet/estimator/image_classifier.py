@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from ..network.inputs import how_to_fit, refuse_unequal_shapes
+from ..network.inputs import how_to_fit, plain_values
 from .layouts import ChannelRule, ImageLayout, find_layout
 
 CHUNK = 2**22  # numbers that are checked together
@@ -42,7 +42,7 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Pixels are checked later: cheap checks come first, those of all options included.
         """
-        refuse_unequal_shapes(X, "X")
+        X, y = plain_values(X, "X"), plain_values(y, "y")
         array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
         layout = find_layout(array.shape, self.image_shape, self.channels)
         check_classification_targets(targets)
@@ -59,9 +59,8 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _new_images(self, X: ArrayLike) -> NDArray[Any]:
         """Return images to predict as a checked array."""
         check_is_fitted(self)
-        refuse_unequal_shapes(X, "X")
         array: NDArray[Any] = validate_data(
-            self, X, reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False
+            self, plain_values(X, "X"), reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False
         )
         check_same_images(array, self._layout, type(self).__name__)
         check_pixels(array)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import MISSING, fields
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ _CONTENT = {
     "about": dict,
     "sealed": dict | None,
 }
+_LONGEST_SIDE = 2**17  # pixels
 _DEEPEST = 30  # levels of nested JSON
 _TEXT, _NUMBER, _COUNT, _NONE = (str,), (int, float), (int,), (type(None),)
 _READOUT_RECORD = {
@@ -63,7 +63,11 @@ _ABOUT: dict[str, Any] = {  # types of the facts that rescnet itself uses; {...:
     "used_layers": _COUNT,
     "versions": {...: _TEXT},
 }
-_ALL_OF = {"halving", "held_out"}  # objects that have all of these names
+_REQUIRED = {
+    "halving": ("images", "accuracy", "full_accuracy"),
+    "held_out": ("fraction", "limit", "seed", "sha256"),
+    "readout": ("bytes", "sha256"),
+}
 _OPTIONAL = {"halving", "held_out", "readout", "readout.record"}  # objects that may be null
 
 
@@ -120,8 +124,9 @@ def misfit_of(about: dict[str, Any]) -> str:
     >>> misfit_of({"images": {"train": "many"}, "author": 5})
     "images.train must be int, got 'many'."
     """
-    for name in sorted(_ALL_OF & about.keys()):
-        if isinstance(about[name], dict) and (missing := sorted(_ABOUT[name].keys() - about[name].keys())):
+    for name, keys in _REQUIRED.items():
+        facts = about.get(name)
+        if isinstance(facts, dict) and (missing := sorted(set(keys) - facts.keys())):
             return f"{name}.{missing[0]} must be given."
     return _misfit(about, _ABOUT, "")
 
@@ -140,7 +145,7 @@ def _misfit(value: Any, kind: Any, name: str) -> str:
     if isinstance(value, bool):
         fits = bool in kind
     elif isinstance(value, int | float):
-        fits = type(value) in kind and isfinite(value) and abs(value) < 2**63
+        fits = type(value) in kind and abs(value) < 2**63  # False for NaN
     else:
         fits = isinstance(value, kind)
     names = " or ".join("null" if each is type(None) else each.__name__ for each in kind)
@@ -165,7 +170,7 @@ def read_model_json(folder: Path) -> dict[str, Any]:
     if version not in READABLE or not is_signed(content):
         raise ModelFileError(f"{file} was altered: its checksum does not match. {COPY_AGAIN}")
     for key, kind in _CONTENT.items():
-        if not isinstance(content.get(key), kind):
+        if key not in content or not isinstance(content[key], kind):
             raise ModelFileError(f"{file} has no valid {key!r}. {COPY_AGAIN}")
     if misfit := misfit_of(content["about"]):
         raise ModelFileError(f"{file}: about.{misfit} {COPY_AGAIN}")
@@ -175,8 +180,8 @@ def read_model_json(folder: Path) -> dict[str, Any]:
 def read_network(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, tuple[int, int, int], tuple[str, ...]]:
     """Return the configuration, the image shape and the class names of ``model.json``."""
     shape, names = content["image_shape"], content["class_names"]
-    if len(shape) != 3 or not all(type(side) is int and side > 0 for side in shape):
-        raise ModelFileError(f"{file} must have an image shape of three sides, got {shape!r:.60}. {COPY_AGAIN}")
+    if len(shape) != 3 or not all(type(side) is int and 0 < side <= _LONGEST_SIDE for side in shape):
+        raise ModelFileError(f"{file} must have an image shape of three sides, got {repr(shape)[:60]}. {COPY_AGAIN}")
     if len(names) < 2 or not all(isinstance(name, str) for name in names):
         raise ModelFileError(f"{file} has no list of class names. {COPY_AGAIN}")
     old = content["version"] == 1
@@ -219,7 +224,9 @@ def check_end(file: Path, sealed: dict[str, Any] | None, lines: list[dict[str, A
 def check_files(file: Path, lines: list[dict[str, Any]]) -> None:
     """Raise ModelFileError if a line of the history names another file than that of its layer."""
     for number, line in enumerate(lines, 1):
-        if line.get("file") != layer_name(number) or type(line.get("bytes")) is not int or "sha256" not in line:
+        size = line.get("bytes")
+        sized = type(size) is int and 0 <= size < 2**63
+        if line.get("file") != layer_name(number) or not sized or "sha256" not in line:
             raise ModelFileError(f"{file} must name the file of layer {number} on line {number}. {COPY_AGAIN}")
 
 

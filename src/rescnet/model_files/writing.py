@@ -50,6 +50,8 @@ def save_model(
 ) -> None:
     """Save a model: all of it, or nothing if an error occurs.
 
+    A model with a kernel readout stores its training images.
+
     Parameters
     ----------
     path : str or Path

@@ -138,6 +138,26 @@ def warn_of_other_units(images: Tensor, low: float, high: float) -> None:
         )
 
 
+def plain_values(values: Any, name: str = "images") -> Any:
+    """Return values that NumPy can convert: tensors without their gradient, on the CPU.
+
+    Raises
+    ------
+    ValueError
+        A value is masked, or a list holds images of unequal shape.
+    """
+    refuse_unequal_shapes(values, name)
+    parts = values if isinstance(values, list | tuple) else (values,)
+    masked = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
+    if masked:
+        raise ValueError(f"{name} must have no masked values, got {masked}. Fill them, e.g. with filled(0).")
+    if isinstance(values, Tensor):
+        return values.detach().cpu()
+    if isinstance(values, list | tuple) and any(isinstance(part, Tensor) for part in values):
+        return [part.detach().cpu() if isinstance(part, Tensor) else part for part in values]
+    return values
+
+
 def refuse_unequal_shapes(values: Any, name: str = "images") -> None:
     """Raise ValueError for a list of images of unequal shape, naming the first that differs."""
     loose = isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1
@@ -156,8 +176,7 @@ def _as_tensor(values: Any, name: str) -> Tensor:
     if isinstance(values, Tensor):
         tensor = values.detach()
     else:
-        refuse_unequal_shapes(values, name)
-        array = np.asarray(values)
+        array = np.asarray(plain_values(values, name))
         if array.dtype.kind not in "buif":
             raise ValueError(f"{name} must be whole or floating numbers, got type {array.dtype}.")
         if array.dtype.kind == "u" and array.dtype.itemsize > 1:

@@ -68,16 +68,21 @@ class Network:
             Number of layers to use; by default :attr:`used_layers`, with the readout. Other depths have no readout.
         chunk : int, optional
             Images per chunk; a readout chooses its own.
+
+        Raises
+        ------
+        FloatingPointError
+            An output is NaN or infinite.
         """
         wanted = self._layers_asked(layers)
         checked = as_images(images, self.image_shape)
         self.warn_of_other_units(checked)
         shortened = self.first_layers(wanted)
         if shortened.readout is not None:
-            return shortened.readout.outputs(shortened.stack, checked)
+            return refuse_infinite(shortened.readout.outputs(shortened.stack, checked))
         device = self.layers[0].weights.device
         parts = torch.split(checked, chunk or self.stack.chunk)
-        return torch.cat([shortened.stack.outputs(part.to(device)) for part in parts])
+        return refuse_infinite(torch.cat([shortened.stack.outputs(part.to(device)) for part in parts]))
 
     def warn_of_other_units(self, images: Tensor) -> None:
         """Warn about images in other units than the training images, e.g. divided by 255."""
@@ -135,3 +140,12 @@ class Network:
         if not 1 <= layers <= len(self.layers):
             raise ValueError(f"layers must be between 1 and {len(self.layers)}, got {layers}.")
         return layers
+
+
+def refuse_infinite(outputs: Tensor) -> Tensor:
+    """Return outputs (n, classes); raise FloatingPointError if one is NaN or infinite."""
+    if not bool(outputs.isfinite().all()):
+        raise FloatingPointError(
+            "outputs must be finite, got NaN or infinity. Check the units of the images, or train the model again."
+        )
+    return outputs

@@ -161,8 +161,7 @@ def join_workers(device: str = "auto", alone: bool = False) -> Iterator[Workers]
         dist.destroy_process_group()
     except (WorkerLostError, WorkerStopped) as error:  # the others notice and name the same worker
         watchdog.wait_before_exit()
-        if on_gpu:
-            watchdog.exit_after_grace(stopped=isinstance(error, WorkerStopped))
+        watchdog.exit_after_grace(stopped=isinstance(error, WorkerStopped))
         raise
     except BaseException as error:
         watchdog.give_up(error)

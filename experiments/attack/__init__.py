@@ -1,0 +1,1 @@
+"""Attack on files: kills at any moment, altered models and altered data sets, with the outcomes counted."""
