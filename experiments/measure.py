@@ -4,6 +4,7 @@
     python -m experiments.measure capped-memory     CIFAR-10 on a GPU of 16 GB, against the same GPU without the cap
     python -m experiments.measure workers           one worker against two
     python -m experiments.measure layer-times       seconds by stage in each precision, beside the limits of the device
+    python -m experiments.measure readout-fit       a kernel readout of a million rows, by conjugate gradients
     torchrun --standalone --nproc-per-node 1 -m experiments.measure nccl      every exchange through NCCL, same bits
 
 Each result is one line of ``records/bench.jsonl``.
@@ -18,6 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -33,15 +35,17 @@ from rescnet.experiments.bench import choose_cases, measure_case
 from rescnet.experiments.records import origin, shown_command
 from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
+from rescnet.stages.code_kernel import Codes, median_distance
 from rescnet.training.distributed.workers import Workers, join_workers
+from rescnet.training.readout.system import CENTRES, LARGEST_TILE, KernelProducts, solve_iteratively
 from rescnet.training.train import TrainingRun
 
 from .costs import measure_ceilings, stage_rates
-from .records import append_bench
 
 SHAPE, CLASSES = (1, 16, 16), 10
 SMALL = {"layers": 2, "filters": 20, "first_filter_size": 5, "block_stride": 2, "ridge": 0.3}
 WORKER_LAYERS, WORKER_IMAGES = 4, 6000
+READOUT_NUMBERS, READOUT_CLASSES = 1024, 200
 
 
 def small_config(**changes: Any) -> NetworkConfig:
@@ -168,6 +172,34 @@ def layer_times(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"question": "speed", "runs": runs}
 
 
+def readout_fit(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Fit a kernel readout to made codes: clusters of 200 classes, whose variances fall like those of real codes."""
+    device, runs = choose_device("auto"), []
+    for rows in arguments.images or [1_000_000]:
+        generator = torch.Generator(device).manual_seed(0)
+        spread = torch.arange(1, READOUT_NUMBERS + 1, device=device) ** -0.4
+        labels = torch.arange(rows, device=device) % READOUT_CLASSES
+        centres = torch.randn(READOUT_CLASSES, READOUT_NUMBERS, generator=generator, device=device) * spread
+        values = torch.randn(rows, READOUT_NUMBERS, generator=generator, device=device).mul_(spread)
+        values = values.add_(centres[labels], alpha=0.3).to(torch.float16 if device.type == "cuda" else torch.float32)
+        codes, right = Codes.of(values), torch.nn.functional.one_hot(labels, READOUT_CLASSES).float()
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        start = time.perf_counter()
+        products = KernelProducts(codes, 0.8 / median_distance(codes), 0.01, Workers(), LARGEST_TILE)
+
+        def report(steps: int, residual: float, start: float = start) -> None:
+            print(f"  step {steps}: residual {residual:.2e}, {time.perf_counter() - start:.1f} s", flush=True)
+
+        found = solve_iteratively(products, right, min(CENTRES, rows), 0, True, report)
+        seconds = round(time.perf_counter() - start, 1)
+        peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
+        runs.append({"rows": rows, "numbers": READOUT_NUMBERS, "classes": READOUT_CLASSES, "seconds": seconds})
+        runs[-1] |= {"steps": found.steps, "residual": found.residual, "peak_bytes": peak}
+        print(runs[-1], flush=True)
+    return {"question": "readout", "runs": runs}
+
+
 def nccl(arguments: argparse.Namespace) -> None:
     """Train with one worker that exchanges with itself, and without workers: the bits must be the same."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -177,9 +209,10 @@ def nccl(arguments: argparse.Namespace) -> None:
     cases: list[tuple[dict[str, Any], dict[str, Any]]] = [
         ({}, {}),
         ({}, {"maps": "host"}),
-        ({"bank": "lda + stacked-lda", "augment": "flip + shift 1", "average": "flip"}, {"maps": "host"}),
+        ({"bank": "lda + stacked-lda", "augment": "flip + shift 1", "test_views": "flip"}, {"maps": "host"}),
         ({"head": "ridge", "scaling": "channel"}, {"precision": "exact"}),
         ({}, {"dtype": "float64", "maps": "file"}),
+        ({"readout": "kernel", "loo_correction": True}, {}),
     ]
     with join_workers(device, alone=True) as together:
         print(f"{torch.distributed.get_backend()} on {together.device}, torch {torch.__version__}")
@@ -190,7 +223,7 @@ def nccl(arguments: argparse.Namespace) -> None:
                 compute, test = ComputeOptions(device=device, **machine), (images[1800:], labels[1800:])
                 run = TrainingRun(images[:1800], labels[:1800], config, test=test, compute=compute, workers=who)
                 list(run)
-                found.append([t for layer in run.network.layers for t in (layer.weights, layer.head.weights)])
+                found.append(run.network.learned())
             same = all(torch.equal(a, b) for a, b in zip(*found, strict=True))
             print(f"{'same bits' if same else 'DIFFERENT'}: {options} {machine}", flush=True)
 
@@ -200,6 +233,7 @@ MEASUREMENTS = {
     "capped-memory": capped_memory,
     "workers": workers,
     "layer-times": layer_times,
+    "readout-fit": readout_fit,
 }
 
 
@@ -209,6 +243,7 @@ def main() -> None:
     made.add_argument("what", choices=[*MEASUREMENTS, "nccl", "memory-growth-child", "workers-child"])
     made.add_argument("--images", nargs="+", type=int, default=None)
     made.add_argument("--memory", default=None, help="memory limit, e.g. 16GB")
+    made.add_argument("--out", default="", help="file for the entry, instead of the record")
     made.add_argument("--file", default="", help=argparse.SUPPRESS)
     arguments = made.parse_args()
     if arguments.what == "nccl":
@@ -220,9 +255,15 @@ def main() -> None:
             print(json.dumps(found))
     else:
         result = MEASUREMENTS[arguments.what](arguments)
-        device = choose_device("auto") if arguments.what in ("capped-memory", "layer-times") else "cpu"
+        device = choose_device("auto") if arguments.what in ("capped-memory", "layer-times", "readout-fit") else "cpu"
         facts = origin(device, shown_command("python", "-m", "experiments.measure"))
-        print(append_bench({"file": arguments.what, "name": arguments.what, **facts, "seed": 0, **result}))
+        entry = {"file": arguments.what, "name": arguments.what, **facts, "seed": 0, **result}
+        if arguments.out:  # where pandas, which the record needs, is not installed
+            Path(arguments.out).write_text(json.dumps(entry))
+            return
+        from .records import append_bench
+
+        print(append_bench(entry))
 
 
 if __name__ == "__main__":

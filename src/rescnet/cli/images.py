@@ -26,6 +26,7 @@ from ..data.image_files import read_headers, read_images
 from ..data.splits import fingerprint, hold_out_images
 from ..model_files import ModelFolder
 from ..network.network import Network
+from ..network.readout import ExactReadout
 from ..progress import Bar
 from .shared import say
 
@@ -143,8 +144,8 @@ def _check_shape(dataset: Dataset, model: ModelFolder, folder: bool) -> None:
 
 
 def batch_of(network: Network) -> int:
-    """Return the images per batch; more with a readout, which compares each image with its reference images."""
-    return BATCH if network.readout is None else network.batch
+    """Return the images per batch; more with an exact readout, which compares each with its training images."""
+    return network.batch if isinstance(network.readout, ExactReadout) else BATCH
 
 
 def stream_outputs(network: Network, images: NDArray[Any], console: Console) -> Tensor:
@@ -155,9 +156,8 @@ def stream_outputs(network: Network, images: NDArray[Any], console: Console) -> 
 
 def outputs_of(network: Network, parts: Iterable[NDArray[Any]], total: int, console: Console) -> Iterator[Tensor]:
     """Yield Ỹ of each batch of images on the CPU, shape (batch, classes), and show the progress."""
-    if network.readout is not None:
-        reference = f"{len(network.readout.images):,} reference images"
-        say(console, f"preparing the kernel readout: {reference}", style="dim")
+    if isinstance(network.readout, ExactReadout):
+        say(console, f"comparing with {len(network.readout):,} training images", style="dim")
     columns = (TextColumn("  images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(console, *columns) as bar:
         task = bar.add_task("images", total=total)

@@ -44,6 +44,7 @@ def info(model: Model, as_json: Json = False) -> None:
     facts["partial"] = str(partial) if partial.is_dir() else None
     if folder.about.get("readout"):
         facts["readout_images"] = readout_rows(folder.config, folder.about.get("images", {}).get("train", 0))
+        facts["readout_bytes"] = folder.about["readout"]["bytes"]
         facts["parameters"] += facts["readout_images"] * len(folder.class_names)
     if as_json:
         typer.echo(json.dumps(facts))
@@ -115,8 +116,11 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
     if partial := facts["partial"]:
         say(console, f"a run that was to replace it is in {escape(partial)}; rescnet train --resume continues it")
     if kept := facts.get("readout_images"):
-        say(console, f"kernel readout with {kept:,} reference images, whose features the first prediction computes")
-        say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
+        exact = facts["config"]["readout"] == "kernel-exact"
+        what = "training images" if exact else "codes of training images"
+        say(console, f"kernel readout with {kept:,} {what}, {show_bytes(facts['readout_bytes'])}")
+        if exact:
+            say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
     console.print()
     console.print(_architecture_table(facts["architecture"]))
     say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")

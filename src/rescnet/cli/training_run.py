@@ -18,7 +18,15 @@ from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..data.splits import fingerprints
 from ..formatting import count, show_bytes, show_points
-from ..model_files import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes, load_model
+from ..model_files import (
+    InterruptedRun,
+    ModelFolder,
+    ModelWriter,
+    check_space,
+    layer_bytes,
+    load_model,
+    readout_file_bytes,
+)
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.memory import readout_rows
 from ..network.model import describe_images, describe_run
@@ -89,7 +97,7 @@ class TrainCommand:
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
         say(console, f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}")
-        if folder.about.get("readout"):
+        if folder.about.get("readout") and self.config.readout == "kernel-exact":
             say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
         if as_json:
             self._print_json(history, self.place, **facts)
@@ -148,10 +156,9 @@ class TrainCommand:
         done = len(self.resumed.layers) if self.resumed else 0
         itemsize = {"float32": 4, "float64": 8}[self.compute.dtype]
         size = (self.config.layers - done) * layer_bytes(self.config, network.image_shape, network.classes, itemsize)
-        if self.config.readout == "kernel":
-            images = self.dataset.train.images
-            one_image = images.nbytes // len(images) + network.classes * itemsize
-            size += readout_rows(self.config, len(images)) * one_image
+        if self.config.has_kernel:
+            rows = readout_rows(self.config, len(self.dataset.train.images))
+            size += readout_file_bytes(self.config, network.image_shape, network.classes, rows)
         check_space(self.place, size)
 
     def _halving(self, history: History, console: Console) -> dict[str, Any]:
@@ -174,7 +181,7 @@ class TrainCommand:
             message = f"{reason}: {finished} finished and usable, in {folder or self.place}"
             if folder not in (None, self.place):
                 message += f"; {self.place} was not replaced"
-            if self.config.readout == "kernel":
+            if self.config.has_kernel:
                 message += "; the kernel readout is missing, --resume fits it"
         say(Console(stderr=True), escape(message))
         return message
@@ -233,6 +240,9 @@ class LayerSaver:
         self.records.append(record)  # before the file: an interrupt in between must not lose the record
         self._writer.add_layer(self._network.layers[-1], record)
 
+    def readout_step(self, steps: int, residual: float) -> None:
+        """Write nothing."""
+
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Write the readout of the network."""
         network = self._network
@@ -270,6 +280,10 @@ class _Listeners:
             listener.layer_added(record)
         if self.as_json:
             typer.echo(json.dumps(asdict(record)))
+
+    def readout_step(self, steps: int, residual: float) -> None:
+        for listener in self.listeners:
+            listener.readout_step(steps, residual)
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         for listener in self.listeners:

@@ -141,12 +141,13 @@ class NetworkConfig:
         "", "Views that a prediction is averaged over, e.g. 'flip' or 'flip + shift 1'.", sklearn="test_views"
     )
 
-    readout: Literal["heads", "kernel"] = _readout(
+    readout: Literal["heads", "kernel", "kernel-exact"] = _readout(
         "heads",
         "'heads' uses the layer heads only. 'kernel' adds Gaussian-kernel ridge regression of the remaining residual "
-        "on the features of all layers. The model then stores its training images.",
+        "on short codes of the images. 'kernel-exact' compares all features instead; it stores the training images.",
         common=True,
     )
+    readout_size: int = _readout(3800, "Numbers per code of the kernel readout; each takes a byte per image.", 1)
     kernel_width: float = _readout(
         0.8, "Width w of the kernel exp(-w·d²), where the median d² of the training images is 1.", 1e-6
     )
@@ -250,6 +251,16 @@ class NetworkConfig:
     def copies_of_each(self) -> int:
         """Images learned from per training image, itself included."""
         return 1 + self.copies if self.augment.strip() else 1
+
+    @property
+    def has_kernel(self) -> bool:
+        """True if a kernel readout is fitted after the layers."""
+        return self.readout != "heads"
+
+    @property
+    def mirrors_kernel(self) -> bool:
+        """True if the kernel readout treats an image and its mirror image as equal."""
+        return Augmentation.parse(self.augment).flip
 
     @property
     def has_kernel_copies(self) -> bool:

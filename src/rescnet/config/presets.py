@@ -117,7 +117,7 @@ def check_readout_options(config: NetworkConfig, asked: Mapping[str, Any]) -> No
 
     Options of a preset are not asked for. A file that chooses the kernel itself may keep its options.
     """
-    if config.readout == "kernel" or asked.get("readout") == "kernel":
+    if config.has_kernel or asked.get("readout", "heads") != "heads":
         return
     for name, entry in options_of(NetworkConfig).items():
         of_kernel = entry.metadata["group"] == "Readout" and name != "readout"

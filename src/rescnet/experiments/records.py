@@ -137,7 +137,7 @@ class Results:
         run of the same network.
         """
         before = [other for other in self.entries() if _place(other) == _place(entry)]
-        lacks_readout = entry["config"].get("readout") == "kernel" and not entry.get("readout")
+        lacks_readout = _reads_out(entry) and not entry.get("readout")
         if lacks_readout and any(other.get("readout") for other in before):
             return
         deeper = any(other.get("key") == entry.get("key") and other["layers"] > entry["layers"] for other in before)
@@ -157,12 +157,16 @@ class Results:
         for entry in self.entries():
             if (entry["name"], entry.get("key")) != (name, key):
                 continue
-            if entry["config"].get("readout") == "kernel" and (not entry.get("readout") or entry["layers"] != layers):
+            if _reads_out(entry) and (not entry.get("readout") or entry["layers"] != layers):
                 continue  # its readout is missing, or reads other layers
             stopped_early = entry.get("finished") and entry["layers"] < entry["config"]["layers"]
             if stopped_early or entry["layers"] >= layers:
                 return entry
         return None
+
+
+def _reads_out(entry: Mapping[str, Any]) -> bool:
+    return bool(entry["config"].get("readout", "heads") != "heads")
 
 
 def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Export of the first layers to ONNX, and to a ``.pt2`` file through ``torch.export``.
+"""Export of layers and readout to ONNX, and to a ``.pt2`` file through ``torch.export``.
 
 Both files take images float32 (n, channels, height, width) for any n, **in the units of the training images**. The
 scaling to [0, 1] is inside, so pixels of 0 to 255 are passed as 0.0 to 255.0. ``model.about["preprocessing"]`` and the
@@ -27,7 +27,8 @@ from torch import Tensor, nn
 from ..formatting import show_bytes
 from ..network.model import Model, as_model
 from ..network.network import Network
-from ..network.stack import Layer, LayerStack
+from ..network.readout import Encoder, ExactReadout, KernelReadout, LeaveOneOutCorrection, Quantised
+from ..network.stack import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
 from .verify import Run, differences, is_explained
@@ -60,18 +61,50 @@ class ExportedLayer(nn.Module):
         return Layer(value_range, buffers["weights"], buffers["bias"], head, self.rate, self.positive_share)
 
 
-class ExportedNetwork(nn.Module):
-    """The layers of a stack as a module that ``torch.export`` can trace."""
+class ExportedReadout(nn.Module):
+    """A kernel readout whose tensors are buffers; codes and projection stay eight-bit integers in the file."""
 
-    def __init__(self, stack: LayerStack) -> None:
+    def __init__(self, readout: KernelReadout) -> None:
         super().__init__()
-        self.stack = replace(stack, layers=[], half=False)
-        self.layers = nn.ModuleList(ExportedLayer(layer) for layer in stack.layers)
+        self.readout = replace(readout, correction=None)  # its constants; the tensors are the buffers
+        encoder, codes, correction = readout.encoder, readout.codes, readout.correction
+        buffers = {"weights": encoder.weights, "centre": encoder.centre, "projection": encoder.projection.integers}
+        buffers |= {"projection_steps": encoder.projection.steps, "codes": codes.integers, "codes_steps": codes.steps}
+        buffers |= {"coefficients": readout.coefficients}
+        if correction is not None:
+            buffers |= {"correction_centres": correction.centres, "correction_coefficients": correction.coefficients}
+        for name, tensor in buffers.items():
+            kept = tensor if tensor.dtype == torch.int8 else tensor.float()
+            self.register_buffer(name, kept.detach().clone(memory_format=torch.contiguous_format))
+
+    def as_readout(self) -> KernelReadout:
+        """Return the readout with the buffers as its tensors."""
+        buffers = dict(self.named_buffers())
+        projection = Quantised(buffers["projection"], buffers["projection_steps"])
+        encoder = Encoder(buffers["weights"], buffers["centre"], projection, self.readout.mirrored)
+        correction = None
+        if "correction_centres" in buffers:
+            correction = LeaveOneOutCorrection(buffers["correction_centres"], buffers["correction_coefficients"])
+        codes = Quantised(buffers["codes"], buffers["codes_steps"])
+        return replace(
+            self.readout, encoder=encoder, codes=codes, coefficients=buffers["coefficients"], correction=correction
+        )
+
+
+class ExportedNetwork(nn.Module):
+    """The layers of a network, and its readout if there is one, as a module that ``torch.export`` can trace."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.stack = replace(network.stack, layers=[], half=False)
+        self.layers = nn.ModuleList(ExportedLayer(layer) for layer in network.layers)
+        self.readout = ExportedReadout(network.readout) if isinstance(network.readout, KernelReadout) else None
 
     def forward(self, images: Tensor) -> Tensor:
         """Return Ỹ (n, classes) of images (n, channels, height, width)."""
         layers = [module.layer() for module in self.layers if isinstance(module, ExportedLayer)]
-        return replace(self.stack, layers=layers).outputs(images)
+        stack = replace(self.stack, layers=layers)
+        return stack.outputs(images) if self.readout is None else self.readout.as_readout().forward(stack, images)
 
 
 def export_program(
@@ -100,7 +133,7 @@ def export_program(
     overwrite : bool
         Replace an existing file.
     without_readout : bool
-        Export the layers of a network without its kernel readout, which cannot be exported. The outputs differ.
+        Export the layers of a network without its kernel readout. The outputs differ.
     progress : callable, optional
         Called with the next step: tracing, writing, comparing.
 
@@ -143,7 +176,7 @@ def export_onnx(
         runtime, *_ = (import_module(name) for name in ("onnxruntime", "onnx", "onnxscript"))
     except ImportError as error:
         raise ValueError(f"export to ONNX needs {error.name}. Run pip install 'rescnet[export]'.") from error
-    size = sum(buffer.nbytes for buffer in ExportedNetwork(network.stack).buffers())
+    size = sum(buffer.nbytes for buffer in ExportedNetwork(network).buffers())
     if size > ONNX_LIMIT:
         raise ValueError(
             f"an ONNX file must hold at most {show_bytes(ONNX_LIMIT)}, got {show_bytes(size)} in "
@@ -181,10 +214,11 @@ def _checked(
     network, target = given.network if isinstance(given, Model) else given, Path(path)
     most = len(network.layers)
     wanted = network.used_layers if layers is None else layers
-    if network.readout is not None and wanted == network.used_layers and not without_readout:
+    readout = None if without_readout or wanted != network.used_layers else network.readout
+    if isinstance(readout, ExactReadout):
         raise ValueError(
-            "the model has a kernel readout, which cannot be exported. Use without_readout (--without-readout) to "
-            f"export its {wanted} layers alone, or train with readout heads."
+            "the model has an exact kernel readout, which cannot be exported. Use without_readout "
+            f"(--without-readout) to export its {wanted} layers alone, or train with readout 'kernel'."
         )
     if not 1 <= wanted <= most:
         raise ValueError(f"layers must be between 1 and {most}, got {wanted}.")
@@ -192,7 +226,7 @@ def _checked(
         raise ValueError(f"the file must end in {suffix}, got {target}.")
     _check_place(target, overwrite)
     on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
-    return given, target, Network(replace(network.stack, layers=on_cpu, half=False))
+    return given, target, Network(replace(network.stack, layers=on_cpu, half=False), readout)
 
 
 def _check_place(target: Path, overwrite: bool) -> None:
@@ -217,7 +251,7 @@ def _export(
         report = progress or (lambda step: None)
         report("tracing")
         example = torch.zeros(2, *network.image_shape)
-        program = torch.export.export(ExportedNetwork(network.stack), (example,), dynamic_shapes=_free_batch())
+        program = torch.export.export(ExportedNetwork(network), (example,), dynamic_shapes=_free_batch())
         partial = Path(folder) / target.name
         report(f"writing {target.suffix.lower()}")
         run = write(program, partial)

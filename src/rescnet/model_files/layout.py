@@ -15,8 +15,8 @@ from ..network.history import LayerRecord
 from .folder import COPY_AGAIN, LAYERS, MODEL, ModelFileError, read_file
 
 FORMAT = "rescnet-model"
-VERSION = 2
-READABLE = (1, 2)
+VERSION = 3
+READABLE = (1, 2, 3)
 CHECKSUM = "checksum"
 
 _CONTENT = {
@@ -36,6 +36,8 @@ _READOUT_RECORD = {
     "ridge": _NUMBER + _NONE,
     "seconds": _NUMBER,
     "layers": _COUNT + _NONE,
+    "steps": _COUNT,
+    "residual": _NUMBER,
 }
 _RECORD: dict[str, Any] = {
     "layer": _COUNT,
@@ -187,6 +189,8 @@ def read_network(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, tu
     old = content["version"] == 1
     try:
         options = upgrade_config(content["config"]) if old else content["config"]
+        if content["version"] < 3 and options.get("readout") == "kernel":
+            options = {**options, "readout": "kernel-exact"}
         check_names(options, "the configuration")
         config = NetworkConfig(**options)
         config.check_images(shape[0], (shape[1], shape[2]))

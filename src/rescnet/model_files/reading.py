@@ -18,7 +18,7 @@ from ..config.network import NetworkConfig
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.model import Model
 from ..network.network import Network
-from ..network.readout import KernelReadout
+from ..network.readout import Readout
 from ..network.stack import Layer, LayerStack
 from .folder import (
     COPY_AGAIN,
@@ -143,18 +143,19 @@ class ModelFolder:
         data = read_verified(file, facts)
         return layer_from_bytes(data, str(file), self.config, self.image_shape, len(self.class_names), number)
 
-    def read_readout(self) -> KernelReadout | None:
+    def read_readout(self) -> Readout | None:
         """Read and verify the kernel readout, if the model has one."""
         facts = self.about.get("readout")
         if facts is None:
             return None
         file = self.path / READOUT
-        return readout_from_bytes(read_verified(file, facts), str(file), self.image_shape, len(self.class_names))
+        data, classes = read_verified(file, facts), len(self.class_names)
+        return readout_from_bytes(data, str(file), self.config, self.image_shape, classes, self.depth)
 
     @property
     def misses_readout(self) -> bool:
         """True if the configured kernel readout is missing because the run stopped early."""
-        return self.config.readout == "kernel" and not self.about.get("readout")
+        return self.config.has_kernel and not self.about.get("readout")
 
     def size_on_disk(self) -> int:
         """Return the bytes of all files."""

@@ -15,10 +15,11 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.readout import KernelReadout, LeaveOneOutCorrection
+from ..network.readout import Encoder, ExactReadout, KernelReadout, LeaveOneOutCorrection, Quantised, Readout
 from ..network.stack import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
+from ..stages.sketch import sketch_size
 from .folder import COPY_AGAIN, ModelFileError
 
 _LARGEST_EXPONENT = 15  # 2¹⁵ is well below 65504, the largest float16
@@ -97,60 +98,98 @@ def layer_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classe
     return itemsize * sum(prod(shape) for shape in _layer_shapes(config, image_shape, classes, 2).values()) + 1024
 
 
-def readout_to_bytes(readout: KernelReadout) -> bytes:
-    """Return a readout, with the training images it compares with, as the bytes of a safetensors file."""
+def readout_to_bytes(readout: Readout) -> bytes:
+    """Return a readout as the bytes of a safetensors file: codes, or the training images of an exact one."""
     tensors = {
-        "images": readout.images,
         "coefficients": readout.coefficients,
         "scale": torch.tensor(readout.scale, dtype=torch.float64),
         "mirrored": torch.tensor(readout.mirrored),
         "ridge": torch.tensor(readout.ridge, dtype=torch.float64),
     }
+    if isinstance(readout, ExactReadout):
+        tensors["images"] = readout.images
+    else:
+        encoder, codes = readout.encoder, readout.codes
+        tensors |= {"encoder.weights": encoder.weights, "encoder.centre": encoder.centre}
+        tensors |= {"encoder.projection": encoder.projection.integers, "encoder.steps": encoder.projection.steps}
+        tensors |= {"codes": codes.integers, "codes.steps": codes.steps}
     if readout.correction is not None:
         tensors |= {f"loo_correction.{part}": getattr(readout.correction, part) for part in _CORRECTION}
     return _to_bytes(tensors)
 
 
-def readout_from_bytes(data: bytes, name: str, image_shape: tuple[int, int, int], classes: int) -> KernelReadout:
-    """Return the readout in the bytes of the file ``name``, checked against the network's images and classes."""
+def readout_from_bytes(
+    data: bytes, name: str, config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, layers: int
+) -> Readout:
+    """Return the readout in the bytes of the file ``name``, checked against the network's first ``layers`` layers."""
     try:
         tensors = load(data)
-        images, coefficients = tensors["images"], tensors["coefficients"]
-        scale, mirrored, ridge = (tensors[key].item() for key in ("scale", "mirrored", "ridge"))
-        correction = None
-        for prefix in ("loo_correction", "second_look"):  # the latter in format 1
-            if any(key.startswith(f"{prefix}.") for key in tensors):
-                correction = LeaveOneOutCorrection(*(tensors[f"{prefix}.{part}"] for part in _CORRECTION))
-        readout = KernelReadout(images, coefficients, scale, bool(mirrored), ridge, correction)
-        _check_readout_types(readout)
+        _check_readout(tensors, config, image_shape, classes, layers)
     except _UNREADABLE as error:
         raise ModelFileError(f"{name} is not a readout of rescnet ({error}). {COPY_AGAIN}") from None
-    if tuple(images.shape[1:]) != image_shape or tuple(coefficients.shape) != (len(images), classes):
-        raise ModelFileError(
-            f"{name} must have images {image_shape} and {classes} coefficients each, got {tuple(images.shape)} and "
-            f"{tuple(coefficients.shape)}. {COPY_AGAIN}"
-        )
-    if correction and not (
-        correction.centres.shape == correction.coefficients.shape == (len(correction.centres), classes)
-    ):
-        raise ModelFileError(
-            f"{name} must correct outputs of {classes} classes, got centres {tuple(correction.centres.shape)} and "
-            f"coefficients {tuple(correction.coefficients.shape)}. {COPY_AGAIN}"
-        )
     _check_finite(tensors, name)
-    return readout
+    scale, mirrored, ridge = (tensors[key].item() for key in ("scale", "mirrored", "ridge"))
+    correction = None
+    if f"{(prefix := _correction_in(tensors))}.centres" in tensors:
+        correction = LeaveOneOutCorrection(*(tensors[f"{prefix}.{part}"] for part in _CORRECTION))
+    if "images" in tensors:
+        return ExactReadout(tensors["images"], tensors["coefficients"], scale, bool(mirrored), ridge, correction)
+    projection = Quantised(tensors["encoder.projection"], tensors["encoder.steps"])
+    encoder = Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, bool(mirrored))
+    codes = Quantised(tensors["codes"], tensors["codes.steps"])
+    return KernelReadout(encoder, codes, tensors["coefficients"], scale, ridge, correction)
 
 
-def _check_readout_types(readout: KernelReadout) -> None:
-    """Raise ValueError if a tensor is of a type that no readout has, or the kernel would grow with the distance."""
-    if readout.images.dtype not in _IMAGE_TYPES:
-        raise ValueError(f"images of type {readout.images.dtype}")
-    correction = [readout.correction.centres, readout.correction.coefficients] if readout.correction else []
-    for tensor in (readout.coefficients, *correction):
-        if tensor.dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"coefficients of type {tensor.dtype}")
-    if not readout.scale >= 0:
-        raise ValueError(f"scale {readout.scale}")
+def readout_file_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, images: int) -> int:
+    """Return the approximate size of the readout's file in bytes, for n training images, copies included."""
+    coefficients = 4 * images * classes
+    if config.readout == "kernel-exact":
+        return images * prod(image_shape) + coefficients
+    numbers = config.layers * sketch_size(config, image_shape[1:])
+    size = min(config.readout_size, images, numbers)
+    return size * (numbers + images) + 4 * config.layers * config.features(image_shape[1:]) + coefficients
+
+
+def _correction_in(tensors: dict[str, Tensor]) -> str:
+    """Return the prefix of a leave-one-out correction's tensors, which is another one in format 1."""
+    return "second_look" if any(key.startswith("second_look.") for key in tensors) else "loo_correction"
+
+
+def _check_readout(
+    tensors: dict[str, Tensor], config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, layers: int
+) -> None:
+    """Raise ValueError if a tensor is missing, or of a type or shape that this network's readout cannot have."""
+    single, floats = (torch.float32,), (torch.float32, torch.float64)
+    rows = len(tensors["coefficients"])
+    wanted: dict[str, tuple[tuple[int, ...], tuple[torch.dtype, ...]]] = {
+        "coefficients": ((rows, classes), floats),
+        "scale": ((), (torch.float64,)),
+        "mirrored": ((), (torch.bool,)),
+        "ridge": ((), (torch.float64,)),
+    }
+    if "images" in tensors:
+        wanted["images"] = (rows, *image_shape), _IMAGE_TYPES
+    else:
+        numbers = layers * sketch_size(config, image_shape[1:])
+        size = tensors["codes"].shape[1]
+        wanted |= {
+            "encoder.weights": ((layers, config.features(image_shape[1:])), single),
+            "encoder.centre": ((numbers,), single),
+            "encoder.projection": ((numbers, size), (torch.int8,)),
+            "encoder.steps": ((size,), single),
+            "codes": ((rows, size), (torch.int8,)),
+            "codes.steps": ((size,), single),
+        }
+    prefix = _correction_in(tensors)
+    if any(key.startswith(f"{prefix}.") for key in tensors):
+        centres = len(tensors[f"{prefix}.centres"])
+        wanted |= {f"{prefix}.{part}": ((centres, classes), floats) for part in _CORRECTION}
+    for key, (shape, types) in wanted.items():
+        found = tensors[key]
+        if tuple(found.shape) != shape or found.dtype not in types:
+            raise ValueError(f"{key!r} must have shape {shape}, got {tuple(found.shape)} of {found.dtype}")
+    if not tensors["scale"].item() >= 0:
+        raise ValueError(f"scale {tensors['scale'].item()}")
 
 
 def _to_bytes(tensors: dict[str, Tensor]) -> bytes:

@@ -18,7 +18,7 @@ from ..config.network import NetworkConfig
 from ..config.option import options_of
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
 from ..network.model import Model, as_model
-from ..network.readout import KernelReadout
+from ..network.readout import Readout
 from ..network.stack import Layer
 from .folder import (
     HISTORY,
@@ -50,7 +50,7 @@ def save_model(
 ) -> None:
     """Save a model: all of it, or nothing if an error occurs.
 
-    A model with a kernel readout stores its training images.
+    A model with readout ``kernel-exact`` stores its training images.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class ModelWriter:
             self._content["about"].pop("readout", None)
             (self.folder / READOUT).unlink(missing_ok=True)
 
-    def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None, layers: int) -> None:
+    def add_readout(self, readout: Readout, record: ReadoutRecord | None, layers: int) -> None:
         """Write the readout of the first ``layers`` layers; it is part of the model once that is sealed."""
         assert self._folder is not None
         data = readout_to_bytes(readout)

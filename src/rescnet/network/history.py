@@ -39,6 +39,8 @@ class ReadoutRecord:
     ridge: float | None = None  # the ε used
     seconds: float = 0.0  # to fit the readout and to predict the validation and test images
     layers: int | None = None  # that the readout compares; None means all
+    steps: int = 0  # of conjugate gradients; 0 if one factor solved the readout exactly
+    residual: float = 0.0  # largest relative residual after these steps
 
 
 @dataclass(frozen=True)

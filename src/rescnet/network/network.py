@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..config.network import NetworkConfig
 from .inputs import Array, as_images, warn_of_other_units
-from .readout import KernelReadout
+from .readout import Readout
 from .stack import Layer, LayerStack
 
 
@@ -18,7 +18,7 @@ class Network:
     """A trained ResCNet."""
 
     stack: LayerStack  # the layers and the forward pass
-    readout: KernelReadout | None = None  # correction of the outputs, fitted after the layers
+    readout: Readout | None = None  # correction of the outputs, fitted after the layers
     depth: int | None = None  # default number of layers for prediction, e.g. the best validation depth; None means all
 
     def __repr__(self) -> str:
@@ -57,8 +57,7 @@ class Network:
     def outputs(self, images: Array, layers: int | None = None, chunk: int | None = None) -> Tensor:
         """Return Ỹ of images, shape (n, classes).
 
-        Images stream through in chunks, so memory does not grow with their number. A readout compares each chunk with
-        its training images; their features are computed at the first call, and cached if they fit in memory.
+        Images stream through in chunks, so memory does not grow with their number.
 
         Parameters
         ----------
@@ -67,7 +66,7 @@ class Network:
         layers : int, optional
             Number of layers to use; by default :attr:`used_layers`, with the readout. Other depths have no readout.
         chunk : int, optional
-            Images per chunk; a readout chooses its own.
+            Images per chunk.
 
         Raises
         ------
@@ -79,7 +78,7 @@ class Network:
         self.warn_of_other_units(checked)
         shortened = self.first_layers(wanted)
         if shortened.readout is not None:
-            return refuse_infinite(shortened.readout.outputs(shortened.stack, checked))
+            return refuse_infinite(shortened.readout.outputs(shortened.stack, checked, chunk))
         device = self.layers[0].weights.device
         parts = torch.split(checked, chunk or self.stack.chunk)
         return refuse_infinite(torch.cat([shortened.stack.outputs(part.to(device)) for part in parts]))
@@ -115,11 +114,11 @@ class Network:
 
     @property
     def batch(self) -> int:
-        """Images that are best predicted together: a readout compares as many as fit with its training images."""
+        """Images that are best predicted together."""
         return self.stack.chunk if self.readout is None else self.readout.batch(self.stack)
 
     def learned(self) -> list[Tensor]:
-        """Return all learned tensors: filters, heads, and those of the readout."""
+        """Return all tensors: filters, heads, and those of the readout."""
         layers = (
             tensor
             for layer in self.layers
@@ -129,8 +128,8 @@ class Network:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all learned tensors, and of the training images that a readout keeps."""
-        return sum(tensor.nbytes for tensor in self.learned()) + (self.readout.images.nbytes if self.readout else 0)
+        """Bytes of all tensors."""
+        return sum(tensor.nbytes for tensor in self.learned())
 
     def _layers_asked(self, layers: int | None) -> int:
         if not self.layers:

@@ -127,11 +127,17 @@ class LayerStack:
         views = self.config.views
         if len(views) > 1:
             images = torch.cat([view_images(images, view) for view in views])
+        for _, _, output in self.steps(images):
+            yield output if len(views) == 1 else mean_of_views(output, len(views))
+
+    def steps(self, images: Tensor) -> Iterator[Step]:
+        """Yield the result of each layer for one chunk of images (n, d, h, w)."""
         maps: Tensor | None = None
         output = self.layers[0].weights.new_zeros(images.shape[0], self.classes)
         for layer in self.layers:
-            maps, _, output = self.step(layer, maps, output, images)
-            yield output if len(views) == 1 else mean_of_views(output, len(views))
+            step = self.step(layer, maps, output, images)
+            maps, _, output = step
+            yield step
 
     def outputs(self, images: Tensor) -> Tensor:
         """Return Ỹ of one chunk of images (n, d, h, w) after the last layer, shape (n, classes)."""

@@ -93,6 +93,48 @@ def cholesky_factor(matrix: Tensor) -> Tensor:
     return factor
 
 
+def cholesky_(matrix: Tensor, block: int = PANEL) -> None:
+    """Replace the lower triangle of a symmetric matrix (n, n) by its Cholesky factor, without a second matrix."""
+    size = len(matrix)
+    for start in range(0, size, block):
+        end = min(start + block, size)
+        factor = cholesky_factor(matrix[start:end, start:end])
+        matrix[start:end, start:end] = factor
+        below = matrix[end:, start:end]
+        below.copy_(torch.linalg.solve_triangular(factor, below.mT, upper=False).mT)
+        for rows, panel in _panels(size - end, block):
+            matrix[end:, end:][rows, panel].addmm_(below[rows], below[panel].mT, alpha=-1)
+
+
+def factor_solve(factor: Tensor, right: Tensor) -> Tensor:
+    """Return x (n, K), where L Lᵀ x = ``right``, for a lower factor L (n, n); its upper triangle is not read."""
+    half = torch.linalg.solve_triangular(factor, right, upper=False)
+    solution: Tensor = torch.linalg.solve_triangular(factor.mT, half, upper=True)
+    return solution
+
+
+def inverse_diagonal(factor: Tensor, block: int = PANEL // 2) -> Tensor:
+    """Return the diagonal (n,) of (L Lᵀ)⁻¹ for a lower factor L (n, n); its upper triangle is not read.
+
+    The columns of L⁻¹ are computed block by block, and only the sums of their squares are kept.
+    """
+    size = len(factor)
+    starts = range(0, size, block)
+    inverses = []
+    for start in starts:
+        diagonal = factor[start : start + block, start : start + block]
+        inverses.append(torch.linalg.solve_triangular(diagonal, torch.eye(len(diagonal)).to(factor), upper=False))
+    found = factor.new_empty(size)
+    for number, start in enumerate(starts):
+        columns = factor.new_empty(size - start, len(inverses[number]))
+        columns[: len(inverses[number])] = inverses[number]
+        for inverse, row in zip(inverses[number + 1 :], starts[number + 1 :], strict=True):
+            known, here = slice(0, row - start), slice(row - start, row - start + len(inverse))
+            columns[here] = inverse @ (factor[row : row + len(inverse), start:row] @ columns[known]).neg_()
+        found[start : start + block] = columns.square().sum(0)
+    return found
+
+
 def cholesky_solver(matrix: Tensor) -> Solver:
     """Factorise a symmetric matrix and return its solver; only the lower triangle is read."""
     factor = cholesky_factor(matrix)

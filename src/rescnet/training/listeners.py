@@ -77,7 +77,7 @@ class TrainingTable:
         say(f"  memory about {show_bytes(plan.total_bytes)} of {show_bytes(plan.budget)}, {at_a_time}:")
         say(f"    {show_bytes(plan.maps_bytes)} maps {where};")
         say(f"    {show_bytes(plan.gram_bytes)} sums and heads, {kept}, {show_bytes(plan.workspace_bytes)} workspace")
-        if config.readout == "kernel":
+        if config.has_kernel:
             say("  then a kernel readout of the remaining residual")
         say("")
         say(COLUMNS, style="bold")
@@ -99,10 +99,14 @@ class TrainingTable:
         if record.layer == 1 and left > 1:
             self._say("        the time left is shown from layer 2 on: layer 1 has only the image as its input", "dim")
         description = f"layer {min(record.layer + 1, layers)} of {layers}"
-        if self._config.readout == "kernel" and not left:
+        if self._config.has_kernel and not left:
             self._say("        fitting the kernel readout", "dim")
             description = "kernel readout"
         self._progress.update(self._task, completed=record.layer, description=description)
+
+    def readout_step(self, steps: int, residual: float) -> None:
+        """Show the residual of the readout."""
+        self._progress.update(self._task, description=f"kernel readout, step {steps}: residual {residual:.1e}")
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Print nothing: the summary has the readout."""
@@ -191,6 +195,9 @@ class TensorBoardLog:
         for tag, value in scalars(record).items():
             self._writer.add_scalar(tag, value, record.layer)
         self._writer.flush()
+
+    def readout_step(self, steps: int, residual: float) -> None:
+        """Write nothing."""
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Write the accuracies of the readout at the step of its last layer."""

@@ -17,6 +17,7 @@ import torch
 
 from ..config.compute import Place
 from ..config.network import NetworkConfig
+from ..config.option import OptionError
 from ..formatting import show_bytes
 from ..kernels import sums_in_place, zone_sums_bytes
 from ..network.memory import (
@@ -141,10 +142,12 @@ class MemoryPlan:
 
 def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int, half: bool, machine: Machine) -> None:
     """Raise ValueError if a kernel readout cannot be fitted; the budget is that of the whole device."""
-    if config.readout != "kernel":
+    if config.readout != "kernel-exact":
         return
+    if config.has_kernel_copies:
+        raise OptionError("kernel_copies", "must be empty with readout 'kernel-exact'. Use readout 'kernel'.")
     if machine.processes > 1:
-        raise ValueError("readout must be 'heads' with several processes: one process fits a kernel readout.")
+        raise ValueError("readout must be 'kernel' or 'heads' with several processes, got 'kernel-exact'.")
     sizes = replace(
         data.sizes(config, itemsize, half),
         train=len(data.images),

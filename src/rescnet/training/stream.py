@@ -24,6 +24,7 @@ class ImageStream:
     views that its prediction is averaged over.
     """
 
+    name: str  # training, validation or test
     images: MapStore  # (n, d, h, w)
     labels: Tensor  # int64, (n,)
     output: Tensor  # Ỹ after the newest layer, (n, classes)

@@ -1,28 +1,21 @@
-"""The training loop, and the fit of a kernel readout after it."""
+"""The training loop."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Protocol
 
-import torch
-from torch import Tensor
-
 from ..config.compute import ComputeOptions
-from ..config.grammars import Augmentation
 from ..config.network import NetworkConfig
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
 from ..network.inputs import Array
 from ..network.network import Network
-from ..network.readout import fit_kernel, views_of
-from ..stages.augment import change_images, draw_changes
 from .data import LabelledImages, TrainingData
 from .distributed.workers import Workers
 from .memory_plan import MemoryPlan
+from .readout.fit import Collected, fit_readout
 from .trainer import Trainer
-
-COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
 
 
 class Listener(Protocol):
@@ -33,6 +26,9 @@ class Listener(Protocol):
 
     def layer_added(self, record: LayerRecord) -> None:
         """Receive the record of a layer that was added."""
+
+    def readout_step(self, steps: int, residual: float) -> None:
+        """Receive the progress of a readout that is fitted step by step: the relative residual after n steps."""
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Receive the record of the readout, if there is one; the network has it now."""
@@ -105,9 +101,12 @@ class TrainingRun:
                 self._listener.layer_added(record)
             yield record
         self.history.stopped = reason
-        if self._config.readout == "kernel" and reason is not StopReason.DEADLINE and self.history.readout is None:
-            self._trainer = None  # the kernel needs the memory of maps and sums
-            self.history.readout = fit_readout(self.network, self._data)
+        if self._config.has_kernel and reason is not StopReason.DEADLINE and self.history.readout is None:
+            assert self._trainer is not None
+            collected = Collected.of(self._trainer)
+            step = self._listener.readout_step if self._listener else None
+            self._trainer = None  # the readout needs the memory of maps and sums
+            self.history.readout = fit_readout(self.network, self._data, collected, step)
             if self._listener:
                 self._listener.readout_fitted(self.history.readout)
 
@@ -152,39 +151,3 @@ def train(
     for _ in run:
         pass
     return run.network, run.history
-
-
-def fit_readout(network: Network, data: TrainingData) -> ReadoutRecord:
-    """Fit the readout of a network's layers up to its depth, on the images that the layers were learned from."""
-    start = perf_counter()
-    if network.layers[0].weights.is_cuda:
-        torch.cuda.empty_cache()
-    pictures = [images.cpu() for images, _ in data.others.values()]
-    mirrored = Augmentation.parse(network.config.augment).flip
-    several = len(views_of(network.config, mirrored)) > 1  # views are predicted afterwards
-    used = network.first_layers(network.used_layers)
-    network.readout, outputs = fit_kernel(
-        used.stack,
-        *_with_copies(network.config, data.images, data.labels),
-        torch.cat(pictures) if pictures and not several else data.images[:0],
-    )
-    if pictures and several:
-        outputs = network.outputs(torch.cat(pictures))
-    answers = torch.split(outputs.argmax(1).cpu(), [len(labels) for _, labels in data.others.values()])
-    right = {
-        name: float((answer == labels.cpu()).double().mean())
-        for (name, (_, labels)), answer in zip(data.others.items(), answers, strict=True)
-    }
-    seconds = perf_counter() - start
-    layers = len(used.layers)
-    return ReadoutRecord(right.get("validation"), right.get("test"), network.readout.ridge, seconds, layers)
-
-
-def _with_copies(config: NetworkConfig, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Return images and labels, followed by a changed copy of each if the readout also learns from copies."""
-    if not config.has_kernel_copies:
-        return images, labels
-    augmentation = Augmentation.parse(config.kernel_copies)
-    changes = draw_changes(augmentation, len(images), 1, images.shape[1], config.seed)[:, 1]
-    parts = zip(*(torch.split(whole, COPIED_AT_ONCE) for whole in (images, changes)), strict=True)
-    return torch.cat([images, *(change_images(some, theirs) for some, theirs in parts)]), labels.repeat(2)

@@ -29,9 +29,12 @@ from .distributed.workers import Workers
 from .heads import FeatureSums, Targets, no_head, solve_on_rank0
 from .layer_patches import LayerInput, LayerPatches
 from .memory_plan import Machine, MemoryPlan, check_readout_fits
+from .readout.sketches import Sketches, SketchPlace
 from .stopwatch import Stopwatch
 from .stores import AugmentedImages, MapStore, make_store, store_images
 from .stream import ImageStream
+
+SKETCH_SHARE = 8  # sketches stay on the device if they take less than one part in eight of its memory
 
 
 class Trainer:
@@ -46,14 +49,15 @@ class Trainer:
         here = workers.on_this_machine
         machine = Machine(self.device, memory_budget(compute.memory, self.device, here), here, workers.count)
         self.plan = MemoryPlan.of(config, data.sizes(config, itemsize, half, workers.count), machine, compute.maps)
-        whole_device = replace(machine, budget=memory_budget(compute.memory, self.device))
-        check_readout_fits(config, data, itemsize, half, whole_device)
+        self.readout_budget = memory_budget(compute.memory, self.device)
+        check_readout_fits(config, data, itemsize, half, replace(machine, budget=self.readout_budget))
         self.stack = LayerStack(config, data.image_shape, data.classes, half=half)
         self.network, self.history = Network(self.stack), History()
         self._scratch = compute.scratch
         self._image_range: ValueRange | None = None
         self.training = self._training_stream(data)
         self.others = {name: self._evaluation_stream(name, *pair) for name, pair in data.others.items()}
+        self.sketches = self._empty_sketches(half and self.device.type == "cuda")
         self._kept_features: Tensor | None = None
         if self.plan.keep_features:
             shape, dtype = (len(self.training.labels), self.plan.width), torch.float16 if half else self.dtype
@@ -74,6 +78,8 @@ class Trainer:
         rate = self.config.rate_of(number)
         headless = Layer(input_range, weights, bias, no_head(weights), rate, positive_share)
         moments = self._sum_features(headless, targets, watch)
+        if self.sketches:
+            self.sketches.finish_sums(self.workers)
         with watch.time("heads"):
             head, ridge = solve_on_rank0(moments, self.config, self.precision, self.plan.features, self.workers)
             del moments
@@ -110,8 +116,10 @@ class Trainer:
         for given in network.layers:
             layer = given.to(self.device, self.dtype)
             for part, maps in self._advance(layer, self.training, watch):
-                if self._kept_features is not None:
-                    self._kept_features[part, : self.plan.features] = self.stack.features(maps)
+                if self._kept_features is not None or self.sketches:
+                    self._keep(part, self.stack.features(maps))
+            if self.sketches:
+                self.sketches.finish_sums(self.workers)
             self._update_outputs(layer, watch)
             self.stack.layers.append(layer)
         self.history.records.extend(history.records)
@@ -156,9 +164,8 @@ class Trainer:
         sums = FeatureSums(targets, self.workers, self.plan.by_rows)
         for part, maps in self._advance(layer, self.training, watch):
             features = self._features(maps, watch)
-            if self._kept_features is not None:
-                self._kept_features[part, : features.shape[1]] = features
-            else:
+            self._keep(part, features)
+            if self._kept_features is None:
                 with watch.time("moments"):
                     sums.add(torch.nn.functional.pad(features, (0, self.plan.width - features.shape[1])), part)
         with watch.time("moments"):
@@ -167,6 +174,13 @@ class Trainer:
                     part = slice(start, start + self.plan.rows)
                     sums.add(self._kept_features[part], part)
             return sums.reduce_to_rank0()
+
+    def _keep(self, part: slice, features: Tensor) -> None:
+        """Keep some training images' features until the outputs are updated, if there is room, and their spread."""
+        if self._kept_features is not None:
+            self._kept_features[part, : self.plan.features] = features
+        if self.sketches:
+            self.sketches.add(features, self.workers)
 
     def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
         """Add the layer's correction to every image's output (stage 8)."""
@@ -193,6 +207,8 @@ class Trainer:
                     f"layer {len(self.stack.layers) + 1} has NaN or infinite outputs. Raise the ridge."
                 )
             stream.output[part] = output
+            if self.sketches:
+                self.sketches.put(stream.name, part, features, stream.copies)
 
     def _advance(self, layer: Layer, stream: ImageStream, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
         """Pass a stream through a layer: yield its new maps chunk by chunk."""
@@ -205,6 +221,19 @@ class Trainer:
         shape, dtype = (n, self.config.filters, h, w), torch.float16 if half else self.dtype
         return make_store(self.plan.maps_place, shape, dtype, self.device, half, self._scratch)
 
+    def _empty_sketches(self, half: bool) -> Sketches | None:
+        """Return memory for the sketches that a kernel readout is fitted to, of the streams that have what it needs."""
+        if self.config.readout != "kernel":
+            return None
+        augmentation, mirrored = Augmentation.parse(self.config.augment), self.config.mirrors_kernel
+        streams = {}
+        if not self.config.augment.strip() or (mirrored and not augmentation.is_random):
+            streams["training"] = len(self.training.labels) // self.training.copies
+        if not mirrored and len(self.config.views) == 1:
+            streams |= {name: len(stream.labels) for name, stream in self.others.items()}
+        place = SketchPlace(self.device, half, self.readout_budget // SKETCH_SHARE)
+        return Sketches(self.config, self.stack.image_shape, streams, place)
+
     def _training_stream(self, data: TrainingData) -> ImageStream:
         """Return this process's shard of the training images, with its copies."""
         config, (channels, _, _) = self.config, data.image_shape
@@ -216,20 +245,20 @@ class Trainer:
             augmentation = Augmentation.parse(config.augment)
             changes = draw_changes(augmentation, len(data.images), config.copies, channels, config.seed)[shard]
         images = store_images(data.images[shard], self.device, self.plan.maps_place, data.file)
-        return self._stream(images, data.labels[shard], changes)
+        return self._stream("training", images, data.labels[shard], changes)
 
     def _evaluation_stream(self, name: str, images: Tensor, labels: Tensor) -> ImageStream:
         """Return this process's shard of the validation or test images, in all their views."""
         views, shard = self.config.views, self.workers.shard(len(images), f"{name} images")
         changes = changes_of_views(views, images.shape[1]) if len(views) > 1 else None
         store = store_images(images[shard], self.device, self.plan.maps_place)
-        return replace(self._stream(store, labels[shard], changes), averaged=True)
+        return replace(self._stream(name, store, labels[shard], changes), averaged=True)
 
-    def _stream(self, images: MapStore, labels: Tensor, changes: Tensor | None) -> ImageStream:
+    def _stream(self, name: str, images: MapStore, labels: Tensor, changes: Tensor | None) -> ImageStream:
         """Return a stream of images, each with its copies or views if there are changes (n or 1, copies, numbers)."""
         copies = 1
         if changes is not None:
             images, copies = AugmentedImages(images, changes), changes.shape[1]
         labels = labels.to(self.device).repeat_interleave(copies)
         output = torch.zeros(len(labels), self.stack.classes, dtype=self.dtype, device=self.device)
-        return ImageStream(images, labels, output, max(1, self.plan.chunk // copies) * copies, copies)
+        return ImageStream(name, images, labels, output, max(1, self.plan.chunk // copies) * copies, copies)

@@ -1,6 +1,21 @@
 """Readouts: corrections of the outputs that are fitted after all layers."""
 
-from .kernel import KernelReadout, fit_kernel, views_of
+from typing import TypeAlias
+
+from .exact import ExactReadout, fit_exact
+from .kernel import Encoder, KernelReadout, Quantised, sketches_of, views_of
 from .loo_correction import LeaveOneOutCorrection
 
-__all__ = ["KernelReadout", "LeaveOneOutCorrection", "fit_kernel", "views_of"]
+Readout: TypeAlias = KernelReadout | ExactReadout
+
+__all__ = [
+    "Encoder",
+    "ExactReadout",
+    "KernelReadout",
+    "LeaveOneOutCorrection",
+    "Quantised",
+    "Readout",
+    "fit_exact",
+    "sketches_of",
+    "views_of",
+]

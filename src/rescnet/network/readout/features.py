@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ...config.network import NetworkConfig
 from ...formatting import show_bytes
 from ...stages.augment import view_images
 from ...stages.gaussian_kernel import Standard
@@ -18,7 +16,6 @@ from ..memory import image_bytes, memory_budget
 from ..stack import Layer, LayerStack
 
 CHUNK = {"cpu": 2 * 2**30, "cuda": 16 * 2**30}  # bytes of new images that are compared at a time
-CACHE = {"cpu": 2 * 2**30, "cuda": 4 * 2**30}  # bytes of cached features
 VIEWS = (False, 0, 0), (True, 0, 0)  # the image, and its mirror image
 
 
@@ -73,30 +70,6 @@ class ReferenceLayer:
     features: Tensor
 
 
-@dataclass(frozen=True)
-class ReferenceFeatures:
-    """Training images' features of all layers, cached between predictions, and what they were computed with."""
-
-    layers: list[ReferenceLayer]
-    config: NetworkConfig
-    half: bool
-    learned_by: list[Layer]
-
-    @staticmethod
-    def of(stack: LayerStack, images: Tensor, mirrored: bool) -> ReferenceFeatures:
-        """Pass training images through the layers, once."""
-        passed = reference_layers(stack, images, mirrored)
-        layers = [ReferenceLayer(layer.standard, layer.features.clone()) for layer in passed]
-        return ReferenceFeatures(layers, stack.config, stack.half, list(stack.layers))
-
-    def matches(self, stack: LayerStack) -> bool:
-        """Return whether this stack has the same features; test views do not change them."""
-        same = self.half == stack.half and replace(self.config, test_views=stack.config.test_views) == stack.config
-        return (
-            same and len(self.learned_by) == len(stack.layers) and all(map(operator.is_, self.learned_by, stack.layers))
-        )
-
-
 def reference_layers(stack: LayerStack, images: Tensor, mirrored: bool) -> Iterator[ReferenceLayer]:
     """Pass training images through the layers; the features of one are valid until the next one is asked for."""
     through = LayerwisePass(stack, images, mirrored)
@@ -104,21 +77,6 @@ def reference_layers(stack: LayerStack, images: Tensor, mirrored: bool) -> Itera
         features = through.advance(layer)
         standard = Standard.of(features)
         yield ReferenceLayer(standard, standard.apply_(features))
-
-
-def cache_bytes(stack: LayerStack, images: int, mirrored: bool) -> int:
-    """Return the bytes of n training images' features of all layers; 0 if they are too many to be cached.
-
-    At most half of the memory left after the training images' maps is used for the cache.
-    """
-    first, itemsize = stack.layers[0].weights, _stored(stack)
-    left = memory_budget("auto", first.device) - images * image_bytes(
-        stack.config, stack.image_shape, itemsize, mirrored
-    )
-    features = stack.config.features(stack.image_shape[1:])
-    features = padded_size(features) if stack.half else features
-    needed = len(stack.layers) * images * (1 + mirrored) * itemsize * features
-    return needed if needed <= min(CACHE[first.device.type], left // 2) else 0
 
 
 def batch_size(stack: LayerStack, images: int, mirrored: bool) -> int:
@@ -129,7 +87,7 @@ def batch_size(stack: LayerStack, images: int, mirrored: bool) -> int:
     first = stack.layers[0].weights
     one = image_bytes(stack.config, stack.image_shape, _stored(stack), mirrored)
     budget = memory_budget("auto", first.device)
-    left = budget - images * one - cache_bytes(stack, images, mirrored)
+    left = budget - images * one
     room = min(CHUNK[first.device.type], left)
     if room <= 0:
         raise ValueError(

@@ -1,30 +1,111 @@
-"""Kernel readout: Gaussian-kernel ridge regression of the network's residual on the features of all layers.
+"""Kernel readout: Gaussian-kernel ridge regression of the network's residual on short codes of the images.
 
-The layers' heads are linear in their own features. The readout compares an image with every training image by the
-distance of all features of all layers, and interpolates the residual of the whole network in that metric: one symmetric
-system with one equation per training image, solved in closed form. Beyond the paper.
+The layers' heads are linear in their own features. The readout compares an image with every training image by a code
+of all layers' features, and interpolates the residual of the whole network in that metric. Its model holds codes and
+coefficients; it holds no training image. Beyond the paper.
+
+Features F of a layer become a sketch (:mod:`rescnet.stages.sketch`). The sketches of all layers, P numbers, are
+centred and multiplied by a matrix (P, r): their principal components, partly whitened. That is the code. If mirror
+images are the same class, the mean sketch of both is used, so both have the same code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ...config.grammars import Augmentation, View
+from ...config.grammars import View
 from ...config.network import NetworkConfig
 from ...stages.augment import mean_of_views, view_images
-from ...stages.gaussian_kernel import PairDistances, Standard
-from ...stages.linear_algebra import NotPositiveDefiniteError, cholesky_factor
-from ...stages.residual import one_hot
+from ...stages.code_kernel import Codes, code_kernel
+from ...stages.linear_algebra import product
+from ...stages.sketch import sketch
 from ..stack import LayerStack
-from .features import LayerwisePass, ReferenceFeatures, ReferenceLayer, batch_size, cache_bytes, reference_layers
-from .loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
+from .loo_correction import LeaveOneOutCorrection
 
-LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, if rounding makes a kernel indefinite
+MIRROR: View = (True, 0, 0)
+ENTRIES = 2**28  # of the kernel at a time
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """A matrix of eight-bit integers with a step per column: entry (i, k) is ``integers[i, k] * steps[k]``."""
+
+    integers: Tensor  # int8, (n, r)
+    steps: Tensor  # (r,)
+
+    @staticmethod
+    def of(matrix: Tensor, largest: Tensor | None = None) -> Quantised:
+        """Round a matrix (n, r); ``largest`` (r,) are the largest absolute values of its columns."""
+        largest = matrix.abs().amax(0) if largest is None else largest
+        steps = (largest / 127).clamp_min(torch.finfo(torch.float32).tiny)
+        return Quantised((matrix / steps).round_().clamp_(-127, 127).to(torch.int8), steps)
+
+    def values(self, dtype: torch.dtype) -> Tensor:
+        """Return the matrix in a floating type, shape (n, r)."""
+        found = self.integers.to(dtype)
+        return found.mul_(self.steps.to(dtype))
+
+    def to(self, device: torch.device) -> Quantised:
+        """Return it on a device."""
+        return Quantised(self.integers.to(device), self.steps.to(device))
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """The map from an image's features to its code.
+
+    Attributes
+    ----------
+    weights : Tensor, shape (layers, D)
+        w of each layer's sketch.
+    centre : Tensor, shape (P,)
+        Mean of the training images' sketches.
+    projection : Quantised, shape (P, r)
+    mirrored : bool
+        Whether the sketch of an image is the mean of its own and its mirror image's, so that their codes are equal.
+    """
+
+    weights: Tensor
+    centre: Tensor
+    projection: Quantised
+    mirrored: bool
+
+    @property
+    def sketch_size(self) -> int:
+        """Numbers per layer of a sketch."""
+        return len(self.centre) // len(self.weights)
+
+    def codes(self, sketches: Tensor, projection: Tensor) -> Codes:
+        """Return the codes of sketches (n, P), by the projection in the type to compute in."""
+        centred = sketches - self.centre.to(sketches)
+        if projection.dtype == torch.float16:
+            return Codes.of(product(centred.half(), projection).half())
+        return Codes.of(centred.to(projection.dtype) @ projection)
+
+    def to(self, device: torch.device) -> Encoder:
+        """Return it on a device."""
+        return replace(
+            self,
+            weights=self.weights.to(device),
+            centre=self.centre.to(device),
+            projection=self.projection.to(device),
+        )
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """The tensors of a readout on one device, in the types to compute in."""
+
+    device: torch.device
+    dtype: torch.dtype
+    encoder: Encoder
+    projection: Tensor
+    centres: Codes
+    coefficients: Tensor
 
 
 @dataclass(frozen=True)
@@ -33,135 +114,123 @@ class KernelReadout:
 
     Attributes
     ----------
-    images : Tensor, shape (N, channels, height, width)
-        Training images, as they were given.
+    encoder : Encoder
+    codes : Quantised, shape (N, r)
+        Codes of the training images.
     coefficients : Tensor, shape (N, classes)
     scale : float
-        s of the kernel (:mod:`rescnet.stages.gaussian_kernel`).
-    mirrored : bool
-        Whether the kernel treats an image and its mirror image as equal.
+        s of the kernel (:mod:`rescnet.stages.code_kernel`).
     ridge : float
         The ε used: more than the option's where the factorisation failed.
     correction : LeaveOneOutCorrection, optional
         Applied to the outputs last.
     """
 
-    images: Tensor
+    encoder: Encoder
+    codes: Quantised
     coefficients: Tensor
     scale: float
-    mirrored: bool
     ridge: float
     correction: LeaveOneOutCorrection | None = None
-    _cache: ReferenceFeatures | None = field(default=None, init=False, repr=False, compare=False)
+    _ready: _Ready | None = field(default=None, init=False, repr=False, compare=False)
 
     @torch.inference_mode()
-    def outputs(self, stack: LayerStack, images: Tensor) -> Tensor:
+    def outputs(self, stack: LayerStack, images: Tensor, chunk: int | None = None) -> Tensor:
         """Return Ỹ + k(x, ·)·coefficients of images (n, channels, height, width), corrected, shape (n, classes).
 
-        The features of all training images are computed too. They are cached for the next prediction if they fit in
-        memory; if not, predict many images at once. The result is averaged over the test views.
+        The result is averaged over the test views.
         """
-        views = views_of(stack.config, self.mirrored)
-        size = max(1, self.batch(stack) // len(views))
-        parts = []
-        for part in torch.split(images, size):
-            seen = self._outputs(stack, torch.cat([view_images(part, view) for view in views]))
-            parts.append(mean_of_views(seen, len(views)))
-        return torch.cat(parts)
+        first = stack.layers[0].weights
+        ready = self._on(first.device, torch.float16 if stack.half and first.is_cuda else first.dtype)
+        size = chunk or max(1, min(stack.chunk // (1 + self.mirrored), ENTRIES // len(self)))
+        return torch.cat([self._outputs(stack, part.to(first.device), ready) for part in torch.split(images, size)])
+
+    def forward(self, stack: LayerStack, images: Tensor) -> Tensor:
+        """Return the outputs of one chunk of images on the CPU; nothing is cached, so that it can be exported."""
+        return self._outputs(stack, images, self.ready_for(images.device, torch.float32))
+
+    def _outputs(self, stack: LayerStack, images: Tensor, ready: _Ready) -> Tensor:
+        views = views_of(stack.config, self.encoder.mirrored)
+        seen = torch.cat([view_images(images, view) for view in views]) if len(views) > 1 else images
+        sketches, output = sketches_of(stack, seen, ready.encoder.weights, self.encoder.sketch_size, self.mirrored)
+        output = self.corrected(output, ready.encoder.codes(sketches, ready.projection), ready)
+        return output if len(views) == 1 else mean_of_views(output, len(views))
+
+    def corrected(self, output: Tensor, codes: Codes, ready: _Ready) -> Tensor:
+        """Return the outputs (n, classes) of images with these codes, from the layers' Ỹ (n, classes)."""
+        output = output + code_kernel(codes, ready.centres, self.scale) @ ready.coefficients
+        return output if self.correction is None else self.correction(output)
+
+    def predict_codes(self, output: Tensor, codes: Codes) -> Tensor:
+        """Return the outputs (n, classes) of images that have passed through the layers already."""
+        ready = self._on(codes.values.device, codes.values.dtype)
+        size = max(1, ENTRIES // len(self))
+        starts = range(0, len(codes), size)
+        return torch.cat([self.corrected(output[i : i + size], codes[i : i + size], ready) for i in starts])
+
+    def _on(self, device: torch.device, dtype: torch.dtype) -> _Ready:
+        """Return the tensors on a device, from the cache if they are there."""
+        ready = self._ready
+        if ready is not None and (ready.device, ready.dtype) == (device, dtype):
+            return ready
+        object.__setattr__(self, "_ready", None)  # make room first
+        ready = self.ready_for(device, dtype)
+        object.__setattr__(self, "_ready", ready)
+        return ready
+
+    def ready_for(self, device: torch.device, dtype: torch.dtype) -> _Ready:
+        """Return the tensors on a device, in a type to compute in."""
+        encoder = self.encoder.to(device)
+        wide = torch.float32 if dtype == torch.float16 else dtype
+        return _Ready(
+            device,
+            dtype,
+            replace(encoder, weights=encoder.weights.to(wide)),
+            encoder.projection.values(dtype),
+            Codes.of(self.codes.to(device).values(dtype)),
+            self.coefficients.to(device, wide),
+        )
 
     def batch(self, stack: LayerStack) -> int:
-        """Return how many new images are compared with the training images at a time."""
-        return batch_size(stack, len(self.images), self.mirrored)
+        """Return how many new images are best predicted together."""
+        return stack.chunk
 
     def learned(self) -> list[Tensor]:
-        """Return all learned tensors: coefficients, and those of the correction."""
-        correction = self.correction
-        return [self.coefficients, *([] if correction is None else [correction.centres, correction.coefficients])]
+        """Return all tensors of the readout."""
+        encoder, correction = self.encoder, self.correction
+        quantised = [tensor for pair in (encoder.projection, self.codes) for tensor in (pair.integers, pair.steps)]
+        of_correction = [] if correction is None else [correction.centres, correction.coefficients]
+        return [encoder.weights, encoder.centre, *quantised, self.coefficients, *of_correction]
 
-    def _outputs(self, stack: LayerStack, images: Tensor) -> Tensor:
-        new = LayerwisePass(stack, images, self.mirrored)
-        distances = PairDistances(len(images), len(self.images), len(new.views), new.output)
-        for layer, reference in zip(stack.layers, self._reference(stack), strict=True):
-            distances.add(reference.standard.apply_(new.advance(layer)), reference.features)
-        outputs = new.output + distances.kernel_(self.scale) @ self.coefficients.to(new.output)
-        return outputs if self.correction is None else self.correction(outputs)
+    @property
+    def mirrored(self) -> bool:
+        """Whether the kernel treats an image and its mirror image as equal."""
+        return self.encoder.mirrored
 
-    def _reference(self, stack: LayerStack) -> Iterable[ReferenceLayer]:
-        """Return the training images' features of each layer, from the cache if they are there."""
-        cache = self._cache
-        if cache is not None and cache.matches(stack):
-            return cache.layers
-        object.__setattr__(self, "_cache", None)  # make room first
-        if not cache_bytes(stack, len(self.images), self.mirrored):
-            return reference_layers(stack, self.images, self.mirrored)
-        cache = ReferenceFeatures.of(stack, self.images, self.mirrored)
-        object.__setattr__(self, "_cache", cache)
-        return cache.layers
+    def __len__(self) -> int:
+        """Return the number of training images."""
+        return len(self.coefficients)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle: all but the cache."""
-        return {name: value for name, value in vars(self).items() if name != "_cache"}
+        return {name: value for name, value in vars(self).items() if name != "_ready"}
+
+
+def sketches_of(stack: LayerStack, images: Tensor, weights: Tensor, size: int, mirrored: bool) -> tuple[Tensor, Tensor]:
+    """Return the sketches (n, P) of images, and the layers' Ỹ (n, classes).
+
+    ``weights`` (layers, D) are those of the sketches, and ``size`` is the number of sums per layer. Both results are
+    means over an image and its mirror image if ``mirrored``.
+    """
+    seen = torch.cat([images, view_images(images, MIRROR)]) if mirrored else images
+    found, output = [], torch.empty(0)
+    for layer_weights, step in zip(weights, stack.steps(seen), strict=True):
+        found.append(sketch(step.features, layer_weights, size))
+        output = step.output
+    sketches = torch.cat(found, dim=1)
+    return (mean_of_views(sketches, 2), mean_of_views(output, 2)) if mirrored else (sketches, output)
 
 
 def views_of(config: NetworkConfig, mirrored: bool) -> list[View]:
     """Return the test views that differ to the readout: no mirrored ones if the kernel treats them as equal."""
     return [view for view in config.views if not (mirrored and view[0])]
-
-
-@torch.inference_mode()
-def fit_kernel(stack: LayerStack, images: Tensor, labels: Tensor, others: Tensor) -> tuple[KernelReadout, Tensor]:
-    """Solve (K + εI)·a = Y - Ỹ for the training images of a stack that has all its layers.
-
-    Layers aim at λY, the readout at Y: it also learns the 1 - λ of each class that they leave.
-
-    Parameters
-    ----------
-    stack : LayerStack
-        Its options set width and ridge; ``augment`` with a flip makes the kernel treat mirror images as equal.
-    images : Tensor, shape (N, channels, height, width)
-    labels : Tensor of int64, shape (N,)
-    others : Tensor, shape (n, channels, height, width)
-        Images to predict on the way; n may be 0. Later, all training images would pass through the layers again.
-
-    Returns
-    -------
-    readout : KernelReadout
-    outputs : Tensor, shape (n, classes)
-        Of the others.
-    """
-    config = stack.config
-    mirrored = Augmentation.parse(config.augment).flip
-    known, new = LayerwisePass(stack, images, mirrored), LayerwisePass(stack, others, mirrored)
-    between, among = (
-        PairDistances(rows, len(images), 1 + mirrored, known.output) for rows in (len(others), len(images))
-    )
-    for layer in stack.layers:
-        columns, rows = known.advance(layer), new.advance(layer)
-        standard = Standard.of(columns)
-        among.add_own(standard.apply_(columns))
-        between.add(standard.apply_(rows), columns)
-    targets = one_hot(labels.to(columns.device), stack.classes, known.output.dtype)
-    residual, output = targets - known.output, new.output
-    del known, new, columns, rows  # the factor needs the room
-    median = among.median()
-    scale = config.kernel_width / median if median > 0 else 0.0
-    factor, ridge = _factor(among.kernel_(scale), config.kernel_ridge)
-    coefficients = torch.cholesky_solve(residual, factor)
-    correction = fit_correction(leave_one_out(factor, targets), targets) if config.loo_correction else None
-    outputs = output + between.kernel_(scale) @ coefficients
-    on_cpu = correction and correction.cpu()
-    readout = KernelReadout(images.clone(), coefficients.cpu(), scale, mirrored, ridge, on_cpu)
-    return readout, outputs if correction is None else correction(outputs)
-
-
-def _factor(kernel: Tensor, ridge: float) -> tuple[Tensor, float]:
-    """Return the lower factor of K + εI, and ε: more where K, as rounded, is not positive definite without."""
-    kernel.diagonal().add_(ridge)
-    for _ in range(MOST_TRIES):
-        try:
-            return cholesky_factor(kernel), ridge
-        except NotPositiveDefiniteError:
-            more = max(10 * ridge, LEAST_RETRY)
-            kernel.diagonal().add_(more - ridge)
-            ridge = more
-    raise FloatingPointError("the kernel readout could not be solved. Check the images for extreme values.")

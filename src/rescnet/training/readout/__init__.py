@@ -1,0 +1,1 @@
+"""Fit of a kernel readout: sketches, codes, and the system of equations."""

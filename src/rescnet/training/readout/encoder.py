@@ -1,0 +1,115 @@
+"""Codes from sketches: their principal components, partly whitened.
+
+With λ_k the variance of component k, a code holds component k times λ_k^(-p/2). p = 0 keeps all distances, p = 1 makes
+all components equal. The components are those of the dominant subspace of Σ x xᵀ, found by subspace iteration from
+training images. It takes products with the sketches alone, which are summed over chunks and workers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ...network.readout.kernel import Encoder, Quantised
+from ...stages.code_kernel import Codes
+from ...stages.images import ValueRange
+from ...stages.linear_algebra import product
+from ..distributed.workers import Workers
+
+WHITENING = 0.25  # p
+ITERATIONS = 2  # of the subspace
+ROWS = 8192  # images at a time
+LEAST_VARIANCE = 1e-6  # of a component, relative to the largest
+
+
+class SketchRows:
+    """Sketches of this worker's images (n, P), about the mean over all workers' images.
+
+    ``first`` is the number of the first row among those of all workers, and ``images`` the number of all.
+    """
+
+    def __init__(self, rows: Tensor, first: int, images: int, device: torch.device, workers: Workers) -> None:
+        self._rows, self._first, self._images = rows, first, images
+        self._device, self._workers = device, workers
+        self.centre = torch.zeros(rows.shape[1], device=device)
+        total = torch.zeros_like(self.centre)
+        for chunk in self.chunks():
+            total += chunk.sum(0)
+        workers.all_reduce(total)
+        self.centre = total / images
+
+    def chunks(self) -> Iterator[Tensor]:
+        """Yield the centred sketches, chunk by chunk, each (n, P), float32."""
+        for start in range(0, len(self._rows), ROWS):
+            yield self.at(slice(start, start + ROWS))
+
+    def at(self, which: slice | Tensor) -> Tensor:
+        """Return the centred sketches of some images, (n, P), float32."""
+        found: Tensor = self._rows[which].to(self._device).float()
+        return found - self.centre
+
+    def components(self, size: int, seed: int) -> Tensor:
+        """Return the first ``size`` components times λ^(-p/2), shape (P, r); r is less if the others do not vary."""
+        basis = _orthonormal(self._drawn(size, seed).T)
+        for _ in range(ITERATIONS if size < self._images else 0):
+            found = torch.zeros_like(basis)
+            for chunk in self.chunks():
+                found += _product(chunk.T, _product(chunk, basis))
+            self._workers.all_reduce(found)
+            basis = _orthonormal(found)
+        within = torch.zeros(basis.shape[1], basis.shape[1], device=self._device)
+        for chunk in self.chunks():
+            projected = _product(chunk, basis)
+            within += projected.T @ projected
+        self._workers.all_reduce(within)
+        variances, vectors = torch.linalg.eigh(within / self._images)
+        kept = variances > LEAST_VARIANCE * variances[-1].clamp_min(torch.finfo(torch.float32).tiny)
+        scale = variances[kept].pow(-WHITENING / 2)
+        components: Tensor = basis @ (vectors[:, kept] * scale)
+        return components.flip(1)
+
+    def _drawn(self, size: int, seed: int) -> Tensor:
+        """Return the sketches of ``size`` training images drawn at random from those of all workers, (size, P)."""
+        drawn = torch.randperm(self._images, generator=torch.Generator().manual_seed(seed))[:size].sort().values
+        mine = (drawn >= self._first) & (drawn < self._first + len(self._rows))
+        found = torch.zeros(size, len(self.centre), device=self._device)
+        if bool(mine.any()):
+            found[mine.to(self._device)] = self.at((drawn[mine] - self._first).to(self._rows.device))
+        self._workers.all_reduce(found)
+        return found
+
+    def codes(self, projection: Quantised) -> Quantised:
+        """Return the codes of this worker's images, (n, r), with the same steps for all workers."""
+        matrix = projection.values(torch.float32)
+        found = torch.cat([_product(chunk, matrix) for chunk in self.chunks()])
+        ends = self._workers.reduce_range(ValueRange(found.amin(0), found.amax(0)))
+        return Quantised.of(found, torch.maximum(ends.high, -ends.low))
+
+
+def codes_of(encoder: Encoder, rows: Tensor, offset: Tensor, dtype: torch.dtype) -> Codes:
+    """Return the codes of images from their sketches (n, P) less the ``offset`` (P,)."""
+    projection, found = encoder.projection.values(dtype), []
+    for some in torch.split(rows, ROWS):
+        found.append(encoder.codes(some.to(offset.device).float() + offset, projection))
+    return Codes(torch.cat([codes.values for codes in found]), torch.cat([codes.norms for codes in found]))
+
+
+def _orthonormal(matrix: Tensor) -> Tensor:
+    """Return an orthonormal basis of the columns of a matrix (P, r), by two Cholesky factors in float64."""
+    found = matrix.double()
+    for _ in range(2):
+        gram = found.T @ found
+        gram.diagonal().add_(1e-12 * gram.diagonal().sum().clamp_min(1e-300))
+        factor, info = torch.linalg.cholesky_ex(gram)
+        if int(info):
+            basis: Tensor = torch.linalg.qr(matrix).Q
+            return basis
+        found = torch.linalg.solve_triangular(factor, found.T, upper=False).T
+    return found.to(matrix.dtype).contiguous()
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a @ b``, float32; on a GPU in half precision with float32 sums."""
+    return product(a.half(), b.half()) if a.is_cuda else a @ b

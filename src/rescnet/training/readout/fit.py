@@ -1,0 +1,257 @@
+"""Fit of a readout after the layers, and its accuracies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from ...config.grammars import Augmentation
+from ...formatting import show_bytes
+from ...network.history import ReadoutRecord
+from ...network.network import Network
+from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_of, views_of
+from ...network.readout.loo_correction import fit_correction
+from ...stages.augment import change_images, draw_changes
+from ...stages.code_kernel import Codes, median_distance
+from ...stages.residual import one_hot
+from ..data import TrainingData
+from ..distributed.workers import Workers
+from .encoder import SketchRows, codes_of
+from .sketches import Sketches
+from .system import (
+    CENTRES,
+    LARGEST_TILE,
+    LEAST_CENTRES,
+    PROBES,
+    KernelProducts,
+    Progress,
+    Solution,
+    exact_bytes,
+    solve_exactly,
+    solve_iteratively,
+)
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
+
+COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
+VECTORS = 8  # matrices (N, K) that conjugate gradients hold, K right sides
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a trainer leaves for the readout: sketches, outputs of the last layer, and the memory to use."""
+
+    sketches: Sketches | None
+    outputs: dict[str, Tensor]
+    budget: int
+    workers: Workers
+
+    @staticmethod
+    def of(trainer: Trainer) -> Collected:
+        """Take them from a trainer whose layers are learned."""
+        streams = {"training": trainer.training, **trainer.others}
+        outputs = {name: stream.output for name, stream in streams.items()}
+        return Collected(trainer.sketches, outputs, trainer.readout_budget, trainer.workers)
+
+
+@dataclass(frozen=True)
+class _Images:
+    """Some of this worker's images."""
+
+    sketches: Tensor  # (n, P), less the offset
+    output: Tensor  # Ỹ, (n, classes)
+
+
+@torch.inference_mode()
+def fit_readout(
+    network: Network, data: TrainingData, collected: Collected, progress: Progress | None = None
+) -> ReadoutRecord:
+    """Fit the readout of a network's layers up to its depth, on the images that the layers were learned from."""
+    start, used = perf_counter(), network.first_layers(network.used_layers)
+    if network.layers[0].weights.is_cuda:
+        torch.cuda.empty_cache()
+    record = ReadoutRecord(layers=len(used.layers))
+    if network.config.readout == "kernel-exact":
+        right = _fit_exact(network, used, data)
+        assert network.readout is not None
+        record = replace(record, ridge=network.readout.ridge)
+    else:
+        fit = CodeFit(used, data, collected)
+        network.readout, found = fit.solve(progress)
+        right = {name: fit.accuracy(name, network.readout) for name in data.others}
+        record = replace(record, ridge=found.ridge, steps=found.steps, residual=found.residual)
+    record = replace(record, validation_accuracy=right.get("validation"), test_accuracy=right.get("test"))
+    return replace(record, seconds=perf_counter() - start)
+
+
+class CodeFit:
+    """The fit of a kernel readout on codes."""
+
+    def __init__(self, network: Network, data: TrainingData, collected: Collected) -> None:
+        assert collected.sketches is not None
+        self.network, self.data, self.workers, self.budget = network, data, collected.workers, collected.budget
+        self.config, layers = network.config, len(network.layers)
+        first = network.layers[0].weights
+        self.device = first.device
+        self.dtype = torch.float16 if network.half and first.is_cuda else first.dtype
+        sketches = collected.sketches
+        self.size = sketches.size
+        self.weights = torch.stack(sketches.weights[:layers])
+        self.offset = torch.cat(sketches.offsets[:layers])
+        whole = layers == len(sketches.weights)  # else the outputs are those of more layers
+        self._rows = sketches.rows if whole else {}
+        self._outputs = collected.outputs
+
+    def solve(self, progress: Progress | None = None) -> tuple[KernelReadout, Solution]:
+        """Fit encoder, coefficients and correction. All workers return the same readout."""
+        images = self._training_images()
+        labels = self._own(self.data.labels).repeat(1 + self.config.has_kernel_copies).to(self.device)
+        total = self.workers.sum_int(len(labels))
+        own = self._place_of(len(labels))
+        rows = SketchRows(images.sketches, own.start, total, self.device, self.workers)
+        size = min(self.config.readout_size, total, len(self.offset))
+        projection = Quantised.of(rows.components(size, self.config.seed))
+        self.workers.broadcast(projection.integers, projection.steps)  # other machines may differ in the last bit
+        encoder = Encoder(self.weights, rows.centre + self.offset, projection, self.config.mirrors_kernel)
+        codes = rows.codes(projection)
+        integers = codes.integers.new_zeros(total, codes.integers.shape[1])
+        integers[own] = codes.integers
+        targets = one_hot(labels, self.network.classes, images.output.dtype)
+        both = targets.new_zeros(total, 2 * self.network.classes)
+        both[own] = torch.cat([targets - images.output, targets], dim=1)
+        del rows, images, targets
+        self.workers.all_reduce(integers, both)
+        whole = Quantised(integers, codes.steps)
+        centres = Codes.of(whole.values(self.dtype))
+        median = median_distance(centres)
+        scale = self.config.kernel_width / median if median > 0 else 0.0
+        solution = self._solve(centres, both, scale, progress)
+        classes, correction = self.network.classes, None
+        if solution.diagonal is not None:
+            targets = both[:, classes:]
+            outputs = targets - solution.columns[:, classes:] / solution.diagonal[:, None]
+            correction = fit_correction(outputs, targets).cpu()
+        coefficients = solution.columns[:, :classes].contiguous().cpu()
+        cpu = torch.device("cpu")
+        readout = KernelReadout(encoder.to(cpu), whole.to(cpu), coefficients, scale, solution.ridge, correction)
+        return readout, solution
+
+    def accuracy(self, name: str, readout: KernelReadout) -> float:
+        """Return the fraction of validation or test images that are classified correctly."""
+        pictures, labels = (self._own(whole) for whole in self.data.others[name])
+        if name in self._rows:
+            codes = codes_of(readout.encoder.to(self.device), self._rows[name], self.offset, self.dtype)
+            outputs = readout.predict_codes(self._outputs[name], codes)
+        else:
+            outputs = readout.outputs(self.network.stack, pictures)
+        right = int((outputs.argmax(1).cpu() == labels.cpu()).sum())
+        return self.workers.sum_int(right) / len(self.data.others[name][1])
+
+    def _solve(self, codes: Codes, right: Tensor, scale: float, progress: Progress | None) -> Solution:
+        """Solve the system for the residual, and for the targets if there is a leave-one-out correction."""
+        config, workers, corrected = self.config, self.workers, self.config.loo_correction
+        if not corrected:
+            right = right[:, : self.network.classes]
+        room = self.budget - codes.values.nbytes - 4 * right.nbytes
+        if exact_bytes(len(codes), right.itemsize) <= room:
+            return self._solve_on_rank0(codes, right, scale)
+        columns = right.shape[1] + PROBES * corrected
+        room = self.budget - codes.values.nbytes - VECTORS * len(codes) * columns * right.itemsize
+        centres = min(CENTRES, len(codes), int((room / 2 / (3 * 8)) ** 0.5) if room > 0 else 0)
+        tile = min(LARGEST_TILE, room // 2 // (3 * right.itemsize))
+        if centres < min(LEAST_CENTRES, len(codes)) or tile < 1:
+            raise ValueError(
+                f"memory must be more than {show_bytes(self.budget - room)} to fit a readout of {len(codes):,} images, "
+                f"got {show_bytes(self.budget)}. Allow more, or use a smaller readout_size."
+            )
+        products = KernelProducts(codes, scale, max(config.kernel_ridge, 1e-6), workers, tile)
+        return solve_iteratively(products, right, centres, config.seed, corrected, progress)
+
+    def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float) -> Solution:
+        """Solve the system exactly on rank 0, and broadcast the solution."""
+        failure: ArithmeticError | None = None
+        columns, facts = torch.zeros_like(right), torch.zeros(2, dtype=torch.float64, device=self.device)
+        diagonal = right.new_zeros(len(right)) if self.config.loo_correction else None
+        if self.workers.is_rank0:
+            try:
+                found = solve_exactly(codes, right, scale, self.config.kernel_ridge, self.config.loo_correction)
+                columns, diagonal, facts = (
+                    found.columns.contiguous(),
+                    found.diagonal,
+                    facts.new_tensor([1, found.ridge]),
+                )
+            except ArithmeticError as error:  # the other ranks must not wait
+                failure = error
+        self.workers.broadcast(facts)
+        if not bool(facts[0]):
+            raise failure or FloatingPointError("rank 0 could not fit the readout. See its message.")
+        self.workers.broadcast(columns, *([] if diagonal is None else [diagonal]))
+        return Solution(columns, diagonal, float(facts[1]))
+
+    def _training_images(self) -> _Images:
+        """Return this worker's training images, followed by a changed copy of each if there are kernel_copies."""
+        pictures = self._own(self.data.images)
+        if "training" in self._rows:
+            output = self._outputs["training"].view(len(pictures), -1, self.network.classes).mean(1)
+            found = _Images(self._rows["training"], output)
+        else:
+            found = self._pass([pictures])
+        if not self.config.has_kernel_copies:
+            return found
+        copies = self._pass(self._copies())
+        both = torch.cat([found.sketches, copies.sketches.to(found.sketches.device)])
+        return _Images(both, torch.cat([found.output, copies.output]))
+
+    def _pass(self, pictures: Iterable[Tensor]) -> _Images:
+        """Pass images through the layers, given some at a time."""
+        stack, mirrored = self.network.stack, self.config.mirrors_kernel
+        dtype = torch.float16 if self.dtype == torch.float16 else torch.float32
+        found, outputs = [], []
+        for some in pictures:
+            for part in torch.split(some, max(1, stack.chunk // (1 + mirrored))):
+                sketches, output = sketches_of(stack, part.to(self.device), self.weights, self.size, mirrored)
+                found.append((sketches - self.offset).to(dtype))
+                outputs.append(output)
+        return _Images(torch.cat(found), torch.cat(outputs))
+
+    def _copies(self) -> Iterator[Tensor]:
+        """Yield a changed copy of each of this worker's training images, some at a time."""
+        augmentation, images = Augmentation.parse(self.config.kernel_copies), self.data.images
+        changes = self._own(draw_changes(augmentation, len(images), 1, images.shape[1], self.config.seed)[:, 1])
+        parts = (torch.split(whole, COPIED_AT_ONCE) for whole in (self._own(images), changes))
+        for some, theirs in zip(*parts, strict=True):
+            yield change_images(some, theirs)
+
+    def _own(self, whole: Tensor) -> Tensor:
+        """Return this worker's shard of images, labels or changes."""
+        return whole[self.workers.shard(len(whole))]
+
+    def _place_of(self, rows: int) -> slice:
+        """Return the place of this worker's rows among those of all workers."""
+        counts = torch.zeros(self.workers.count, dtype=torch.int64, device=self.device)
+        counts[self.workers.rank] = rows
+        self.workers.all_reduce(counts)
+        first = int(counts[: self.workers.rank].sum())
+        return slice(first, first + rows)
+
+
+def _fit_exact(network: Network, used: Network, data: TrainingData) -> dict[str, float]:
+    """Fit the exact kernel readout, and return its accuracies."""
+    pictures = [images.cpu() for images, _ in data.others.values()]
+    several = len(views_of(network.config, network.config.mirrors_kernel)) > 1  # views are predicted afterwards
+    network.readout, outputs = fit_exact(
+        used.stack, data.images, data.labels, torch.cat(pictures) if pictures and not several else data.images[:0]
+    )
+    if pictures and several:
+        outputs = network.outputs(torch.cat(pictures))
+    answers = torch.split(outputs.argmax(1).cpu(), [len(labels) for _, labels in data.others.values()])
+    return {
+        name: float((answer == labels.cpu()).double().mean())
+        for (name, (_, labels)), answer in zip(data.others.items(), answers, strict=True)
+    }

@@ -1,0 +1,106 @@
+"""Sketches of all images, collected while the layers are learned (:mod:`rescnet.stages.sketch`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...config.network import NetworkConfig
+from ...stages.sketch import sketch, sketch_size, sketch_weights
+from ..distributed.workers import Workers
+
+
+@dataclass(frozen=True)
+class SketchPlace:
+    """Place and type of sketches: on the device if they fit into ``room`` bytes, else on the host."""
+
+    device: torch.device
+    half: bool
+    room: int
+
+
+class FeatureSpread:
+    """Mean and variance of one layer's features over all workers' training images, from streamed sums."""
+
+    def __init__(self, features: int, device: torch.device) -> None:
+        self._shift: Tensor | None = None
+        self._sums = torch.zeros(2, features, dtype=torch.float64, device=device)
+        self._count, self._rounding = 0, 0.0
+
+    def add(self, features: Tensor, workers: Workers) -> None:
+        """Add a chunk (n, D). All are shifted by the first image of rank 0, so that sums do not cancel."""
+        if self._shift is None:
+            self._shift = features[0].float()
+            workers.broadcast(self._shift)
+            self._rounding = max(torch.finfo(features.dtype).eps, 64 * torch.finfo(torch.float32).eps)
+        shifted = features - self._shift.to(features.dtype)
+        wide = torch.promote_types(features.dtype, torch.float32)
+        self._sums[0] += shifted.sum(0, dtype=wide)
+        self._sums[1] += torch.linalg.vector_norm(shifted, dim=0, dtype=wide).square()
+        self._count += len(features)
+
+    def weights(self, seed: int, workers: Workers) -> tuple[Tensor, Tensor]:
+        """Return w (D,) of the layer's sketch, and the mean features (D,)."""
+        workers.all_reduce(self._sums)
+        assert self._shift is not None
+        offset, square = self._sums / workers.sum_int(self._count)
+        mean, variances = self._shift + offset, square - offset.square()
+        floor = self._rounding**2 * (mean.square() + variances)
+        return sketch_weights(variances.clamp_min(0), floor, seed).float(), mean.float()
+
+
+class Sketches:
+    """Sketches of all layers, collected while the layers are learned.
+
+    Attributes
+    ----------
+    size : int
+        m, the numbers per image and layer.
+    weights : list of Tensor, each of shape (D,)
+        w of each layer so far.
+    offsets : list of Tensor, each of shape (m,)
+        Mean sketch of each layer so far, subtracted from all sketches.
+    rows : dict of str to Tensor, each of shape (n, layers·m)
+        Sketches of this worker's images of some streams, each the mean over the image's copies; in half precision on a
+        GPU.
+    """
+
+    def __init__(
+        self, config: NetworkConfig, image_shape: tuple[int, int, int], streams: Mapping[str, int], place: SketchPlace
+    ) -> None:
+        self.size = sketch_size(config, image_shape[1:])
+        self.weights: list[Tensor] = []
+        self.offsets: list[Tensor] = []
+        self._seed, self._device = config.seed, place.device
+        self._features = config.features(image_shape[1:])
+        self._spread = FeatureSpread(self._features, place.device)
+        dtype = torch.float16 if place.half else torch.float32
+        numbers, held = config.layers * self.size, torch.device("cpu")
+        if sum(streams.values()) * numbers * dtype.itemsize <= place.room:
+            held = place.device
+        self.rows = {name: torch.zeros(count, numbers, dtype=dtype, device=held) for name, count in streams.items()}
+
+    def add(self, features: Tensor, workers: Workers) -> None:
+        """Add some training images' features (n, D) of the new layer to its sums."""
+        self._spread.add(features, workers)
+
+    def finish_sums(self, workers: Workers) -> None:
+        """Compute the new layer's weights, from the sums over all training images."""
+        weights, mean = self._spread.weights(self._seed * 1_000_003 + len(self.weights), workers)
+        self.weights.append(weights)
+        self.offsets.append(sketch(mean[None], weights, self.size)[0])
+        self._spread = FeatureSpread(self._features, self._device)
+
+    def put(self, name: str, part: slice, features: Tensor, copies: int) -> None:
+        """Store the sketches of features (n, D) of the newest layer, if their stream is collected.
+
+        ``part`` are the entries of a stream, which has ``copies`` entries per image.
+        """
+        if name in self.rows:
+            columns = slice((len(self.weights) - 1) * self.size, len(self.weights) * self.size)
+            found = sketch(features, self.weights[-1], self.size) - self.offsets[-1]
+            images = slice(part.start // copies, part.stop // copies)
+            self.rows[name][images, columns] = found.view(-1, copies, self.size).mean(1).to(self.rows[name])

@@ -1,0 +1,220 @@
+"""The readout's system of equations, (K + εI)·a = Y - Ỹ, with one row per training image.
+
+One Cholesky factor solves it exactly if the matrix fits in memory. It takes N³/3 operations, and as many again for
+the leave-one-out outputs. Beyond that, preconditioned conjugate gradients recompute K tile by tile from the codes, so
+memory grows with N and not with N².
+
+The preconditioner is K̂ + μI, where K̂ = K_nm K_mm⁻¹ K_mn is the Nyström approximation at m of the images, and μ is ε
+plus the mean diagonal of K - K̂. By the Woodbury identity
+
+    μ (K̂ + μI)⁻¹ = I - K_nm (μ K_mm + K_mn K_nm)⁻¹ K_mn.
+
+Leave-one-out outputs need the diagonal of (K + εI)⁻¹. Conjugate gradients estimate it by random signs v, which are more
+right sides: E[v ⊙ (K + εI)⁻¹v] is the diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ...stages.code_kernel import Codes, code_kernel
+from ...stages.linear_algebra import (
+    PANEL,
+    NotPositiveDefiniteError,
+    accurate_product,
+    cholesky_,
+    cholesky_factor,
+    factor_solve,
+    inverse_diagonal,
+)
+from ..distributed.workers import Workers
+
+LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, if rounding makes a kernel indefinite
+CENTRES = 8192  # of the preconditioner, at most
+LEAST_CENTRES = 64
+PROBES = 32  # random signs that estimate the diagonal of the inverse
+TOLERANCE = 1e-3  # of conjugate gradients: largest residual of a column, relative to the column
+MOST_STEPS = 200
+JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
+LARGEST_TILE = 2**28  # entries of K at a time
+LARGEST_EXPONENT = 10.0  # e^11 is the largest number in half precision
+
+Progress = Callable[[int, float], None]
+"""Function (steps so far, relative residual), called after each step of conjugate gradients."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Solution of the system.
+
+    Attributes
+    ----------
+    columns : Tensor, shape (N, K)
+        (K + εI)⁻¹ times the right sides.
+    diagonal : Tensor, shape (N,), optional
+        Of (K + εI)⁻¹, if it was asked for.
+    ridge : float
+        The ε used.
+    steps : int
+        Steps of conjugate gradients; 0 if the solution is exact, and the diagonal too.
+    residual : float
+        Largest relative residual of a column; 0 if the solution is exact.
+    """
+
+    columns: Tensor
+    diagonal: Tensor | None
+    ridge: float
+    steps: int = 0
+    residual: float = 0.0
+
+
+def exact_bytes(images: int, itemsize: int = 4) -> int:
+    """Return the bytes that the exact solution takes: the matrix, and the panels in use."""
+    return itemsize * images * (images + 3 * min(images, PANEL))
+
+
+def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, diagonal: bool) -> Solution:
+    """Solve the system for right sides (N, K) by one Cholesky factor, with a larger ε where K + εI is indefinite."""
+    matrix = right.new_empty(len(codes), len(codes))
+    for _ in range(MOST_TRIES):
+        for start in range(0, len(codes), PANEL):
+            panel = slice(start, start + PANEL)
+            matrix[start:, panel] = code_kernel(codes[start:], codes[panel], scale)
+        matrix.diagonal().fill_(1 + ridge)
+        try:
+            cholesky_(matrix)
+        except NotPositiveDefiniteError:
+            ridge = max(10 * ridge, LEAST_RETRY)
+            continue
+        return Solution(factor_solve(matrix, right), inverse_diagonal(matrix) if diagonal else None, ridge)
+    raise FloatingPointError("the kernel readout could not be solved. Check the images for extreme values.")
+
+
+class KernelProducts:
+    """Products with K + εI, whose rows are sharded over the workers and recomputed tile by tile.
+
+    On a GPU, codes are multiplied by √(2s), so that one product and one exponential give a tile in half precision:
+    exp(-s‖c - c'‖²) = e^(-s‖c‖²) · exp(2s c·c' - s‖c'‖²). The first factor is left to the end.
+    """
+
+    def __init__(self, codes: Codes, scale: float, ridge: float, workers: Workers, tile: int) -> None:
+        self.codes, self.scale, self.ridge, self.workers = codes, scale, ridge, workers
+        self.rows, self.tile = workers.shard(len(codes)), tile
+        self._scaled: Codes | None = None
+        if codes.values.is_cuda:
+            scaled = Codes.of(codes.values * (2 * scale) ** 0.5)
+            self._scaled = scaled if float(scaled.norms.max()) / 2 < LARGEST_EXPONENT else None
+
+    def times(self, x: Tensor) -> Tensor:
+        """Return (K + εI)·x, shape (N, K), for x (N, K)."""
+        found = torch.zeros_like(x)
+        side = max(1, int(self.tile**0.5) // 4)
+        for row in range(self.rows.start, self.rows.stop, side):
+            here = slice(row, min(row + side, self.rows.stop))
+            for column in range(0, len(x), 16 * side):
+                there = slice(column, column + 16 * side)
+                found[here] += self._tile_times(here, there, x[there])
+            if self._scaled is not None:
+                found[here] *= (self._scaled.norms[here, None] / -2).exp_()
+        self.workers.all_reduce(found)
+        return found.add_(x, alpha=self.ridge)
+
+    def _tile_times(self, rows: slice, columns: slice, x: Tensor) -> Tensor:
+        """Return a tile of K times x, but for the first factor on a GPU."""
+        if self._scaled is None:
+            near = code_kernel(self.codes[rows], self.codes[columns], self.scale)
+            return accurate_product(near.half(), x) if self.codes.values.dtype == torch.float16 else near @ x
+        left, right = self._scaled[rows], self._scaled[columns]
+        near = torch.addmm(right.norms / -2, left.values, right.values.T, out_dtype=torch.float32)
+        return accurate_product(torch.exp(near, out=torch.empty_like(near, dtype=torch.float16)), x)
+
+
+class NystromPreconditioner:
+    """μ(K̂ + μI)⁻¹ for the Nyström approximation K̂ of K at some of the images."""
+
+    def __init__(self, products: KernelProducts, centres: int, seed: int) -> None:
+        codes, self._products = products.codes, products
+        chosen = torch.randperm(len(codes), generator=torch.Generator().manual_seed(seed))[:centres].sort().values
+        self._centres = codes[chosen.to(codes.norms.device)]
+        among = code_kernel(self._centres, self._centres, products.scale).double()
+        among.diagonal().fill_(1 + JITTER)
+        total = torch.zeros_like(among)
+        for _, near in self._parts():
+            total.addmm_(near.double().T, near.double())
+        products.workers.all_reduce(total)
+        factor = cholesky_factor(among)
+        left = torch.linalg.solve_triangular(factor, total, upper=False)  # tr K̂ = tr(K_mm⁻¹ K_mn K_nm)
+        trace = float(torch.linalg.solve_triangular(factor, left.T, upper=False).diagonal().sum())
+        shift = products.ridge + max(0.0, 1 - trace / len(codes))
+        self._factor = cholesky_factor(among.mul_(shift).add_(total))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return μ(K̂ + μI)⁻¹x, shape (N, K)."""
+        inner = x.new_zeros(len(self._centres), x.shape[1])
+        for part, near in self._parts():
+            inner.addmm_(near.T, x[part])
+        self._products.workers.all_reduce(inner)
+        inner = factor_solve(self._factor, inner.double()).to(x.dtype)
+        found = torch.zeros_like(x)
+        for part, near in self._parts():
+            found[part] = near @ inner
+        self._products.workers.all_reduce(found)
+        return x - found
+
+    def _parts(self) -> Iterator[tuple[slice, Tensor]]:
+        """Yield this worker's rows of K_nm, part by part."""
+        products = self._products
+        size = max(1, products.tile // max(1, len(self._centres)))
+        for row in range(products.rows.start, products.rows.stop, size):
+            part = slice(row, min(row + size, products.rows.stop))
+            yield part, code_kernel(products.codes[part], self._centres, products.scale)
+
+
+def solve_iteratively(
+    products: KernelProducts,
+    right: Tensor,
+    centres: int,
+    seed: int,
+    diagonal: bool,
+    progress: Progress | None = None,
+    start: Tensor | None = None,
+) -> Solution:
+    """Solve the system for right sides (N, K) by conjugate gradients with a preconditioner at some centres.
+
+    ``start`` (N, K) are the columns of an earlier, interrupted solution. All workers have all codes and right sides,
+    and return the same solution.
+    """
+    signs = torch.zeros(len(right), PROBES * diagonal)
+    signs = signs.bernoulli_(generator=torch.Generator().manual_seed(seed)).mul_(2).sub_(1).to(right)
+    both = torch.cat([right, signs], dim=1)
+    precondition = NystromPreconditioner(products, centres, seed)
+    tiny, lengths = torch.finfo(right.dtype).tiny, both.norm(dim=0).clamp_min(1e-30)
+    x = torch.zeros_like(both)
+    if start is not None:
+        x[:, : start.shape[1]] = start
+    residual = both - products.times(x) if start is not None else both.clone()
+    search: Tensor | None = None
+    last, before = residual, residual[0]
+    worst, steps = float((residual.norm(dim=0) / lengths).max()), 0
+    while worst > TOLERANCE and steps < MOST_STEPS:
+        direction = precondition(residual)
+        rho = (residual * direction).sum(0)
+        if search is None:
+            search = direction
+        else:  # the flexible form, which tolerates rounding in the preconditioner
+            search = direction + ((residual - last) * direction).sum(0) / before.clamp_min(tiny) * search
+        image = products.times(search)
+        length = rho / (search * image).sum(0).clamp_min(tiny)
+        last, before = residual, rho
+        x, residual = x.addcmul_(length.expand_as(search), search), residual - length * image
+        worst, steps = float((residual.norm(dim=0) / lengths).max()), steps + 1
+        if progress:
+            progress(steps, worst)
+    found = None
+    if diagonal:  # the diagonal of (K + εI)⁻¹ lies between these bounds
+        found = (signs * x[:, right.shape[1] :]).mean(1).clamp_(1 / (1 + products.ridge), 1 / products.ridge)
+    return Solution(x[:, : right.shape[1]].contiguous(), found, products.ridge, steps, worst)
