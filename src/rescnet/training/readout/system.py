@@ -30,6 +30,7 @@ from ...stages.linear_algebra import (
     cholesky_factor,
     factor_solve,
     inverse_diagonal,
+    product,
 )
 from ..distributed.workers import Workers
 
@@ -37,7 +38,8 @@ LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, if rounding makes a kernel in
 CENTRES = 8192  # of the preconditioner, at most
 LEAST_CENTRES = 64
 PROBES = 32  # random signs that estimate the diagonal of the inverse
-TOLERANCE = 1e-3  # of conjugate gradients: largest residual of a column, relative to the column
+TOLERANCE = 3e-3  # of conjugate gradients: largest residual of a column, relative to the column
+LARGEST_RESIDUAL = 0.1  # of a solution that is returned
 MOST_STEPS = 200
 JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
 LARGEST_TILE = 2**28  # entries of K at a time
@@ -97,8 +99,9 @@ def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, diago
 class KernelProducts:
     """Products with K + εI, whose rows are sharded over the workers and recomputed tile by tile.
 
-    On a GPU, codes are multiplied by √(2s), so that one product and one exponential give a tile in half precision:
-    exp(-s‖c - c'‖²) = e^(-s‖c‖²) · exp(2s c·c' - s‖c'‖²). The first factor is left to the end.
+    On a GPU, codes are multiplied by √(2s), so that one product and one exponential give a tile:
+    exp(-s‖c - c'‖²) = e^(-s‖c‖²) · exp(2s c·c' - s‖c'‖²). The first factor is left to the end. Tile and vectors are
+    split into halves: a tile rounded to half precision would change eigenvalues of K by √N/10,000, more than ε.
     """
 
     def __init__(self, codes: Codes, scale: float, ridge: float, workers: Workers, tile: int) -> None:
@@ -127,10 +130,17 @@ class KernelProducts:
         """Return a tile of K times x, but for the first factor on a GPU."""
         if self._scaled is None:
             near = code_kernel(self.codes[rows], self.codes[columns], self.scale)
-            return accurate_product(near.half(), x) if self.codes.values.dtype == torch.float16 else near @ x
+            return _split_product(near, x) if self.codes.values.dtype == torch.float16 else near @ x
         left, right = self._scaled[rows], self._scaled[columns]
         near = torch.addmm(right.norms / -2, left.values, right.values.T, out_dtype=torch.float32)
-        return accurate_product(torch.exp(near, out=torch.empty_like(near, dtype=torch.float16)), x)
+        return _split_product(near.exp_(), x)
+
+
+def _split_product(near: Tensor, x: Tensor) -> Tensor:
+    """Return ``near @ x`` of float32 matrices by three products of their halves."""
+    high = near.half()
+    found = accurate_product(high, x)
+    return found.add_(product(near.sub_(high).half(), x.half()))
 
 
 class NystromPreconditioner:
@@ -200,7 +210,8 @@ def solve_iteratively(
     search: Tensor | None = None
     last, before = residual, residual[0]
     worst, steps = float((residual.norm(dim=0) / lengths).max()), 0
-    while worst > TOLERANCE and steps < MOST_STEPS:
+    best, best_x = worst, x.clone()
+    while best > TOLERANCE and steps < MOST_STEPS and worst < 100 * best:
         direction = precondition(residual)
         rho = (residual * direction).sum(0)
         if search is None:
@@ -212,9 +223,16 @@ def solve_iteratively(
         last, before = residual, rho
         x, residual = x.addcmul_(length.expand_as(search), search), residual - length * image
         worst, steps = float((residual.norm(dim=0) / lengths).max()), steps + 1
+        if worst < best:
+            best, best_x = worst, best_x.copy_(x)
         if progress:
             progress(steps, worst)
+    if best > LARGEST_RESIDUAL:
+        raise FloatingPointError(
+            f"the readout did not converge: its residual is {best:.2g} after {steps} steps. Use a larger kernel_ridge."
+        )
+    x = best_x
     found = None
     if diagonal:  # the diagonal of (K + εI)⁻¹ lies between these bounds
         found = (signs * x[:, right.shape[1] :]).mean(1).clamp_(1 / (1 + products.ridge), 1 / products.ridge)
-    return Solution(x[:, : right.shape[1]].contiguous(), found, products.ridge, steps, worst)
+    return Solution(x[:, : right.shape[1]].contiguous(), found, products.ridge, steps, best)
