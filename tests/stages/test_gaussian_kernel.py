@@ -15,9 +15,8 @@ DOUBLE = torch.zeros(1, dtype=torch.float64)
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    """Take a few images at a time, and panels of a few columns that divide no set of images evenly."""
-    monkeypatch.setattr("rescnet.stages.gaussian_kernel.SLICE", 30)
-    monkeypatch.setattr("rescnet.stages.gaussian_kernel.PANEL", 5)
+    """Standardise a few images at a time."""
+    monkeypatch.setattr("rescnet.stages.gaussian_kernel.PART", 30)
 
 
 def layers_of(images, views, generator):
@@ -34,13 +33,6 @@ def distances_of(rows, columns, like=DOUBLE):
     found = PairDistances(rows[0].shape[1], columns[0].shape[1], len(rows[0]), like)
     for a, b in zip(rows, columns, strict=True):
         found.add(a, b)
-    return found
-
-
-def own_distances_of(layers):
-    found = PairDistances(layers[0].shape[1], layers[0].shape[1], len(layers[0]), DOUBLE)
-    for features in layers:
-        found.add_own(features)
     return found
 
 
@@ -120,31 +112,12 @@ def test_the_kernel_of_an_image_with_itself(views, generator):
 
 
 @pytest.mark.parametrize("views", [1, 2])
-@pytest.mark.parametrize("images", [4, 23])
-def test_a_set_compared_with_itself_has_the_lower_triangle(images, views, generator, small_parts):
-    """Panels, the last one narrower, leave no pair of the lower triangle out, and count none twice."""
-    layers = layers_of(images, views, generator)
-    own, both = own_distances_of(layers).kernel_(SCALE), distances_of(layers, layers).kernel_(SCALE)
-    torch.testing.assert_close(own.tril(), both.tril(), rtol=0, atol=1e-12)
-
-
-def test_panels_leave_the_upper_triangle_out(generator, small_parts, monkeypatch):
-    """So half the work is saved: the products of later columns are those of later rows alone."""
-    shapes = []
-    monkeypatch.setattr(
-        "rescnet.stages.gaussian_kernel._add_products_", lambda total, rows, columns: shapes.append(tuple(total.shape))
-    )
-    own_distances_of(layers_of(12, 1, generator)[:1])
-    assert shapes == [(12, 5), (7, 5), (2, 2)]
-
-
-@pytest.mark.parametrize("views", [1, 2])
 def test_the_median_is_that_of_all_pairs_as_they_are(views, generator, small_parts):
-    """Mirrored pairings do not count, nor does the upper triangle, which holds nothing."""
+    """Mirrored pairings do not count."""
     layers = layers_of(7, views, generator)  # 21 pairs: an odd number has one median
     x = np.concatenate([features.numpy() for features in layers], axis=2)
     pairs = [sum(squared(view[i], view[j]) for view in x) for i in range(7) for j in range(i)]
-    assert own_distances_of(layers).median() == pytest.approx(np.median(pairs))
+    assert distances_of(layers, layers).median() == pytest.approx(np.median(pairs))
 
 
 def test_the_median_of_many_images_is_that_of_some(generator):
@@ -152,12 +125,13 @@ def test_the_median_of_many_images_is_that_of_some(generator):
     layers = layers_of(8, 1, generator)
     x = np.concatenate([features[0].numpy() for features in layers], axis=1)
     pairs = [squared(x[i], x[j]) for i, j in ((3, 0), (6, 0), (6, 3))]
-    assert own_distances_of(layers).median(most=3) == pytest.approx(np.median(pairs))
+    assert distances_of(layers, layers).median(most=3) == pytest.approx(np.median(pairs))
 
 
 def test_one_image_has_no_median(generator):
     """There is no pair."""
-    assert own_distances_of(layers_of(1, 1, generator)).median() == 0
+    layers = layers_of(1, 1, generator)
+    assert distances_of(layers, layers).median() == 0
 
 
 def test_a_mirror_image_is_the_same_to_the_mirrored_kernel(generator):

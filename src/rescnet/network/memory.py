@@ -13,11 +13,10 @@ from pathlib import Path
 import torch
 
 from ..config.geometry import count_pairs
-from ..config.grammars import Augmentation, bank_of_layer
+from ..config.grammars import bank_of_layer
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes
 from ..kernels import pools_in_place, roots_in_place, sums_in_place
-from ..stages.gaussian_kernel import SLICE
 
 AUTO_SHARE = 0.6  # of the device's memory
 CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
@@ -116,21 +115,17 @@ def readout_rows(config: NetworkConfig, images: int) -> int:
 
 
 def readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:
-    """Return the bytes that fitting a readout takes, with the other images predicted on the way.
+    """Return the bytes that fitting an exact readout takes: all pairs, maps and features of the training images.
 
-    These are two matrices of all pairs of training images, three with a leave-one-out correction, which takes an
-    inverse; one or two of training and other images; and the maps and features of all images.
+    There are two matrices of all pairs, three with a leave-one-out correction, which takes an inverse.
     """
-    mirrored = Augmentation.parse(config.augment).flip
-    images = readout_rows(config, sizes.train)
-    one = image_bytes(config, sizes.image_shape, sizes.stored, mirrored)
-    workspace = images * workspace_per_image(config, sizes.image_shape, sizes.itemsize, sizes.half)
-    workspace = min(workspace, LARGEST_WORKSPACE[device_type]) + min(images**2, SLICE) * sizes.itemsize
-    pairs = (2 + config.loo_correction) * images**2 + (1 + mirrored) * sizes.other * images
-    return sizes.itemsize * pairs + (images + sizes.other) * one + workspace
+    matrices = (2 + config.loo_correction) * sizes.train**2 * sizes.itemsize
+    workspace = sizes.train * workspace_per_image(config, sizes.image_shape, sizes.itemsize, sizes.half)
+    one = image_bytes(config, sizes.image_shape, sizes.stored, config.mirrors_kernel)
+    return matrices + sizes.train * one + min(workspace, LARGEST_WORKSPACE[device_type])
 
 
 def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, mirrored: bool) -> int:
-    """Return the bytes of one image's maps and features of one layer, in all views."""
+    """Return the bytes of one image's maps and features of one layer, in all views; features are copied once."""
     _, height, width = image_shape
-    return (1 + mirrored) * itemsize * (config.filters * height * width + config.features((height, width)))
+    return (1 + mirrored) * itemsize * (config.filters * height * width + 2 * config.features((height, width)))

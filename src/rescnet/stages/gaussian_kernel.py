@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .linear_algebra import PANEL, add_product_
+from .linear_algebra import add_product_
 
-SLICE = 2**24  # entries of a matrix, or features, at a time
+PART = 2**24  # features that are standardised at a time
 FARTHEST = 1000.0  # standard deviations at which features are clipped, so that float16 does not overflow
 
 
@@ -36,10 +36,9 @@ class Standard:
     def of(features: Tensor) -> Standard:
         """Return mean and scale of features (views, n, D), over images and views."""
         rows = features.flatten(0, 1)
-        dtype = torch.float32 if features.dtype == torch.float16 else features.dtype
-        mean, variance = (torch.zeros(rows.shape[1], dtype=dtype, device=rows.device) for _ in range(2))
-        for part in _parts(rows):
-            mean += part.sum(0, dtype=dtype) / len(rows)
+        dtype = torch.promote_types(features.dtype, torch.float32)
+        mean = rows.sum(0, dtype=dtype) / len(rows)
+        variance = torch.zeros_like(mean)
         for part in _parts(rows):
             variance += ((part - mean) ** 2).sum(0) / len(rows)
         rounding = max(torch.finfo(features.dtype).eps, 64 * torch.finfo(dtype).eps)  # of the features, of their mean
@@ -62,60 +61,41 @@ class PairDistances:
     """
 
     def __init__(self, rows: int, columns: int, views: int, like: Tensor) -> None:
-        self._products = [like.new_zeros(rows, columns) for _ in range(views)]
-        self._rows, self._columns = like.new_zeros(rows), like.new_zeros(columns)
+        self._squares = [like.new_zeros(rows, columns) for _ in range(views)]
 
     def add(self, rows: Tensor, columns: Tensor) -> None:
         """Add a layer's standardised features (views, m, D) and (views, n, D)."""
-        self._rows += _norms(rows, self._rows.dtype)
-        self._columns += _norms(columns, self._columns.dtype)
-        for way, total in enumerate(self._products):
-            for view in range(len(rows)):
-                _add_products_(total, rows[view], columns[view ^ way])
-
-    def add_own(self, features: Tensor) -> None:
-        """Add the features of a set that is compared with itself: the lower triangle only, panel by panel."""
-        norms = _norms(features, self._rows.dtype)
-        self._rows += norms
-        self._columns += norms
-        for way, total in enumerate(self._products):
-            for view in range(len(features)):
-                for start in range(0, len(total), PANEL):
-                    panel = features[view ^ way, start : start + PANEL]
-                    _add_products_(total[start:, start : start + PANEL], features[view, start:], panel)
+        for way, total in enumerate(self._squares):
+            for view, these in enumerate(rows):
+                others = columns[view ^ way]
+                _add_products_(total, -2 * these, others)
+                total.add_(_norms(these, total.dtype)[:, None]).add_(_norms(others, total.dtype))
 
     def median(self, most: int = 2000) -> float:
         """Return the median squared distance within a set, unmirrored, over at most ``most`` of its images."""
-        some = torch.arange(0, len(self._rows), -(-len(self._rows) // most), device=self._rows.device)
+        total = self._squares[0]
+        some = torch.arange(0, len(total), -(-len(total) // most), device=total.device)
         later, earlier = torch.tril_indices(len(some), len(some), -1, device=some.device)
-        pairs = some[later], some[earlier]
-        if not len(later):
-            return 0.0
-        return float((self._rows[pairs[0]] + self._columns[pairs[1]] - 2 * self._products[0][pairs]).median())
+        return float(total[some[later], some[earlier]].median()) if len(later) else 0.0
 
     def kernel_(self, scale: float) -> Tensor:
         """Turn distances into k, shape (rows, columns), in place; the object cannot be used afterwards."""
-        total, *others = self._products
-        rows = max(1, SLICE // max(1, total.shape[1]))
-        for start in range(0, len(total), rows):
-            part = slice(start, start + rows)
-            norms = self._rows[part, None] + self._columns
-            for way in (total, *others):
-                way[part].mul_(-2).add_(norms).clamp_min_(0).mul_(-scale).exp_()
-            for way in others:
-                total[part].add_(way[part])
-        self._products = []
+        total, *others = (squares.clamp_min_(0).mul_(-scale).exp_() for squares in self._squares)
+        for other in others:
+            total.add_(other)
+        self._squares = []
         return total.div_(1 + len(others))
 
 
 def _parts(rows: Tensor) -> tuple[Tensor, ...]:
     """Split rows (n, D) into parts small enough for temporary copies."""
-    return torch.split(rows, max(1, SLICE // max(1, rows.shape[1])))
+    return torch.split(rows, max(1, PART // rows.shape[1]))
 
 
 def _norms(features: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return ‖z‖² over views and features, shape (n,)."""
-    return torch.stack([torch.cat([(part.to(dtype) ** 2).sum(1) for part in _parts(view)]) for view in features]).sum(0)
+    """Return ‖z‖² of features (n, D), shape (n,)."""
+    norms: Tensor = torch.linalg.vector_norm(features, dim=1, dtype=dtype)
+    return norms.square()
 
 
 def _add_products_(total: Tensor, rows: Tensor, columns: Tensor) -> None:

@@ -10,7 +10,6 @@ workspace of one image decides how many images a chunk has.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import isqrt
 from typing import Literal
 
 import torch
@@ -141,28 +140,19 @@ class MemoryPlan:
 
 
 def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int, half: bool, machine: Machine) -> None:
-    """Raise ValueError if a kernel readout cannot be fitted; the budget is that of the whole device."""
+    """Raise ValueError if an exact kernel readout cannot be fitted; the budget is that of the whole device."""
     if config.readout != "kernel-exact":
         return
     if config.has_kernel_copies:
         raise OptionError("kernel_copies", "must be empty with readout 'kernel-exact'. Use readout 'kernel'.")
     if machine.processes > 1:
         raise ValueError("readout must be 'kernel' or 'heads' with several processes, got 'kernel-exact'.")
-    sizes = replace(
-        data.sizes(config, itemsize, half),
-        train=len(data.images),
-        other=sum(len(labels) for _, labels in data.others.values()),
-    )
-    device_type = machine.device.type
-    needed = readout_bytes(config, sizes, device_type)
+    sizes = replace(data.sizes(config, itemsize, half), train=len(data.images))
+    needed = readout_bytes(config, sizes, machine.device.type)
     if needed > machine.budget:
-        most = min(sizes.train - 1, isqrt(machine.budget // (2 * itemsize)))
-        while most > 1 and readout_bytes(config, replace(sizes, train=most), device_type) > machine.budget:
-            most = most * 9 // 10
-        copies = " without kernel_copies" if config.has_kernel_copies else ""
         raise ValueError(
-            f"memory must be at least {show_bytes(needed)} for a kernel readout of {sizes.train:,} images, got "
-            f"{show_bytes(machine.budget)}. Use about {most:,} images{copies}, more memory, or readout 'heads'."
+            f"memory must be at least {show_bytes(needed)} for an exact kernel readout of {sizes.train:,} images, got "
+            f"{show_bytes(machine.budget)}. Use fewer images, more memory, or readout 'kernel'."
         )
 
 

@@ -10,49 +10,38 @@ much the codes of :mod:`.kernel` lose.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ...config.grammars import Augmentation
+from ...config.grammars import View
+from ...formatting import show_bytes
 from ...stages.augment import mean_of_views, view_images
 from ...stages.gaussian_kernel import PairDistances, Standard
-from ...stages.linear_algebra import NotPositiveDefiniteError, cholesky_factor
+from ...stages.linear_algebra import NotPositiveDefiniteError, cholesky_factor, padded_size
 from ...stages.residual import one_hot
+from ..memory import image_bytes, memory_budget
 from ..stack import LayerStack
-from .features import LayerwisePass, batch_size, reference_layers
-from .kernel import views_of
+from .kernel import MIRROR, views_of
 from .loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
 
+BATCH_BYTES = {"cpu": 2 * 2**30, "cuda": 16 * 2**30}  # of new images that are compared at a time
+VIEWS: tuple[View, View] = (False, 0, 0), MIRROR
 LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, if rounding makes a kernel indefinite
 
 
 @dataclass(frozen=True)
 class ExactReadout:
-    """A fitted kernel readout.
+    """A fitted kernel readout on all features."""
 
-    Attributes
-    ----------
-    images : Tensor, shape (N, channels, height, width)
-        Training images, as they were given.
-    coefficients : Tensor, shape (N, classes)
-    scale : float
-        s of the kernel (:mod:`rescnet.stages.gaussian_kernel`).
-    mirrored : bool
-        Whether the kernel treats an image and its mirror image as equal.
-    ridge : float
-        The ε used: more than the option's where the factorisation failed.
-    correction : LeaveOneOutCorrection, optional
-        Applied to the outputs last.
-    """
-
-    images: Tensor
-    coefficients: Tensor
-    scale: float
-    mirrored: bool
-    ridge: float
-    correction: LeaveOneOutCorrection | None = None
+    images: Tensor  # training images, as they were given, (N, channels, height, width)
+    coefficients: Tensor  # (N, classes)
+    scale: float  # s of the kernel (:mod:`rescnet.stages.gaussian_kernel`)
+    mirrored: bool  # the kernel treats an image and its mirror image as equal
+    ridge: float  # the ε used: more than the option's where the factorisation failed
+    correction: LeaveOneOutCorrection | None = None  # applied to the outputs last
 
     @torch.inference_mode()
     def outputs(self, stack: LayerStack, images: Tensor, chunk: int | None = None) -> Tensor:
@@ -70,24 +59,37 @@ class ExactReadout:
         return torch.cat(parts)
 
     def batch(self, stack: LayerStack) -> int:
-        """Return how many new images are compared with the training images at a time."""
-        return batch_size(stack, len(self.images), self.mirrored)
+        """Return how many new images are compared with the training images at a time.
+
+        ValueError is raised if the training images alone take more memory than there is.
+        """
+        first, images = stack.layers[0].weights, len(self.images)
+        stored = 2 if stack.half else first.dtype.itemsize
+        one = image_bytes(stack.config, stack.image_shape, stored, self.mirrored)
+        budget = memory_budget("auto", first.device)
+        room = min(BATCH_BYTES[first.device.type], budget - images * one)
+        if room <= 0:
+            raise ValueError(
+                f"memory must hold the maps and features of the readout's {images:,} training images, "
+                f"{show_bytes(images * one)}, got {show_bytes(budget)}. Use more memory, or fewer layers than "
+                f"{len(stack.layers)}, which have no readout."
+            )
+        return max(1, room // (one + (1 + self.mirrored) * first.dtype.itemsize * images))
 
     def learned(self) -> list[Tensor]:
         """Return all tensors of the readout."""
-        correction = self.correction
-        return [
-            self.images,
-            self.coefficients,
-            *([] if correction is None else [correction.centres, correction.coefficients]),
-        ]
+        correction = [] if self.correction is None else [self.correction.centres, self.correction.coefficients]
+        return [self.images, self.coefficients, *correction]
 
     def _outputs(self, stack: LayerStack, images: Tensor) -> Tensor:
-        new = LayerwisePass(stack, images, self.mirrored)
-        distances = PairDistances(len(images), len(self.images), len(new.views), new.output)
-        for layer, reference in zip(stack.layers, reference_layers(stack, self.images, self.mirrored), strict=True):
-            distances.add(reference.standard.apply_(new.advance(layer)), reference.features)
-        outputs = new.output + distances.kernel_(self.scale) @ self.coefficients.to(new.output)
+        output, known_output = (no_output(stack, each, self.mirrored) for each in (images, self.images))
+        distances = PairDistances(len(images), len(self), len(output), output)
+        new = features_by_layer(stack, images, output)
+        known = features_by_layer(stack, self.images, known_output)
+        for rows, columns in zip(new, known, strict=True):
+            standard = Standard.of(columns)
+            distances.add(standard.apply_(rows), standard.apply_(columns))
+        outputs = output.mean(0) + distances.kernel_(self.scale) @ self.coefficients.to(output)
         return outputs if self.correction is None else self.correction(outputs)
 
     def __len__(self) -> int:
@@ -96,49 +98,54 @@ class ExactReadout:
 
 
 @torch.inference_mode()
-def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor, others: Tensor) -> tuple[ExactReadout, Tensor]:
-    """Solve (K + εI)·a = Y - Ỹ for the training images of a stack that has all its layers.
+def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor) -> ExactReadout:
+    """Solve (K + εI)·a = Y - Ỹ for training images (N, channels, height, width) of a stack that has all its layers.
 
-    Layers aim at λY, the readout at Y: it also learns the 1 - λ of each class that they leave.
-
-    Parameters
-    ----------
-    stack : LayerStack
-        Its options set width and ridge; ``augment`` with a flip makes the kernel treat mirror images as equal.
-    images : Tensor, shape (N, channels, height, width)
-    labels : Tensor of int64, shape (N,)
-    others : Tensor, shape (n, channels, height, width)
-        Images to predict on the way; n may be 0. Later, all training images would pass through the layers again.
-
-    Returns
-    -------
-    readout : ExactReadout
-    outputs : Tensor, shape (n, classes)
-        Of the others.
+    Layers aim at λY, the readout at Y: it also learns the 1 - λ of each class that they leave. ``augment`` with a flip
+    makes the kernel treat mirror images as equal.
     """
     config = stack.config
-    mirrored = Augmentation.parse(config.augment).flip
-    known, new = LayerwisePass(stack, images, mirrored), LayerwisePass(stack, others, mirrored)
-    between, among = (
-        PairDistances(rows, len(images), 1 + mirrored, known.output) for rows in (len(others), len(images))
-    )
-    for layer in stack.layers:
-        columns, rows = known.advance(layer), new.advance(layer)
-        standard = Standard.of(columns)
-        among.add_own(standard.apply_(columns))
-        between.add(standard.apply_(rows), columns)
-    targets = one_hot(labels.to(columns.device), stack.classes, known.output.dtype)
-    residual, output = targets - known.output, new.output
-    del known, new, columns, rows  # the factor needs the room
-    median = among.median()
+    output = no_output(stack, images, config.mirrors_kernel)
+    distances = PairDistances(len(images), len(images), len(output), output)
+    for features in features_by_layer(stack, images, output):
+        Standard.of(features).apply_(features)
+        distances.add(features, features)
+    del features  # the factor needs the room
+    targets = one_hot(labels.to(output.device), stack.classes, output.dtype)
+    median = distances.median()
     scale = config.kernel_width / median if median > 0 else 0.0
-    factor, ridge = _factor(among.kernel_(scale), config.kernel_ridge)
-    coefficients = torch.cholesky_solve(residual, factor)
-    correction = fit_correction(leave_one_out(factor, targets), targets) if config.loo_correction else None
-    outputs = output + between.kernel_(scale) @ coefficients
-    on_cpu = correction and correction.cpu()
-    readout = ExactReadout(images.clone(), coefficients.cpu(), scale, mirrored, ridge, on_cpu)
-    return readout, outputs if correction is None else correction(outputs)
+    factor, ridge = _factor(distances.kernel_(scale), config.kernel_ridge)
+    coefficients = torch.cholesky_solve(targets - output.mean(0), factor).cpu()
+    correction = fit_correction(leave_one_out(factor, targets), targets).cpu() if config.loo_correction else None
+    return ExactReadout(images.clone(), coefficients, scale, config.mirrors_kernel, ridge, correction)
+
+
+def no_output(stack: LayerStack, images: Tensor, mirrored: bool) -> Tensor:
+    """Return zeros for Ỹ of images and, if ``mirrored``, of their mirror images, (views, n, classes)."""
+    return stack.layers[0].weights.new_zeros(1 + mirrored, len(images), stack.classes)
+
+
+def features_by_layer(stack: LayerStack, images: Tensor, output: Tensor) -> Iterator[Tensor]:
+    """Pass images (n, channels, height, width) through the layers together, and add to their Ỹ (views, n, classes).
+
+    Yields the features of each layer, (views, n, D). The next layer overwrites them, and callers may too. In half
+    precision they are padded with zeros for tensor cores.
+    """
+    (_, height, width), like = stack.image_shape, stack.layers[0].weights
+    used = stack.config.features((height, width))
+    dtype, padded = (torch.float16, padded_size(used)) if stack.half else (like.dtype, used)
+    features = torch.zeros(*output.shape[:2], padded, dtype=dtype, device=like.device)
+    maps = torch.empty(*output.shape[:2], height, width, stack.config.filters, dtype=dtype, device=like.device)
+    maps = maps.permute(0, 1, 4, 2, 3)  # channels last, for the kernels
+    for layer in stack.layers:
+        for number, view in enumerate(VIEWS[: len(output)]):
+            for start in range(0, len(images), stack.chunk):
+                part = slice(start, start + stack.chunk)
+                seen = view_images(images[part].to(like.device), view)
+                step = stack.step(layer, maps[number, part], output[number, part], seen)
+                maps[number, part], output[number, part] = step.maps, step.output
+                features[number, part, :used] = step.features
+        yield features
 
 
 def _factor(kernel: Tensor, ridge: float) -> tuple[Tensor, float]:

@@ -14,7 +14,7 @@ from ...config.grammars import Augmentation
 from ...formatting import show_bytes
 from ...network.history import ReadoutRecord
 from ...network.network import Network
-from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_of, views_of
+from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_of
 from ...network.readout.loo_correction import fit_correction
 from ...stages.augment import change_images, draw_changes
 from ...stages.code_kernel import Codes, median_distance
@@ -243,15 +243,8 @@ class CodeFit:
 
 def _fit_exact(network: Network, used: Network, data: TrainingData) -> dict[str, float]:
     """Fit the exact kernel readout, and return its accuracies."""
-    pictures = [images.cpu() for images, _ in data.others.values()]
-    several = len(views_of(network.config, network.config.mirrors_kernel)) > 1  # views are predicted afterwards
-    network.readout, outputs = fit_exact(
-        used.stack, data.images, data.labels, torch.cat(pictures) if pictures and not several else data.images[:0]
-    )
-    if pictures and several:
-        outputs = network.outputs(torch.cat(pictures))
-    answers = torch.split(outputs.argmax(1).cpu(), [len(labels) for _, labels in data.others.values()])
+    network.readout = readout = fit_exact(used.stack, data.images, data.labels)
     return {
-        name: float((answer == labels.cpu()).double().mean())
-        for (name, (_, labels)), answer in zip(data.others.items(), answers, strict=True)
+        name: float((readout.outputs(used.stack, images).argmax(1).cpu() == labels.cpu()).double().mean())
+        for name, (images, labels) in data.others.items()
     }
