@@ -15,11 +15,8 @@ from rescnet import NetworkConfig, train
 from rescnet.config.grammars import NotEnoughFiltersError
 from rescnet.family.stacked_lda import WholeSamples
 from rescnet.stages.filters import BankOptions, find_bank
-from rescnet.stages.filters.cca import binary_patterns, canonical_pairs
-from rescnet.stages.filters.dct import cosine_basis
-from rescnet.stages.filters.ica import independent_components
-from rescnet.stages.filters.lda import position_scatters
-from rescnet.stages.filters.subspaces import discriminant_directions, orthogonalising_map
+from rescnet.stages.filters.class_sums import discriminant_directions, orthogonalising_map, position_scatters
+from rescnet.stages.filters.unsupervised import binary_patterns, canonical_pairs, cosine_basis, independent_components
 from rescnet.stages.patches import groups_of
 
 BANKS = ["canonical", "cca", "dct", "ica", "lda", "orthogonal-subspace", "random"]

@@ -1,6 +1,6 @@
 """Stage 3: filter banks, one registered function each (section 2.3.1, appendix A.3)."""
 
-from . import cca, dct, ica, lda, stacked_lda, subspaces, unsupervised  # noqa: F401  (register)
+from . import class_sums, stacked_lda, unsupervised  # noqa: F401  (register)
 from .bank import BankOptions, Filters, PatchSource, find_bank, learn_filters, register_bank
 from .grey import GreyPatches
 
