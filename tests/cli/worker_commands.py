@@ -62,7 +62,11 @@ def one_case(number, case, folder):
             while not list(place.glob("layers/*.safetensors")) and time.monotonic() < end:
                 time.sleep(0.02)
             os.kill(children[case["to"]], getattr(signal, case["signal"]))
-        found = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        found = []
+        for child in children:
+            if found and case.get("signal") == "SIGSTOP":  # torchrun ends a suspended rank like this
+                os.kill(child, signal.SIGKILL)
+            found.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         return found if store is None or store.port else None  # the store lives until here
 
     return codes

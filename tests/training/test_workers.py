@@ -63,7 +63,7 @@ def test_three_workers_equal_one_to_rounding_and_in_accuracy_exactly(tmp_path):
 @pytest.mark.parametrize(
     ("how", "code", "sentence"),
     [
-        ("--die", -9, "worker 1 has died. Continue with --resume"),
+        ("--die", -9, "worker 1 has died or is suspended, or its machine cannot be reached. Continue with --resume"),
         ("--fail", 1, "worker 1 has failed and reports its error. Correct it and continue with --resume"),
     ],
 )
