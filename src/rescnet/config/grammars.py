@@ -11,13 +11,11 @@ from dataclasses import dataclass
 
 from ..formatting import nearest
 
-KNOWN = {
+KNOWN = {  # names of all banks; ``register_bank`` adds to them
     "canonical", "cca", "dct", "ica", "lda", "orthogonal-subspace", "patches", "pca", "random", "stacked-lda",
 }  # fmt: skip
-"""Names of all banks; ``register_bank`` adds to them."""
-
+# Banks whose filters are linearly independent directions of the patch space.
 DIRECTIONS = {"pca": "PCA", "canonical": "canonical", "dct": "DCT", "ica": "ICA", "lda": "LDA"}
-"""Banks whose filters are linearly independent directions of the patch space."""
 
 
 class NotEnoughFiltersError(ValueError):
@@ -98,9 +96,7 @@ def share_out(count: int, weights: list[float]) -> list[int]:
     return whole
 
 
-View = tuple[bool, int, int]
-"""A view of an image: mirrored, pixels down, pixels right."""
-
+View = tuple[bool, int, int]  # of an image: mirrored, pixels down, pixels right
 LARGEST = {"flip": 1, "shift": 64, "rotate": 180, "jitter": 1}
 
 

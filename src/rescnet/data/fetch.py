@@ -18,8 +18,7 @@ from urllib.request import Request, urlopen
 from .archives import Layout, PublicSet, RemoteFile
 from .image_set import DataError
 
-Progress = Callable[[int, int], None]
-"""Called with the number of bytes received and the total number of bytes."""
+Progress = Callable[[int, int], None]  # called with the bytes received and the total bytes
 
 _CHUNK_BYTES = 1 << 18
 _TIMEOUT_SECONDS = 30.0

@@ -32,19 +32,17 @@ if TYPE_CHECKING:
 
 _SYSTEM_FILES = {"thumbs.db", "desktop.ini"}
 _SPLIT_OF_FOLDER = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
+# Formats whose reader runs another program are left out, e.g. EPS, which runs Ghostscript.
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP", "PPM")
-"""Formats to open. Formats whose reader runs another program are left out, e.g. EPS, which runs Ghostscript."""
 _GREY_MODES = ("1", "L", "LA", "La")
 _SIXTEEN_BIT_MODES = ("I", "I;16", "I;16B", "I;16L", "I;16N")  # older versions of Pillow use "I" for 16-bit PNG
-_CAMERA_FORMATS = ("JPEG", "MPO")
-"""Formats in which cameras store the orientation of a photograph."""
+_CAMERA_FORMATS = ("JPEG", "MPO")  # in which cameras store the orientation of a photograph
 _EXIF_ORIENTATION = 0x0112
 _NO_OUTPUT = logging.NullHandler()  # Pillow logs what it raises too; without a handler that is printed
 _MAX_THREADS = 8
 _FILES_PER_TASK = 64
 
-ClassFiles = dict[str, list[Path]]
-"""Image files of each class; classes and files sorted by name."""
+ClassFiles = dict[str, list[Path]]  # image files of each class; classes and files sorted by name
 _Result = TypeVar("_Result")
 
 
@@ -54,19 +52,9 @@ def read_image_folder(folder: Path, image_size: tuple[int, int] | None = None) -
     Classes are sorted by name. Images must be all grey (one channel) or all colour (three channels). All headers are
     checked before the first image is decoded, so that a wrong size or format is reported at once.
 
-    Parameters
-    ----------
-    folder : Path
-        One sub-folder per class; or ``train`` and optionally ``val`` (or ``validation``) and ``test``, each with
-        the same classes. Hidden files and folders, Thumbs.db and desktop.ini are skipped.
-    image_size : tuple of int, optional
-        (h, w) to resize every image to. By default all images must have the same size.
-
-    Raises
-    ------
-    DataError
-        If a class has no image, a file is not an image, sizes or numbers of channels differ, or splits have
-        different classes.
+    The folder has one sub-folder per class; or ``train`` and optionally ``val`` (or ``validation``) and ``test``, each
+    with the same classes. Hidden files and folders, Thumbs.db and desktop.ini are skipped. Images are resized to
+    ``image_size`` (h, w); without it, all must have the same size.
     """
     splits = {split: _list_classes(part) for split, part in _find_splits(folder).items()}
     names = tuple(splits["train"])

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Images = npt.NDArray[Any]
-"""(n, c, h, w), uint8 or float32."""
-Labels = npt.NDArray[np.int64]
-"""(n,), each in 0..C-1."""
+Images = npt.NDArray[Any]  # (n, c, h, w), uint8 or float32
+Labels = npt.NDArray[np.int64]  # (n,), each in 0..C-1
 _LONGEST_MESSAGE = 1000  # characters
 
 

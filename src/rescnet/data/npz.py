@@ -17,31 +17,21 @@ Arrays = dict[str, npt.NDArray[Any]]
 _IMAGES_KEYS = ("images", "x", "x_train")
 _LABELS_KEYS = ("labels", "y", "y_train")
 _KNOWN_KEYS = (*_IMAGES_KEYS, *_LABELS_KEYS, "x_val", "y_val", "x_test", "y_test", "class_names")
-_HIGHEST_COMPRESSION = 1032
-"""Bytes that deflate can make of one."""
-_LAST_CHARACTER = 0x10FFFF
-"""Greatest code of Unicode. Python cannot hold text with a greater one; NumPy does not check it."""
+_HIGHEST_COMPRESSION = 1032  # bytes that deflate can make of one
+_LAST_CHARACTER = 0x10FFFF  # greatest code of Unicode: Python cannot hold text with a greater one, NumPy does not check
 
 
 def read_npz(path: Path) -> Dataset:
     """Read a ``.npz`` file.
 
-    Parameters
-    ----------
-    path : Path
-        Must have ``images`` (or ``x``, or ``x_train``) and ``labels`` (or ``y``, or ``y_train``). May have ``x_val``
-        and ``y_val``, ``x_test`` and ``y_test``, and ``class_names``. Names ignore case.
+    It must have ``images`` (or ``x``, or ``x_train``) and ``labels`` (or ``y``, or ``y_train``). It may have ``x_val``
+    and ``y_val``, ``x_test`` and ``y_test``, and ``class_names``. Names ignore case.
 
-        Images have shape (n, h, w), (n, h, w, c) or (n, c, h, w), with c of 1 or 3. If both of the last two fit,
-        channels come last. uint8 and float32 are kept, other floats become float32, other integers must be in 0..255.
+    Images have shape (n, h, w), (n, h, w, c) or (n, c, h, w), with c of 1 or 3. If both of the last two fit, channels
+    come last. uint8 and float32 are kept, other floats become float32, other integers must be in 0..255.
 
-        Labels are integers or strings. With ``class_names`` they are its indices or its members. Without, the classes
-        are the sorted training labels.
-
-    Raises
-    ------
-    DataError
-        If an array is missing, unknown, pickled, or has another shape or type.
+    Labels are integers or strings. With ``class_names`` they are its indices or its members. Without, the classes are
+    the sorted training labels.
     """
     arrays = _load_arrays(path)
     images_key, labels_key = _only_one(path, arrays, _IMAGES_KEYS), _only_one(path, arrays, _LABELS_KEYS)

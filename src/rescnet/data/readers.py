@@ -38,21 +38,16 @@ logger = logging.getLogger(__name__)
 
 def read_idx_set(public_set: PublicSet, layout: Layout, root: Path) -> Dataset:
     """Read the four idx files of MNIST or Fashion-MNIST. A plain file is preferred to a gzipped one."""
-    folder = root / layout.folder
-    train_images, train_labels = layout.train
-    test_images, test_labels = layout.test
-    return Dataset(
-        public_set.name,
-        train=_read_idx_split(public_set, folder / train_images, folder / train_labels, public_set.n_train),
-        test=_read_idx_split(public_set, folder / test_images, folder / test_labels, public_set.n_test),
-    )
+    parts = ((layout.train, public_set.n_train), (layout.test, public_set.n_test))
+    train, test = (_read_idx_split(public_set, root / layout.folder, files, n) for files, n in parts)
+    return Dataset(public_set.name, train=train, test=test)
 
 
-def _read_idx_split(public_set: PublicSet, images_path: Path, labels_path: Path, n: int) -> ImageSet:
-    c, h, w = public_set.shape
-    images = _read_idx(images_path, _IMAGES_MAGIC, (n, h, w)).reshape(n, c, h, w)
-    labels = _read_idx(labels_path, _LABELS_MAGIC, (n,))
-    _check_labels(labels_path, labels, public_set.classes)
+def _read_idx_split(public_set: PublicSet, folder: Path, files: tuple[str, ...], n: int) -> ImageSet:
+    (c, h, w), (images_file, labels_file) = public_set.shape, files
+    images = _read_idx(folder / images_file, _IMAGES_MAGIC, (n, h, w)).reshape(n, c, h, w)
+    labels = _read_idx(folder / labels_file, _LABELS_MAGIC, (n,))
+    _check_labels(folder / labels_file, labels, public_set.classes)
     return ImageSet(images, labels.astype(np.int64), public_set.class_names or ())
 
 

@@ -14,19 +14,13 @@ from numpy.typing import NDArray
 
 from .image_set import Dataset, ImageSet
 
-Indices = NDArray[np.intp]
-"""Indices of images, ascending."""
+Indices = NDArray[np.intp]  # of images, ascending
 
 
 def stratified_split(labels: NDArray[Any], fraction: float, seed: int) -> tuple[Indices, Indices]:
-    """Split images with labels (n,) into training and validation images, each class in proportion.
+    """Return the indices of training and of validation images with labels (n,), each class in proportion.
 
     The fraction of validation images is between 0 and 1, both excluded. Every class keeps at least one training image.
-
-    Returns
-    -------
-    train, validation : ndarray of int, shapes (n - m,) and (m,)
-        Indices of the images, ascending.
 
     Examples
     --------
@@ -71,14 +65,8 @@ def stratified_sample(labels: NDArray[Any], count: int, seed: int) -> Indices:
 def hold_out_images(dataset: Dataset, fraction: float, limit: int | None, seed: int) -> Dataset:
     """Return the data set with fewer training images, and some of them as validation images.
 
-    Parameters
-    ----------
-    dataset : Dataset
-    fraction : float
-        Fraction of training images to use for validation if the data set has no validation images. 0 uses none.
-    limit : int, optional
-        Use about this number of training images, each class in proportion and at least two per class.
-    seed : int
+    ``fraction`` of the training images, in each class, become validation images if there are none; 0 uses none. With
+    ``limit`` about that number of training images is used, each class in proportion and at least two per class.
     """
     train = dataset.train
     if limit is not None and limit < len(train):

@@ -55,10 +55,7 @@ class WriteError(OSError):
 class FolderLock:
     """Lock of a run's folder for this process, held on its history; the system releases it when the process ends.
 
-    Raises
-    ------
-    ModelFileError
-        Another process writes there.
+    ModelFileError is raised if another process writes there.
     """
 
     _descriptor: int | None = None

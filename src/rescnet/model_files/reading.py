@@ -83,19 +83,13 @@ class ModelFolder:
 
     path: Path
     config: NetworkConfig
-    image_shape: tuple[int, int, int]
-    """(channels, height, width)."""
+    image_shape: tuple[int, int, int]  # (channels, height, width)
     class_names: tuple[str, ...]
-    half: bool
-    """True if it was trained with maps and features in half precision."""
-    about: dict[str, Any]
-    """Facts about the run."""
-    records: tuple[LayerRecord, ...]
-    """One per layer that can be loaded."""
-    files: tuple[dict[str, Any], ...]
-    """``file``, ``bytes`` and ``sha256`` of each layer's file."""
-    sealed: bool
-    """True if the run has ended, by its own rules or by Ctrl-C. False: it is running, or was killed."""
+    half: bool  # trained with maps and features in half precision
+    about: dict[str, Any]  # facts about the run
+    records: tuple[LayerRecord, ...]  # one per layer that can be loaded
+    files: tuple[dict[str, Any], ...]  # ``file``, ``bytes`` and ``sha256`` of each layer's file
+    sealed: bool  # the run has ended, by its own rules or by Ctrl-C; else it is running, or was killed
 
     @staticmethod
     def open(path: str | Path) -> ModelFolder:
@@ -168,20 +162,13 @@ class ModelFolder:
 class InterruptedRun:
     """Files of an interrupted run."""
 
-    folder: ModelFolder
-    """With the intact layers; there may be none."""
-    content: dict[str, Any]
-    """Content of ``model.json``."""
-    layers: list[Layer]
-    """The intact layers, on the CPU."""
-    history_bytes: int
-    """Bytes of the history that are kept."""
-    lines: list[dict[str, Any]]
-    """Lines of the history that are kept."""
-    lock: FolderLock | None
-    """Keeps other processes from writing there; the :class:`ModelWriter` that resumes the run releases it."""
-    damaged: str = ""
-    """The damaged file of the last layer; empty if there is none."""
+    folder: ModelFolder  # with the intact layers; there may be none
+    content: dict[str, Any]  # of ``model.json``
+    layers: list[Layer]  # the intact ones, on the CPU
+    history_bytes: int  # bytes of the history that are kept
+    lines: list[dict[str, Any]]  # of the history that are kept
+    lock: FolderLock | None  # keeps other processes from writing; the :class:`ModelWriter` that resumes releases it
+    damaged: str = ""  # the damaged file of the last layer; empty if there is none
 
     @property
     def checksum(self) -> str:
@@ -192,10 +179,7 @@ class InterruptedRun:
 def read_run(path: str | Path) -> InterruptedRun:
     """Read and verify all of a run, and lock it.
 
-    Raises
-    ------
-    ModelFileError
-        If there is no run, more than its last layer is damaged, or another process writes there.
+    ModelFileError says if there is no run, more than its last layer is damaged, or another process writes there.
     """
     place = Path(path)
     if place.is_dir() and not (place / MODEL).exists():

@@ -101,20 +101,8 @@ class ModelWriter:
     An existing model is replaced when the new one is complete. Until then the new one is in a folder beside it, named
     ``<name>.partial``, where an interrupted run stays.
 
-    Parameters
-    ----------
-    path : str or Path
-        A folder that does not exist yet, unless `overwrite`.
-    config, image_shape, class_names, half
-        Those of the network; the shape is (channels, height, width).
-    about : mapping
-        Facts that JSON can hold.
-    half_heads : bool, default False
-        Store the heads' weights as float16.
-    overwrite : bool, default False
-        Replace an existing model when the new one is complete.
-    resumed : InterruptedRun, optional
-        Continue the run in `path` instead of starting one; `about` is added to the facts about it.
+    The folder must not exist yet, unless ``overwrite``. ``about`` are facts that JSON can hold; ``half_heads`` stores
+    the heads' weights as float16. With ``resumed`` the run in ``path`` is continued, and gets the facts too.
     """
 
     def __init__(

@@ -25,21 +25,10 @@ CHUNK = 4096  # images that are checked together
 
 
 def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str = "images") -> Tensor:
-    """Return images as a tensor (n, channels, height, width), uint8 or floating.
+    """Return images as a tensor (n, channels, height, width), uint8 or floating, with values of any range.
 
-    Parameters
-    ----------
-    images : Tensor or array
-        Integers other than uint8 become float32; values may have any range.
-    shape : (channels, height, width), optional
-        Shape of the training images.
-    name : str
-        Name in error messages.
-
-    Raises
-    ------
-    ValueError
-        The images are empty, of another shape, or not finite numbers.
+    Integers other than uint8 become float32. ``shape`` (channels, height, width) is that of the training images.
+    ValueError says if the images, by ``name``, are empty, of another shape, or not finite numbers.
     """
     tensor = _as_tensor(images, name)
     if shape is not None and tuple(tensor.shape) == shape:
@@ -141,10 +130,7 @@ def warn_of_other_units(images: Tensor, low: float, high: float) -> None:
 def plain_values(values: Any, name: str = "images") -> Any:
     """Return values that NumPy can convert: tensors without their gradient, on the CPU.
 
-    Raises
-    ------
-    ValueError
-        A value is masked, or a list holds images of unequal shape.
+    ValueError says if a value is masked, or a list holds images of unequal shape.
     """
     refuse_unequal_shapes(values, name)
     parts = values if isinstance(values, list | tuple) else (values,)

@@ -26,23 +26,7 @@ LONGEST_STEP = timedelta(days=2)  # a worker may compute for long: the watchdog 
 
 
 class Workers:
-    """The processes of a run, seen from one of them.
-
-    Attributes
-    ----------
-    rank : int
-        Rank of this process. Rank 0 writes files and factorises.
-    count : int
-        Number of processes.
-    on_this_machine : int
-        Number of processes that share this machine's memory.
-    device : torch.device
-        Device of exchanged tensors.
-    exchanges : bool
-        Whether collectives are called; a single process has all sums already.
-    exchanged : int
-        Bytes of all tensors exchanged so far, each counted once.
-    """
+    """The processes of a run, seen from one of them."""
 
     def __init__(
         self,
@@ -52,9 +36,11 @@ class Workers:
         device: torch.device | None = None,
         watchdog: Watchdog | None = None,
     ) -> None:
-        self.rank, self.count, self.on_this_machine = rank, count, on_this_machine
-        self.device = device or torch.device("cpu")
-        self.exchanges, self.exchanged = count > 1 or watchdog is not None, 0
+        self.rank, self.count = rank, count
+        self.on_this_machine = on_this_machine  # processes that share this machine's memory
+        self.device = device or torch.device("cpu")  # of exchanged tensors
+        self.exchanges = count > 1 or watchdog is not None  # a single process has all sums already
+        self.exchanged = 0  # bytes of all tensors exchanged so far, each counted once
         self._watchdog = watchdog
 
     @property
