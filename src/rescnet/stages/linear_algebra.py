@@ -1,4 +1,4 @@
-"""Linear algebra of the heads: half-precision products with float32 sums, and solution by a Cholesky factor.
+"""Linear algebra: half-precision products with float32 sums, Cholesky factors, and eigenvectors of filter banks.
 
 Half-precision products run on tensor cores if available. These need sizes that are multiples of 8 numbers. 64 is safe:
 a Gram matrix of another size is four times slower. Weights and targets that must keep their digits are split into a
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 ALIGNMENT = 64
+SINGULAR = 1e-6  # of the largest eigenvalue: smaller eigenvalues are rounding errors of float32 sums
 PANEL, CPU_PANEL = 4096, 512  # columns per panel of a Gram matrix; panels skip most of its upper triangle
 
 
@@ -139,3 +140,26 @@ def cholesky_solver(matrix: Tensor) -> Solver:
     """Factorise a symmetric matrix and return its solver; only the lower triangle is read."""
     factor = cholesky_factor(matrix)
     return lambda right: torch.cholesky_solve(right, factor)
+
+
+def leading_eigenvectors(matrix: Tensor, count: int) -> Tensor:
+    """Return ``count`` eigenvectors of symmetric (..., M, M), largest eigenvalue first, shape (..., M, count)."""
+    vectors: Tensor = torch.linalg.eigh(matrix).eigenvectors  # ascending order, as columns
+    return vectors.flip(-1)[..., :count]
+
+
+def inverse_root(matrix: Tensor, ridge: float = 0.0) -> Tensor:
+    """Return A^(-1/2) of a symmetric matrix on its non-singular subspace, shape (M, rank): columns q/√λ.
+
+    With a ridge r the columns are q/√(λ + r·λ̄), where λ̄ is the mean eigenvalue; the subspace stays the same.
+    """
+    values, vectors = torch.linalg.eigh(matrix)
+    regular = values > SINGULAR * values.max().clamp_min(torch.finfo(values.dtype).tiny)
+    root: Tensor = (vectors[:, regular] / (values[regular] + ridge * values.mean()).sqrt()).flip(1)
+    return root
+
+
+def fix_signs(filters: Tensor) -> Tensor:
+    """Make the largest component of each row positive: the sign of an eigenvector is arbitrary, ReLU depends on it."""
+    largest = filters.abs().argmax(1, keepdim=True)
+    return filters * filters.gather(1, largest).sign()

@@ -150,9 +150,12 @@ def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int,
     sizes = replace(data.sizes(config, itemsize, half), train=len(data.images))
     needed = readout_bytes(config, sizes, machine.device.type)
     if needed > machine.budget:
+        most = sizes.train
+        while most > 1 and readout_bytes(config, replace(sizes, train=most), machine.device.type) > machine.budget:
+            most = most * 9 // 10
         raise ValueError(
             f"memory must be at least {show_bytes(needed)} for an exact kernel readout of {sizes.train:,} images, got "
-            f"{show_bytes(machine.budget)}. Use fewer images, more memory, or readout 'kernel'."
+            f"{show_bytes(machine.budget)}. Use about {most:,} images, more memory, or readout 'kernel'."
         )
 
 

@@ -40,9 +40,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..linear_algebra import fix_signs, inverse_root, leading_eigenvectors
 from ..patches import ClassMoments
 from .bank import BankOptions, Filters, PatchSource, check_count, register_bank
-from .eigen import fix_signs, inverse_root, leading_eigenvectors
 
 SETS = 2  # per class, of canonical filters
 ROUNDS = 5

@@ -31,8 +31,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..linear_algebra import SINGULAR, fix_signs, inverse_root, leading_eigenvectors
 from .bank import BankOptions, Filters, PatchSource, check_count, register_bank, sample_patches
-from .eigen import SINGULAR, fix_signs, inverse_root, leading_eigenvectors
 
 RIDGE = 0.1  # ε of whitened patches, relative to the mean variance
 ICA_MOST_ITERATIONS, ICA_TOLERANCE = 200, 1e-5
