@@ -156,7 +156,9 @@ class ModelWriter:
         self._content["about"] = kept | self._content["about"]
         make_layers_folder(self.path)
         self._write_model_json(self.path)
-        self._remove_readout(unless="readout" in kept)
+        (self.path / f".{READOUT}.part").unlink(missing_ok=True)
+        if "readout" not in kept:
+            (self.path / READOUT).unlink(missing_ok=True)
         truncate_file(self.path / HISTORY, run.history_bytes)
         self._folder = self.path
         self._layers, self._checksum = len(run.layers), run.checksum
@@ -175,8 +177,9 @@ class ModelWriter:
         """Write one more layer, then its line in the history."""
         folder = self._folder or self._start()
         if "readout" in self._content["about"]:
-            self._remove_readout()
+            del self._content["about"]["readout"]  # it is that of fewer layers
             self._write_model_json(folder)
+            (folder / READOUT).unlink(missing_ok=True)
         name = layer_name(self._layers + 1)
         data = layer_to_bytes(layer, self.half_heads)
         write_file(folder / name, data)
@@ -184,13 +187,6 @@ class ModelWriter:
         line = sign({**asdict(record), **facts}, self._checksum)
         append_line(folder / HISTORY, json.dumps(line).encode())
         self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
-
-    def _remove_readout(self, unless: bool = False) -> None:
-        """Remove the readout of fewer layers, or of other options."""
-        (self.folder / f".{READOUT}.part").unlink(missing_ok=True)
-        if not unless:
-            self._content["about"].pop("readout", None)
-            (self.folder / READOUT).unlink(missing_ok=True)
 
     def add_readout(self, readout: Readout, record: ReadoutRecord | None, layers: int) -> None:
         """Write the readout of the first ``layers`` layers; it is part of the model once that is sealed."""

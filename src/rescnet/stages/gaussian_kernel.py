@@ -68,7 +68,7 @@ class PairDistances:
         for way, total in enumerate(self._squares):
             for view, these in enumerate(rows):
                 others = columns[view ^ way]
-                _add_products_(total, -2 * these, others)
+                add_product_(total, -2 * these, others.T)
                 total.add_(_norms(these, total.dtype)[:, None]).add_(_norms(others, total.dtype))
 
     def median(self, most: int = 2000) -> float:
@@ -96,11 +96,3 @@ def _norms(features: Tensor, dtype: torch.dtype) -> Tensor:
     """Return ‖z‖² of features (n, D), shape (n,)."""
     norms: Tensor = torch.linalg.vector_norm(features, dim=1, dtype=dtype)
     return norms.square()
-
-
-def _add_products_(total: Tensor, rows: Tensor, columns: Tensor) -> None:
-    """Add ``rows @ columnsᵀ`` to ``total`` (m, n), for rows (m, D) and columns (n, D) of one type."""
-    if rows.dtype == torch.float16:
-        add_product_(total, rows, columns.T)
-    else:
-        total.addmm_(rows, columns.T)

@@ -30,11 +30,11 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def add_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add ``a @ b`` of half-precision matrices to ``total``, float32."""
-    if a.is_cuda:
+    """Add ``a @ b`` of matrices of one type to ``total``, which is float32 if they are in half precision."""
+    if a.is_cuda and a.dtype == torch.float16:
         torch.addmm(total, a, b, out_dtype=torch.float32, out=total)
     else:
-        total.addmm_(a.float(), b.float())
+        total.addmm_(a.to(total.dtype), b.to(total.dtype))
 
 
 def add_gram_(gram: Tensor, x: Tensor) -> None:

@@ -212,14 +212,13 @@ class Trainer:
 
     def _advance(self, layer: Layer, stream: ImageStream, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
         """Pass a stream through a layer: yield its new maps chunk by chunk."""
-        empty = self._empty_maps(stream) if stream.maps is None else None
+        empty = None
+        if stream.maps is None:
+            (n, _, h, w), half = stream.images.shape, self.stack.half
+            shape, dtype = (n, self.config.filters, h, w), torch.float16 if half else self.dtype
+            # Channels last in half precision, for the kernels.
+            empty = make_store(self.plan.maps_place, shape, dtype, self.device, half, self._scratch)
         return stream.advance(self.stack, layer, watch, empty)
-
-    def _empty_maps(self, stream: ImageStream) -> MapStore:
-        """Return memory for the maps of a stream, (n, d_i, h, w); in half precision channels last, for the kernels."""
-        (n, _, h, w), half = stream.images.shape, self.stack.half
-        shape, dtype = (n, self.config.filters, h, w), torch.float16 if half else self.dtype
-        return make_store(self.plan.maps_place, shape, dtype, self.device, half, self._scratch)
 
     def _empty_sketches(self, half: bool) -> Sketches | None:
         """Return memory for the sketches that a kernel readout is fitted to, of the streams that have what it needs."""
