@@ -236,7 +236,13 @@ def _extract(archive: Path, scratch: Path) -> None:
         for member in members:
             if not (member.isfile() or member.isdir()):
                 raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
-        tar.extractall(scratch, filter="data")
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(scratch, filter="data")
+            return
+        for member in members:  # Python before 3.11.4: plain permissions, and this user's files
+            member.mode, member.uid, member.gid = 0o755 if member.isdir() else 0o644, os.getuid(), os.getgid()
+            member.uname = member.gname = ""
+        tar.extractall(scratch, members)
 
 
 def _refuse_escapes(archive: Path, names: list[str]) -> None:
