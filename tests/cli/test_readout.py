@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from rescnet.formatting import show_bytes
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.network.history import StopReason
 
@@ -27,7 +28,7 @@ def place(rescnet, pictures, options, tmp_path_factory):
     folder = tmp_path_factory.mktemp("readout") / "model"
     result = rescnet("train", pictures, *options, "--out", folder)
     assert result.exit_code == 0 and "with the kernel readout: validation accuracy" in result.stdout
-    assert "the model stores its training images" in " ".join(result.stdout.split())
+    assert "the model stores its training images" not in " ".join(result.stdout.split())
     return folder
 
 
@@ -112,13 +113,13 @@ def test_a_damaged_readout_is_named(place, rescnet, pictures, options, tmp_path)
     assert load_model(folder, layers=2).network.readout is None
 
 
-@pytest.mark.slow
-def test_it_is_not_exported(place, refused, rescnet, tmp_path):
-    """All layers are refused unless it is said to be left out; fewer are exported without."""
-    said = refused("export", place, tmp_path / "all.pt2")
-    assert "cannot be exported" in said and "--without-readout" in said
-    assert "3 layers" in rescnet("export", place, tmp_path / "all.pt2", "--without-readout").stdout
-    assert rescnet("export", place, tmp_path / "one.pt2", "--layers", 1).exit_code == 0
+def test_it_is_exported(place, rescnet, tmp_path):
+    network = load_model(place).network
+    images = np.random.default_rng(0).integers(0, 256, (5, *network.image_shape)).astype(np.uint8)
+    done = rescnet("export", place, tmp_path / "all.pt2")
+    assert done.exit_code == 0 and "3 layers" in done.stdout
+    found = torch.export.load(tmp_path / "all.pt2").module()(torch.as_tensor(images).float())
+    torch.testing.assert_close(found, network.outputs(images), rtol=0, atol=1e-3)
 
 
 def test_the_json_summary_has_it(rescnet, pictures, options, tmp_path):
@@ -167,8 +168,8 @@ def test_a_missing_readout_is_reported(place, rescnet, tmp_path):
     assert json.loads(rescnet("info", folder, "--json").stdout)["misses_readout"]
 
 
-def test_an_interrupt_while_it_is_fitted_leaves_the_layers(rescnet, pictures, options, tmp_path, monkeypatch):
-    """They are usable, and the same command with --resume ends the run."""
+def test_an_interrupt_while_it_is_fitted_leaves_the_layers(place, rescnet, pictures, options, tmp_path, monkeypatch):
+    """They are usable, and the same command with --resume gives the readout of an uninterrupted run."""
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -180,16 +181,28 @@ def test_an_interrupt_while_it_is_fitted_leaves_the_layers(rescnet, pictures, op
     assert result.exit_code == 130 and "; the kernel readout is missing, --resume fits it" in result.stderr
     assert len(load_model(folder).network.layers) == 3 and load_model(folder).network.readout is None
     assert rescnet("train", "--resume", folder).exit_code == 0
-    assert load_model(folder).network.readout is not None
+    assert (folder / "readout.safetensors").read_bytes() == (place / "readout.safetensors").read_bytes()
 
 
-def test_the_number_of_reference_images_is_shown(place, rescnet):
-    kept = len(load_model(place).network.readout.images)
+def test_the_number_of_training_images_is_shown(place, rescnet):
+    size = show_bytes((place / "readout.safetensors").stat().st_size)
     said = rescnet("info", place).stdout
-    assert f"kernel readout with {kept} reference images" in said
-    assert "the model stores its training images: share it only with those who may see them" in said
-    assert f"preparing the kernel readout: {kept} reference images" in rescnet("evaluate", place).stderr
-    assert "reference images" not in rescnet("evaluate", place, "--layers", 1).stderr
+    assert f"kernel readout with 97 codes of training images, {size}" in said
+    assert "the model stores its training images" not in said
+    assert "training images" not in rescnet("evaluate", place).stderr
+
+
+def test_an_exact_readout_stores_images_and_is_not_exported(rescnet, refused, pictures, small, tmp_path):
+    place, holds = tmp_path / "model", "the model stores its training images: share it only with those who may see them"
+    words = ["--readout", "kernel-exact", "--limit", 120, "--layers", 1, "--out", place]
+    assert holds in " ".join(rescnet("train", pictures, *small, *words).stdout.split())
+    said = rescnet("info", place).stdout
+    assert "kernel readout with 97 training images" in said and holds in said
+    assert "comparing with 97 training images" in rescnet("evaluate", place).stderr
+    said = refused("export", place, tmp_path / "all.pt2")
+    assert "cannot be exported" in said and "--without-readout" in said
+    copies = refused("train", pictures, *small, *words[:4], "--kernel-copies", "shift 1", "--out", tmp_path / "b")
+    assert "kernel_copies must be empty with readout 'kernel-exact'" in copies
 
 
 def test_copies_are_counted_on_the_disk_and_among_the_parameters(place, rescnet, pictures, options, tmp_path):

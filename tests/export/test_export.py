@@ -103,11 +103,11 @@ def run_onnx(file, images):
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_the_module_is_the_network(trained, blobs, options):
     network = trained(**options).network
-    module = ExportedNetwork(network.stack)
+    module = ExportedNetwork(network)
     assert not list(module.parameters())
     assert {buffer.dtype for buffer in module.buffers()} == {torch.float32, torch.bool}
     for layers in (1, None):
-        found = ExportedNetwork(network.first_layers(layers or len(network.layers)).stack)(floats(blobs[0][:20]))
+        found = ExportedNetwork(network.first_layers(layers or len(network.layers)))(floats(blobs[0][:20]))
         torch.testing.assert_close(found, network.outputs(blobs[0][:20], layers), rtol=0, atol=1e-5)
 
 

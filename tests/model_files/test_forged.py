@@ -167,6 +167,11 @@ def test_weights_that_are_not_finite_are_refused(name, value, saved):
         load_model(saved)
 
 
+@pytest.fixture(scope="module")
+def with_readout(one_cpu):
+    return make_model(readout="kernel", head="ridge", loo_correction=True)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
@@ -174,12 +179,35 @@ def test_weights_that_are_not_finite_are_refused(name, value, saved):
         ("scale", -1.0, "scale -1.0"),
         ("scale", float("nan"), "scale nan"),
         ("loo_correction.centres", float("nan"), "'loo_correction.centres' must be finite"),
-        ("coefficients", lambda tensor: tensor.int(), "coefficients of type torch.int32"),
-        ("images", lambda tensor: tensor.to(torch.complex64), "images of type torch.complex64"),
+        ("encoder.centre", float("inf"), "'encoder.centre' must be finite"),
+        ("codes.steps", float("nan"), "'codes.steps' must be finite"),
+        ("coefficients", lambda tensor: tensor.int(), "'coefficients' must be torch.float32, got torch.int32"),
+        ("codes", lambda tensor: tensor.float(), "'codes' must be torch.int8, got torch.float32"),
+        ("codes", lambda tensor: tensor[:29], "'codes' must have shape (30, 29), got (29, 29)"),
+        ("codes", lambda tensor: tensor[:, 0], "readout.safetensors is not a readout"),
+        ("encoder.weights", lambda tensor: tensor[:2], "'encoder.weights' must have shape (3, "),
+        ("encoder.projection", lambda tensor: tensor[:-1], "'encoder.projection' must have shape"),
+        ("encoder.steps", lambda tensor: tensor[:-1], "'encoder.steps' must have shape (29,), got (28,)"),
+        ("loo_correction.centres", lambda tensor: tensor[:, :2], "'loo_correction.centres' must have shape (30, 3)"),
     ],
 )
-def test_a_forged_readout_is_refused(name, value, words, tmp_path):
-    save_model(tmp_path / "m", make_model(readout="kernel", head="ridge", loo_correction=True))
+def test_a_forged_readout_is_refused(name, value, words, with_readout, tmp_path):
+    save_model(tmp_path / "m", with_readout)
+    check_forged(name, value, words, tmp_path)
+
+
+def test_a_forged_exact_readout_is_refused(tmp_path):
+    save_model(tmp_path / "m", make_model(readout="kernel-exact", layers=1))
+    data = (tmp_path / "m" / "readout.safetensors").read_bytes()
+    for name, value, words in (
+        ("images", lambda tensor: tensor.to(torch.complex64), "'images' must be torch.bool, got torch.complex64"),
+        ("images", lambda tensor: tensor[:, :, :7], "'images' must have shape (30, 1, 8, 8), got (30, 1, 7, 8)"),
+    ):
+        (tmp_path / "m" / "readout.safetensors").write_bytes(data)
+        check_forged(name, value, words, tmp_path)
+
+
+def check_forged(name, value, words, tmp_path):
     file = tmp_path / "m" / "readout.safetensors"
     data = change_tensor(file.read_bytes(), name, value)
     file.write_bytes(data)

@@ -1,4 +1,4 @@
-"""Models of format 1: they load if no removed option is used, and name the last commit that reads them otherwise."""
+"""Models of formats 1 and 2: they load unless a removed option is used. Then the last commit that reads them is named."""
 
 from __future__ import annotations
 
@@ -11,12 +11,29 @@ from tiny_model import change_model_json, check_message, make_model
 
 from rescnet.config.removed import LAST_COMMIT, REMOVED, RENAMED
 from rescnet.model_files import ModelFileError, ModelFolder, load_model, read_run, save_model
+from rescnet.network.readout import ExactReadout
 
 OLD_NAMES = {new: old for old, new in RENAMED.items() if old != "more_block_sizes"}
 
 
+def to_format_2(folder):
+    """Rewrite a model as format 2: the readout that compares all features is called 'kernel'."""
+
+    def change(content):
+        config = content["config"]
+        del config["readout_size"]
+        config["readout"] = config["readout"].replace("kernel-exact", "kernel")
+        for name in ("steps", "residual"):
+            content["about"].get("readout", {}).get("record", {}).pop(name, None)
+        content.update(version=2)
+
+    change_model_json(folder, change)
+
+
 def to_format_1(folder, **options):
     """Rewrite a model with the names and options of format 1, some with other values."""
+
+    to_format_2(folder)
 
     def change(content):
         config = {OLD_NAMES.get(name, name): value for name, value in content["config"].items()}
@@ -48,7 +65,7 @@ def describe(data):
         {},
         {"block_sizes": [4, 6], "test_views": "flip", "stack_depth": 2, "pyramid_bins": "adaptive"},
         {"posterior": "normalised-sigmoid", "augment": "flip", "pca_bias": "none"},
-        {"readout": "kernel", "head": "ridge", "loo_correction": True},
+        {"readout": "kernel-exact", "head": "ridge", "loo_correction": True},
     ],
     ids=["plain", "renamed", "posterior", "readout"],
 )
@@ -66,6 +83,19 @@ def test_a_model_of_format_1_is_loaded(options, images, tmp_path):
         assert loaded.network.readout.correction is not None
     assert torch.equal(loaded.network.outputs(images), model.network.outputs(images))
     assert loaded.history.stopped is None and loaded.about["stopped"] == "3 layers were asked for"
+
+
+@pytest.mark.parametrize("readout", ["heads", "kernel-exact"])
+def test_a_model_of_format_2_is_loaded(readout, images, tmp_path):
+    model = make_model(readout=readout, layers=1)
+    save_model(tmp_path / "m", model)
+    to_format_2(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert loaded.network.config == model.network.config
+    assert isinstance(loaded.network.readout, ExactReadout) == (readout == "kernel-exact")
+    assert torch.equal(loaded.network.outputs(images), model.network.outputs(images))
+    with pytest.raises(ModelFileError, match=r"must be of model format 3 to be resumed, got 2\. Train a new run"):
+        read_run(tmp_path / "m")
 
 
 def test_an_option_that_is_younger_than_the_file_keeps_its_old_meaning(saved):
@@ -94,7 +124,7 @@ def test_a_removed_value_names_the_last_commit_that_reads_it(options, words, sav
     assert words in str(error.value) and str(error.value).count(LAST_COMMIT) == 1
 
 
-def test_an_old_name_is_unknown_in_format_2(saved):
+def test_an_old_name_is_unknown_in_format_3(saved):
     change_model_json(saved, lambda content: content["config"].update(cells="official"))
     with pytest.raises(ModelFileError) as error:
         load_model(saved)
@@ -105,4 +135,4 @@ def test_a_run_of_format_1_is_not_resumed(saved):
     to_format_1(saved)
     with pytest.raises(ModelFileError) as error:
         read_run(saved)
-    check_message(error, "must be of model format 2 to be resumed, got 1. Train a new run")
+    check_message(error, "must be of model format 3 to be resumed, got 1. Train a new run")

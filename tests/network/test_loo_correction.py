@@ -16,10 +16,8 @@ from rescnet.model_files import ModelFileError
 from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.network.memory import RunSizes, readout_bytes
 from rescnet.network.model import Model
-from rescnet.network.readout.features import LayerwisePass
 from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, fit_correction, leave_one_out
 from rescnet.stages.augment import view_images
-from rescnet.stages.gaussian_kernel import PairDistances, Standard
 
 OPTIONS = {"layers": 2, "filters": 4, "readout": "kernel"}
 pytestmark = pytest.mark.usefixtures("one_cpu")
@@ -133,15 +131,12 @@ def test_a_network_corrects_its_outputs(pair):
 def test_it_is_learned_from_outputs_of_images_left_out(pair):
     """Its centres are outputs of the regression of the labels; the layers' heads have no part in them."""
     (plain, _), (corrected, _) = pair
-    with torch.inference_mode():
-        walk = LayerwisePass(plain.stack, torch.as_tensor(IMAGES[:250]), False)
-        distances = PairDistances(250, 250, 1, walk.output)
-        for layer in plain.layers:
-            features = walk.advance(layer)
-            distances.add(Standard.of(features).apply_(features), features)
-        kernel = distances.kernel_(plain.readout.scale) + plain.readout.ridge * torch.eye(250, dtype=torch.float64)
-        out, kept = 100, [i for i in range(250) if i != 100]
-        alone = torch.linalg.solve(kernel[kept][:, kept], one_hot(LABELS[:250])[kept])
+    codes = plain.readout.codes.values(torch.float64)
+    kernel = torch.exp(-plain.readout.scale * torch.cdist(codes, codes) ** 2)
+    system = kernel + plain.readout.ridge * torch.eye(250, dtype=torch.float64)
+    for out in (0, 100, 249):
+        kept = [i for i in range(250) if i != out]
+        alone = torch.linalg.solve(system[kept][:, kept], one_hot(LABELS[:250])[kept])
         torch.testing.assert_close(corrected.readout.correction.centres[out], kernel[out, kept] @ alone)
 
 
@@ -153,8 +148,9 @@ def test_files_keep_it(pair, tmp_path):
     torch.testing.assert_close(read.outputs(IMAGES[400:450]), corrected.outputs(IMAGES[400:450]))
     tensors = load_tensors(readout_to_bytes(corrected.readout))
     tensors["loo_correction.coefficients"] = tensors["loo_correction.coefficients"][:, :9].contiguous()
-    with pytest.raises(ModelFileError, match=r"got centres \(250, 10\) and coefficients \(250, 9\)"):
-        readout_from_bytes(save_tensors(tensors), "readout", (1, 8, 8), 10)
+    network = corrected.config, (1, 8, 8), 10, 2
+    with pytest.raises(ModelFileError, match=r"'loo_correction.coefficients' must have shape \(250, 10\), got"):
+        readout_from_bytes(save_tensors(tensors), "readout", *network)
     del tensors["loo_correction.coefficients"]
     with pytest.raises(ModelFileError, match="is not a readout of rescnet"):
-        readout_from_bytes(save_tensors(tensors), "readout", (1, 8, 8), 10)
+        readout_from_bytes(save_tensors(tensors), "readout", *network)

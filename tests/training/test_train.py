@@ -41,6 +41,9 @@ class Events:
     def layer_added(self, record):
         self.seen.append(record.layer)
 
+    def readout_step(self, steps, residual):
+        self.seen.append("step")
+
     def readout_fitted(self, record):
         self.seen.append("readout")
 

@@ -26,7 +26,7 @@ _LARGEST_EXPONENT = 15  # 2¹⁵ is well below 65504, the largest float16
 _CORRECTION = ("centres", "coefficients")  # tensors of a leave-one-out correction
 _INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _IMAGE_TYPES = (*_INTEGERS, torch.float16, torch.float32, torch.float64)
-_UNREADABLE = (SafetensorError, KeyError, ValueError, TypeError, RuntimeError)
+_UNREADABLE = (SafetensorError, KeyError, IndexError, ValueError, TypeError, RuntimeError)
 
 
 def layer_to_bytes(layer: Layer, half_heads: bool = False) -> bytes:
@@ -170,10 +170,12 @@ def _check_readout(
     if "images" in tensors:
         wanted["images"] = (rows, *image_shape), _IMAGE_TYPES
     else:
-        numbers = layers * sketch_size(config, image_shape[1:])
-        size = tensors["codes"].shape[1]
+        features = config.features(image_shape[1:])
+        # Not by the configuration: a resumed run may plan more layers than this readout was fitted to.
+        per_layer = max(1, min(features, len(tensors["encoder.centre"]) // layers))
+        numbers, size = layers * per_layer, tensors["codes"].shape[1]
         wanted |= {
-            "encoder.weights": ((layers, config.features(image_shape[1:])), single),
+            "encoder.weights": ((layers, features), single),
             "encoder.centre": ((numbers,), single),
             "encoder.projection": ((numbers, size), (torch.int8,)),
             "encoder.steps": ((size,), single),
@@ -186,8 +188,10 @@ def _check_readout(
         wanted |= {f"{prefix}.{part}": ((centres, classes), floats) for part in _CORRECTION}
     for key, (shape, types) in wanted.items():
         found = tensors[key]
-        if tuple(found.shape) != shape or found.dtype not in types:
-            raise ValueError(f"{key!r} must have shape {shape}, got {tuple(found.shape)} of {found.dtype}")
+        if tuple(found.shape) != shape:
+            raise ValueError(f"{key!r} must have shape {shape}, got {tuple(found.shape)}")
+        if found.dtype not in types:
+            raise ValueError(f"{key!r} must be {types[0]}, got {found.dtype}")
     if not tensors["scale"].item() >= 0:
         raise ValueError(f"scale {tensors['scale'].item()}")
 
