@@ -1,4 +1,4 @@
-"""Models of formats 1 and 2: they load unless a removed option is used. Then the last commit that reads them is named."""
+"""Models of formats 1 and 2: they load, or name the last commit that reads them."""
 
 from __future__ import annotations
 
