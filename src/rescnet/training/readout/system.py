@@ -44,6 +44,7 @@ MOST_STEPS = 200
 JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
 LARGEST_TILE = 2**28  # entries of K at a time
 LARGEST_EXPONENT = 10.0  # e^11 is the largest number in half precision
+UNSOLVED = "the kernel readout could not be solved. Check the images for extreme values."
 
 Progress = Callable[[int, float], None]
 """Function (steps so far, relative residual), called after each step of conjugate gradients."""
@@ -93,7 +94,7 @@ def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, diago
             ridge = max(10 * ridge, LEAST_RETRY)
             continue
         return Solution(factor_solve(matrix, right), inverse_diagonal(matrix) if diagonal else None, ridge)
-    raise FloatingPointError("the kernel readout could not be solved. Check the images for extreme values.")
+    raise FloatingPointError(UNSOLVED)
 
 
 class KernelProducts:
@@ -196,8 +197,29 @@ def solve_iteratively(
     """Solve the system for right sides (N, K) by conjugate gradients with a preconditioner at some centres.
 
     ``start`` (N, K) are the columns of an earlier, interrupted solution. All workers have all codes and right sides,
-    and return the same solution.
+    and return the same solution. ε becomes larger where the steps do not converge.
     """
+    for _ in range(MOST_TRIES):
+        try:
+            found = _descend(products, right, centres, seed, diagonal, progress, start)
+            if found.residual <= LARGEST_RESIDUAL:
+                return found
+        except NotPositiveDefiniteError:
+            pass
+        products.ridge = max(10 * products.ridge, LEAST_RETRY)
+    raise FloatingPointError(UNSOLVED)
+
+
+def _descend(
+    products: KernelProducts,
+    right: Tensor,
+    centres: int,
+    seed: int,
+    diagonal: bool,
+    progress: Progress | None,
+    start: Tensor | None,
+) -> Solution:
+    """Take steps of conjugate gradients until the residual is small."""
     signs = torch.zeros(len(right), PROBES * diagonal)
     signs = signs.bernoulli_(generator=torch.Generator().manual_seed(seed)).mul_(2).sub_(1).to(right)
     both = torch.cat([right, signs], dim=1)
@@ -227,12 +249,7 @@ def solve_iteratively(
             best, best_x = worst, best_x.copy_(x)
         if progress:
             progress(steps, worst)
-    if best > LARGEST_RESIDUAL:
-        raise FloatingPointError(
-            f"the readout did not converge: its residual is {best:.2g} after {steps} steps. Use a larger kernel_ridge."
-        )
-    x = best_x
-    found = None
+    x, found = best_x, None
     if diagonal:  # the diagonal of (K + εI)⁻¹ lies between these bounds
         found = (signs * x[:, right.shape[1] :]).mean(1).clamp_(1 / (1 + products.ridge), 1 / products.ridge)
     return Solution(x[:, : right.shape[1]].contiguous(), found, products.ridge, steps, best)

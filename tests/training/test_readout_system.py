@@ -1,0 +1,112 @@
+"""The readout's system of equations: one Cholesky factor, and conjugate gradients that agree with it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rescnet.stages.code_kernel import Codes, code_kernel
+from rescnet.training.distributed.workers import Workers
+from rescnet.training.readout import system
+from rescnet.training.readout.system import KernelProducts, exact_bytes, solve_exactly, solve_iteratively
+
+SCALE, RIDGE = 0.1, 0.05
+
+
+def problem(generator, images=300, dtype=torch.float64):
+    codes = Codes.of(torch.randn(images, 6, generator=generator).to(dtype))
+    right = torch.randn(images, 4, generator=generator).to(torch.promote_types(dtype, torch.float32))
+    return codes, right
+
+
+def products_of(codes, ridge=RIDGE, tile=2**20):
+    return KernelProducts(codes, SCALE, ridge, Workers(), tile)
+
+
+def test_an_exact_solution(generator, monkeypatch):
+    monkeypatch.setattr(system, "PANEL", 7)
+    codes, right = problem(generator, 30)
+    matrix = code_kernel(codes, codes, SCALE) + RIDGE * torch.eye(30)
+    found = solve_exactly(codes, right, SCALE, RIDGE, True)
+    torch.testing.assert_close(found.columns, torch.linalg.solve(matrix, right))
+    torch.testing.assert_close(found.diagonal, torch.linalg.inv(matrix).diagonal())
+    assert (found.ridge, found.steps, found.residual) == (RIDGE, 0, 0.0)
+    assert solve_exactly(codes, right, SCALE, RIDGE, False).diagonal is None
+    assert exact_bytes(30, 8) > matrix.nbytes
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_duplicates_without_a_ridge_are_met_by_more(generator, dtype):
+    codes, right = problem(generator, 20, dtype)
+    twice = Codes.of(codes.values.repeat(2, 1))
+    found = solve_exactly(twice, right.repeat(2, 1), SCALE, 0.0, True)
+    assert 1e-3 <= found.ridge <= 0.1
+    matrix = code_kernel(twice, twice, SCALE).double() + found.ridge * torch.eye(40)
+    torch.testing.assert_close(matrix @ found.columns.double(), right.repeat(2, 1).double(), rtol=0, atol=1e-2)
+    assert solve_exactly(twice, right.repeat(2, 1), SCALE, 0.01, True).ridge == 0.01
+
+
+def test_codes_that_are_no_numbers_are_refused(generator):
+    codes, right = problem(generator, 5)
+    bad = Codes.of(codes.values * torch.nan)
+    for solve in (
+        lambda: solve_exactly(bad, right, SCALE, RIDGE, False),
+        lambda: solve_iteratively(products_of(bad), right, 5, 0, False),
+    ):
+        with pytest.raises(FloatingPointError, match=r"could not be solved\. Check the images"):
+            solve()
+
+
+@pytest.mark.parametrize("tile", [1, 300, 5000, 2**20])
+def test_products_do_not_depend_on_tiles(generator, tile):
+    codes, right = problem(generator, 40)
+    wanted = code_kernel(codes, codes, SCALE) @ right + RIDGE * right
+    torch.testing.assert_close(products_of(codes, tile=tile).times(right), wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("centres", [20, 300])
+def test_conjugate_gradients_agree_with_the_factor(generator, dtype, centres):
+    codes, right = problem(generator, dtype=dtype)
+    wanted, heard = solve_exactly(codes, right, SCALE, RIDGE, True), []
+    found = solve_iteratively(products_of(codes), right, centres, 0, True, lambda *step: heard.append(step))
+    assert found.columns.shape == right.shape and found.ridge == RIDGE
+    close = 0.05 if dtype == torch.float16 else 1e-2  # K is rounded to half precision too
+    assert float((found.columns - wanted.columns).norm() / wanted.columns.norm()) < close
+    assert float((found.diagonal / wanted.diagonal - 1).abs().mean()) < 0.2
+    assert 1 <= found.steps == len(heard) < 100 and heard[-1] == (found.steps, found.residual)
+    assert found.residual <= system.TOLERANCE
+    assert solve_iteratively(products_of(codes), right, centres, 0, False).diagonal is None
+
+
+def test_more_centres_take_fewer_steps(generator):
+    codes, right = problem(generator)
+    steps = [solve_iteratively(products_of(codes, 1e-3), right, m, 0, False).steps for m in (4, 60, 300)]
+    assert steps[0] > steps[1] > steps[2]
+
+
+def test_an_interrupted_solution_is_continued(generator, monkeypatch):
+    codes, right = problem(generator)
+    whole = solve_iteratively(products_of(codes), right, 10, 0, False)
+    with monkeypatch.context() as patch:
+        patch.setattr(system, "MOST_STEPS", whole.steps - 2)
+        begun = solve_iteratively(products_of(codes), right, 10, 0, False)
+    assert begun.residual > system.TOLERANCE
+    rest = solve_iteratively(products_of(codes), right, 10, 0, False, start=begun.columns)
+    assert 0 < rest.steps < whole.steps and rest.residual <= system.TOLERANCE
+    assert solve_iteratively(products_of(codes), right, 10, 0, False, start=whole.columns).steps == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_conjugate_gradients_of_duplicates_and_of_equal_codes_are_sound(generator, dtype):
+    """Also with a right side that is zero, and hardly a ridge."""
+    codes, right = problem(generator, 50, dtype)
+    right[:, 1] = 0
+    for some in (codes.values.repeat(8, 1), codes.values[:1].expand(400, -1), codes.values[:, :0].repeat(8, 1)):
+        several, both = Codes.of(some.contiguous()), right.repeat(8, 1)
+        for ridge in (1e-6, 0.01):
+            found = solve_iteratively(products_of(several, ridge), both, 400, 0, True)
+            assert bool(found.columns.isfinite().all()) and bool(found.diagonal.isfinite().all())
+            assert bool((found.columns[:, 1] == 0).all())
+        wanted = solve_exactly(several, both, SCALE, 0.01, False).columns
+        assert float((found.columns - wanted).norm() / wanted.norm()) < 0.05
