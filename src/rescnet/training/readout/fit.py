@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import isqrt
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from ..trainer import Trainer
 
 COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
+PER_CENTRE = 2 * 3 * 8  # bytes per pair of centres: three matrices in float64, and as much for tiles of the kernel
 VECTORS = 8  # matrices (N, K) that conjugate gradients hold, K right sides
 
 
@@ -162,14 +164,15 @@ class CodeFit:
         if exact_bytes(len(codes), right.itemsize) <= room:
             return self._solve_on_rank0(codes, right, scale)
         columns = right.shape[1] + PROBES * corrected
-        room = self.budget - codes.values.nbytes - VECTORS * len(codes) * columns * right.itemsize
-        centres = min(CENTRES, len(codes), int((room / 2 / (3 * 8)) ** 0.5) if room > 0 else 0)
-        tile = min(LARGEST_TILE, room // 2 // (3 * right.itemsize))
-        if centres < min(LEAST_CENTRES, len(codes)) or tile < 1:
+        held = codes.values.nbytes + VECTORS * len(codes) * columns * right.itemsize
+        needed = held + PER_CENTRE * min(LEAST_CENTRES, len(codes)) ** 2
+        if self.budget < needed:
             raise ValueError(
-                f"memory must be more than {show_bytes(self.budget - room)} to fit a readout of {len(codes):,} images, "
-                f"got {show_bytes(self.budget)}. Allow more, or use a smaller readout_size."
+                f"memory must be at least {show_bytes(needed)} to fit a readout of {len(codes):,} images, got "
+                f"{show_bytes(self.budget)}. Allow more, or use a smaller readout_size."
             )
+        centres = min(CENTRES, len(codes), isqrt((self.budget - held) // PER_CENTRE))
+        tile = min(LARGEST_TILE, (self.budget - held) // (2 * 3 * right.itemsize))
         products = KernelProducts(codes, scale, max(config.kernel_ridge, 1e-6), workers, tile)
         return solve_iteratively(products, right, centres, config.seed, corrected, progress)
 

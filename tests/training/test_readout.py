@@ -1,0 +1,367 @@
+"""A network with a kernel readout on codes: its formula, its fit, its memory, and what it is fitted to."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from digits import IMAGES, LABELS
+from safetensors.torch import load as load_tensors
+
+from rescnet import ComputeOptions, load, make_config, save, train
+from rescnet.config.grammars import Augmentation
+from rescnet.formatting import parse_bytes
+from rescnet.model_files import readout_file_bytes
+from rescnet.network.model import Model
+from rescnet.network.readout import KernelReadout, sketches_of
+from rescnet.stages.augment import change_images, draw_changes, view_images
+from rescnet.training.data import TrainingData
+from rescnet.training.distributed.workers import Workers
+from rescnet.training.readout.fit import CodeFit, Collected
+from rescnet.training.train import TrainingRun
+from rescnet.training.trainer import Trainer
+
+DOUBLE = ComputeOptions(device="cpu", dtype="float64")
+SINGLE = ComputeOptions(device="cpu")
+TRAINING, VALIDATION, TEST = slice(120), slice(300, 360), slice(400, 460)
+FLIP = {"augment": "flip"}
+pytestmark = pytest.mark.usefixtures("one_cpu")
+
+
+def config_of(**options):
+    base = {"layers": 2, "filters": 4, "readout": "kernel", "stop_at_zero_error": False}
+    return make_config("digits", **base | options)
+
+
+def some(part):
+    return IMAGES[part], LABELS[part]
+
+
+def train_one(compute=DOUBLE, **options):
+    return train(*some(TRAINING), config_of(**options), validation=some(VALIDATION), test=some(TEST), compute=compute)
+
+
+@cache
+def trained(**options):
+    """Return a network of two layers, trained on 120 digits in float64, and its history."""
+    return train_one(**options)
+
+
+def mirrored(images):
+    return images[..., ::-1].copy()
+
+
+def layers_alone(network, images):
+    return replace(network, readout=None).outputs(images)
+
+
+@torch.inference_mode()
+def naive_codes(network, images):
+    """Return the codes of images (n, r), from loops over layers and features."""
+    encoder, images, sketches = network.readout.encoder, torch.as_tensor(images), []
+    for weights, step in zip(encoder.weights.double(), network.stack.steps(images), strict=True):
+        sums = torch.zeros(len(images), encoder.sketch_size, dtype=torch.float64)
+        for j in range(len(weights)):
+            sums[:, j % encoder.sketch_size] += weights[j] * step.features[:, j]
+        sketches.append(sums)
+    projection = encoder.projection.integers.double() * encoder.projection.steps.double()
+    return (torch.cat(sketches, 1) - encoder.centre.double()) @ projection
+
+
+def naive_kernel(network, codes):
+    stored = network.readout.codes.integers.double() * network.readout.codes.steps.double()
+    return torch.exp(-network.readout.scale * torch.cdist(codes, stored) ** 2), stored
+
+
+@pytest.mark.parametrize("options", [{}, FLIP], ids=["plain", "mirrored"])
+def test_the_readout_is_what_its_formula_says(options):
+    """Training codes are the encoder's to rounding; coefficients solve the system; outputs add the kernel's."""
+    network, _ = trained(**options)
+    images, new = IMAGES[TRAINING], IMAGES[TEST]
+
+    def both(what, pictures):
+        if not options:
+            return what(network, pictures)
+        return (what(network, pictures) + what(network, mirrored(pictures))) / 2
+
+    kernel, stored = naive_kernel(network, both(naive_codes, new))
+    wanted = both(layers_alone, new) + kernel @ network.readout.coefficients
+    torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
+    assert float((network.outputs(new) - layers_alone(network, new)).abs().max()) > 0.1
+    steps = network.readout.codes.steps.double()
+    assert bool(((both(naive_codes, images) - stored).abs() <= 0.51 * steps).all())
+    system, _ = naive_kernel(network, stored)
+    system += network.config.kernel_ridge * torch.eye(120)
+    left = torch.eye(10, dtype=torch.float64)[torch.as_tensor(LABELS[TRAINING])] - both(layers_alone, images)
+    torch.testing.assert_close(system @ network.readout.coefficients, left, rtol=0, atol=1e-7)
+    median = float(torch.pdist(stored).square().median())
+    assert network.readout.scale == pytest.approx(network.config.kernel_width / median)
+    assert network.readout.mirrored == bool(options) and len(network.readout) == 120
+
+
+def test_mirror_images_are_equal_only_with_flips():
+    new, network = IMAGES[TEST], trained(**FLIP)[0]
+    torch.testing.assert_close(network.outputs(mirrored(new)), network.outputs(new), rtol=0, atol=1e-9)
+    encoder = network.readout.encoder
+    with torch.inference_mode():
+        codes = [
+            sketches_of(network.stack, torch.as_tensor(seen), encoder.weights, encoder.sketch_size, True)[0]
+            for seen in (new, mirrored(new))
+        ]
+    torch.testing.assert_close(codes[0], codes[1], rtol=0, atol=1e-5)
+    plain, _ = trained()
+    assert float((plain.outputs(mirrored(new)) - plain.outputs(new)).abs().max()) > 0.1
+
+
+HISTORIES = {
+    "plain": {},
+    "mirrored": FLIP,
+    "views": {"test_views": "flip + shift 1"},
+    "mirrored, views": FLIP | {"test_views": "flip + shift 1"},
+    "random copies": {"augment": "shift 1 + rotate 5"},
+    "flips and random copies": {"augment": "flip + shift 1", "copies": 2},
+    "copies": {"kernel_copies": "shift 1"},
+    "mirrored, copies": FLIP | {"kernel_copies": "shift 1"},
+    "correction": {"loo_correction": True},
+    "few numbers": {"readout_size": 7},
+}
+
+
+@pytest.mark.parametrize("options", HISTORIES.values(), ids=HISTORIES)
+def test_the_history_has_the_accuracies_of_predictions(options):
+    network, history = trained(**options)
+    for name, part in (("validation", VALIDATION), ("test", TEST)):
+        right = float((network.predict(IMAGES[part]).numpy() == LABELS[part]).mean())
+        assert getattr(history.readout, f"{name}_accuracy") == right > 0.4
+    assert (history.readout.layers, history.readout.steps, history.readout.residual) == (2, 0, 0.0)
+    assert history.readout.ridge == network.readout.ridge == network.config.kernel_ridge
+    size = network.readout.codes.integers.shape[1]
+    assert size == options.get("readout_size", size) and len(network.readout.encoder.centre) <= 2 * 210
+
+
+def test_predictions_are_the_mean_over_views():
+    """Views that the kernel treats as equal are passed once."""
+    new = torch.as_tensor(IMAGES[TEST][:8])
+    for options in ({}, FLIP):
+        network, _ = trained(**options)
+        averaged = network.averaged_over("flip + shift 1")
+        outputs = [network.outputs(view_images(new, view)) for view in averaged.config.views]
+        torch.testing.assert_close(averaged.outputs(new), torch.stack(outputs).mean(0), rtol=0, atol=1e-9)
+
+
+def fitted_by_hand(**options):
+    """Return a fit whose layers are learned, and that has solved nothing yet."""
+    config = config_of(**options)
+    data = TrainingData.of(config, *some(TRAINING), some(VALIDATION), some(TEST))
+    trainer = Trainer(config, data, SINGLE, Workers())
+    for _ in range(config.layers):
+        trainer.add_layer()
+    return CodeFit(trainer.network, data, Collected.of(trainer))
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("options", [{}, FLIP, {"kernel_copies": "shift 1"}], ids=["plain", "mirrored", "copies"])
+def test_sketches_collected_in_training_are_those_of_a_second_pass(options):
+    fit = fitted_by_hand(**options)
+    assert "training" in fit._rows and ("test" in fit._rows) == (options != FLIP)
+    readout, _ = fit.solve()
+    found, right = fit._training_images(), [fit.accuracy(name, readout) for name in ("validation", "test")]
+    fit._rows = {}
+    again = fit._training_images()
+    assert len(found.sketches) == len(readout)
+    torch.testing.assert_close(found.sketches, again.sketches, rtol=0, atol=1e-4)
+    torch.testing.assert_close(found.output, again.output, rtol=0, atol=1e-5)
+    assert right == [fit.accuracy(name, readout) for name in ("validation", "test")]
+
+
+def test_copies_are_training_images_too():
+    network, _ = trained(kernel_copies="shift 1")
+    changes = draw_changes(Augmentation.parse("shift 1"), 120, 1, 1, network.config.seed)[:, 1]
+    both = torch.cat([torch.as_tensor(IMAGES[TRAINING]), change_images(torch.as_tensor(IMAGES[TRAINING]), changes)])
+    stored = network.readout.codes.values(torch.float64)
+    assert len(stored) == 240
+    assert bool(((naive_codes(network, both) - stored).abs() <= 0.51 * network.readout.codes.steps).all())
+    with pytest.raises(ValueError, match="kernel_copies must be empty with loo_correction"):
+        config_of(kernel_copies="rotate 5", loo_correction=True)
+
+
+def test_patience_fits_it_to_the_best_depth():
+    """It is the readout of a run that ends there."""
+    network, history = trained(layers=12, patience=2)
+    depth = network.used_layers
+    assert history.readout.layers == depth < len(network.layers)
+    assert len(network.readout.encoder.weights) == depth
+    shorter, _ = trained(layers=depth)
+    torch.testing.assert_close(network.outputs(IMAGES[TEST]), shorter.outputs(IMAGES[TEST]), rtol=0, atol=1e-6)
+    assert network.first_layers(depth).readout is network.readout
+    assert network.first_layers(len(network.layers)).readout is None
+    torch.testing.assert_close(
+        network.outputs(IMAGES[TEST], layers=1), layers_alone(network.first_layers(1), IMAGES[TEST])
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"loo_correction": True}, FLIP | {"kernel_copies": "shift 1"}], ids=str)
+def test_conjugate_gradients_predict_the_same(options, monkeypatch):
+    wanted = trained(**options)[0].outputs(IMAGES[TEST])
+    monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
+    steps = []
+
+    class Steps:
+        def planned(self, network, plan): ...
+        def layer_added(self, record): ...
+        def readout_fitted(self, record): ...
+        def readout_step(self, number, residual):
+            steps.append((number, residual))
+
+    network, history = train(*some(TRAINING), config_of(**options), compute=DOUBLE, listener=Steps())
+    found, record = network.outputs(IMAGES[TEST]), history.readout
+    sure = wanted.topk(2, 1).values.diff(dim=1)[:, 0].abs() > 0.02
+    assert bool((found.argmax(1) == wanted.argmax(1))[sure].all()) and float(sure.double().mean()) > 0.9
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0.1 if options.get("loo_correction") else 0.01)
+    assert record.steps == len(steps) > 0 and steps[-1] == (record.steps, record.residual) and record.residual < 1e-3
+
+
+def test_a_budget_decides_how_it_is_solved(monkeypatch):
+    monkeypatch.setattr("rescnet.training.readout.fit.LEAST_CENTRES", 8)
+    fit = fitted_by_hand(loo_correction=True)
+    with torch.inference_mode():
+        assert fit.solve()[1].steps == 0
+        fit.budget = 300_000
+        assert fit.solve()[1].steps > 0
+        fit.budget = 2000
+        with pytest.raises(
+            ValueError, match=r"a readout of 120 images, got 2 kB\. Allow more, or use a smaller"
+        ) as error:
+            fit.solve()
+        fit.budget = 1000 + parse_bytes(re.search(r"memory must be at least (\S+ \S+) to", str(error.value))[1])
+        assert fit.solve()[1].steps > 0  # the least memory is enough
+    assert "\n" not in str(error.value)
+
+
+def test_single_precision_and_half_come_near_double():
+    wanted = trained()[0].outputs(IMAGES[TEST])
+    for precision in ("exact", "balanced"):
+        network, history = train_one(replace(SINGLE, precision=precision))
+        found = network.outputs(IMAGES[TEST])
+        assert found.dtype == torch.float32
+        assert float((found.argmax(1) == wanted.argmax(1)).double().mean()) > 0.9
+        assert history.readout.test_accuracy == float((found.argmax(1).numpy() == LABELS[TEST]).mean())
+
+
+SMALL_SETS = {
+    "one image per class": (IMAGES[:10], LABELS[:10]),
+    "two images": (IMAGES[:2], LABELS[:2]),
+    "duplicates": (np.repeat(IMAGES[:10], 4, 0), np.repeat(LABELS[:10], 4)),
+    "equal images": (np.repeat(IMAGES[:1], 12, 0), np.arange(12) % 3),
+    "constant images": (np.full((12, 1, 8, 8), 7, np.uint8), np.arange(12) % 3),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "cg"),
+    [
+        ({}, False),
+        ({}, True),
+        (FLIP | {"kernel_ridge": 0.0, "loo_correction": True}, False),
+        ({"kernel_ridge": 0.0}, True),
+    ],
+    ids=["factor", "conjugate gradients", "mirrored, no ridge", "conjugate gradients, no ridge"],
+)
+@pytest.mark.parametrize("images", SMALL_SETS.values(), ids=SMALL_SETS)
+def test_few_equal_and_constant_images_are_sound(images, options, cg, tmp_path, monkeypatch):
+    if cg:
+        monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
+    config = config_of(readout_size=100_000, **options)
+    network, history = train(*images, config, test=some(TEST) if len(images[0]) == 10 else None, compute=SINGLE)
+    outputs = network.outputs(np.concatenate([images[0], IMAGES[TEST]]))
+    assert bool(outputs.isfinite().all()) and network.readout.codes.integers.shape[1] < len(images[0])
+    if len(images[0]) in (2, 10, 40):
+        assert (outputs[: len(images[0])].argmax(1).numpy() == images[1]).all()
+    names = tuple(map(str, range(network.classes)))
+    save(tmp_path / "m", Model(network, history, names, {}))
+    assert torch.equal(load(tmp_path / "m").network.outputs(images[0]), network.outputs(images[0]))
+
+
+@pytest.mark.parametrize("options", [{}, {"loo_correction": True} | FLIP, {"kernel_copies": "shift 1"}], ids=str)
+def test_a_file_gives_the_same_bits_and_holds_no_image(options, tmp_path):
+    network, history = trained(**options)
+    save(tmp_path / "m", Model(network, history, tuple("0123456789"), {}))
+    read, new = load(tmp_path / "m").network, IMAGES[TEST]
+    assert torch.equal(read.outputs(new), network.outputs(new)) and isinstance(read.readout, KernelReadout)
+    data = (tmp_path / "m" / "readout.safetensors").read_bytes()
+    tensors = load_tensors(data)
+    rows = len(read.readout)
+    assert not any(tensor.ndim > 2 or tensor.shape == (rows, 64) for tensor in tensors.values())
+    size = tensors["codes"].shape[1]
+    numbers = tensors["encoder.centre"].numel()
+    wanted = size * (rows + numbers) + tensors["encoder.weights"].nbytes + tensors["coefficients"].nbytes
+    correction = sum(tensor.nbytes for name, tensor in tensors.items() if name.startswith("loo_correction"))
+    assert wanted <= len(data) - correction < wanted + 12 * size + 4 * numbers + 2500
+    assert readout_file_bytes(network.config, (1, 8, 8), 10, rows) == pytest.approx(len(data) - correction, rel=0.4)
+    for image in IMAGES[TRAINING][:20]:
+        assert image.tobytes() not in data
+
+
+@pytest.mark.parametrize("options", [{}, FLIP, {"augment": "shift 1", "kernel_copies": "rotate 5"}], ids=str)
+def test_a_run_killed_before_the_readout_is_resumed_to_the_same(options):
+    """After each layer; the readout and its record are those of an uninterrupted run."""
+    wanted, whole = trained(**options)
+    for layers in (1, 2):
+        run = TrainingRun(*some(TRAINING), config_of(**options), compute=DOUBLE)
+        for record in run:
+            if record.layer == layers:
+                break
+        network, history = train(
+            *some(TRAINING), config_of(**options), test=some(TEST), compute=DOUBLE, start=(run.network, run.history)
+        )
+        for found, known in zip(network.readout.learned(), wanted.readout.learned(), strict=True):
+            assert torch.equal(found, known)
+        assert torch.equal(network.outputs(IMAGES[TEST]), wanted.outputs(IMAGES[TEST]))
+        assert history.readout.test_accuracy == whole.readout.test_accuracy
+
+
+def test_predictions_do_not_depend_on_chunks(monkeypatch):
+    for options in ({}, FLIP | {"loo_correction": True}):
+        network, new = trained(**options)[0], IMAGES[TEST][:7]
+        wanted = network.outputs(new)
+        torch.testing.assert_close(network.outputs(new, chunk=2), wanted, rtol=0, atol=1e-9)
+        monkeypatch.setattr("rescnet.network.readout.kernel.ENTRIES", 400)
+        torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
+
+
+def test_what_is_cached_is_no_part_of_the_model():
+    network, new = trained()[0], IMAGES[TEST][:5]
+    fresh = replace(network, readout=replace(network.readout))
+    size = len(pickle.dumps(fresh.readout))
+    wanted = fresh.outputs(new)
+    first = fresh.readout._ready
+    assert torch.equal(fresh.outputs(new), wanted) and fresh.readout._ready is first is not None
+    read = pickle.loads(pickle.dumps(fresh.readout))
+    assert len(pickle.dumps(fresh.readout)) == size and read._ready is None
+    assert torch.equal(replace(network, readout=read).outputs(new), wanted)
+    layers = [layer.to(torch.device("cpu"), torch.float32) for layer in network.layers]
+    single = replace(fresh, stack=replace(network.stack, layers=layers))
+    torch.testing.assert_close(single.outputs(new).double(), wanted, rtol=0, atol=1e-3)
+    assert torch.equal(fresh.outputs(new), wanted)
+
+
+def test_the_readout_makes_a_network_better():
+    network, _ = trained()
+    images, labels = some(slice(400, 800))
+    right = float((network.predict(images).numpy() == labels).mean())
+    assert right > float((layers_alone(network, images).argmax(1).numpy() == labels).mean())
+
+
+def test_heads_alone_have_no_readout():
+    network, history = train(*some(TRAINING), config_of(readout="heads"), compute=DOUBLE)
+    assert network.readout is None and history.readout is None
+    torch.testing.assert_close(network.outputs(IMAGES[TEST]), layers_alone(trained()[0], IMAGES[TEST]))
+    with pytest.raises(ValueError, match="readout_size must be used with readout 'kernel', got readout 'heads'"):
+        make_config("digits", readout_size=100)
+    with pytest.raises(ValueError, match="readout_size must be finite and at least 1, got 0"):
+        config_of(readout_size=0)
