@@ -48,12 +48,16 @@ OPTIONS = {
     "large odd filters": {"first_filter_size": 5},
     "two stacks, one grey": {"stack_depth": 1, "grey_stack_every": 2, "block_sizes": [6]},
     "test views": {"test_views": "flip"},
+    "readout": {"readout": "kernel"},
+    "readout, correction, views": {"readout": "kernel", "loo_correction": True, "test_views": "flip"},
+    "mirrored readout, views": {"readout": "kernel", "augment": "flip", "test_views": "flip + shift 1"},
 }
 MIXED = {"posterior": "softmax", "scaling": "channel", "pooling": "mean", "pyramid_bins": "adaptive"}
 SINGLE_PIXELS = {"head": "multiclass-lda", "posterior": "softmax", "first_filter_size": 5}
 BEYOND = {
     "layers": 1, "rectifier": "both", "block_sizes": [5, 6], "pooling": "mean", "matrix_root": True, "pyramid": (1,),
 }  # fmt: skip
+MIRRORED = {"readout": "kernel", "augment": "flip", "test_views": "flip + shift 1"}
 RIDGE = {"head": "ridge", "block_stride": 4, "first_filter_size": 2}
 
 
@@ -105,10 +109,45 @@ def test_the_module_is_the_network(trained, blobs, options):
     network = trained(**options).network
     module = ExportedNetwork(network)
     assert not list(module.parameters())
-    assert {buffer.dtype for buffer in module.buffers()} == {torch.float32, torch.bool}
+    types = {torch.float32, torch.bool} | ({torch.int8} if "readout" in options else set())
+    assert {buffer.dtype for buffer in module.buffers()} == types
     for layers in (1, None):
         found = ExportedNetwork(network.first_layers(layers or len(network.layers)))(floats(blobs[0][:20]))
         torch.testing.assert_close(found, network.outputs(blobs[0][:20], layers), rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_program_has_the_readout(trained, blobs, tmp_path):
+    """Unless it is left out, or other layers are asked for. Codes stay eight-bit integers."""
+    model, file = trained(layers=1, **MIRRORED), tmp_path / "model.pt2"
+    assert export_program(model, file) <= 1e-3
+    program = torch.export.load(file)
+    assert {tensor.dtype for name, tensor in program.state_dict.items() if "codes" in name} >= {torch.int8}
+    for n in (1, 7):
+        wanted = model.network.outputs(blobs[0][:n])
+        torch.testing.assert_close(program.module()(floats(blobs[0][:n])), wanted, rtol=0, atol=1e-3)
+    both = trained(layers=2, readout="kernel")
+    for layers, without, has in ((None, False, True), (None, True, False), (1, False, False), (2, False, True)):
+        network = exporting._checked(both, tmp_path / "a.pt2", ".pt2", layers, False, without)[-1]
+        assert (network.readout is not None) == has and len(network.layers) == (layers or 2)
+
+
+def test_an_exact_readout_is_not_exported(trained, tmp_path):
+    with pytest.raises(ValueError, match=r"exact kernel readout, which cannot be exported\. Use without_readout"):
+        export_program(trained(layers=1, readout="kernel-exact"), tmp_path / "a.pt2")
+
+
+@pytest.mark.slow
+def test_onnxruntime_computes_the_readout(need_onnx, trained, blobs, tmp_path):
+    model, file = trained(layers=1, loo_correction=True, **MIRRORED), tmp_path / "model.onnx"
+    assert export_onnx(model, file) <= 1e-3
+    for n in (1, 30):
+        wanted = model.network.outputs(blobs[0][:n])
+        found = run_onnx(file, blobs[0][:n])
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-3)
+        np.testing.assert_array_equal(found.argmax(1), wanted.argmax(1))
+    numbers = model.network.readout.codes.integers.numel() + model.network.readout.encoder.projection.integers.numel()
+    assert file.stat().st_size < sum(t.nbytes for t in model.network.learned()) + 2 * numbers + 200_000
 
 
 @pytest.mark.slow

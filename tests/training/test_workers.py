@@ -59,6 +59,32 @@ def test_three_workers_equal_one_to_rounding_and_in_accuracy_exactly(tmp_path):
         assert not torch.equal(found["outputs"], wanted["outputs"]) or not double  # sums were added in another order
 
 
+READOUTS = [
+    {"loo_correction": True},
+    {"augment": "flip", "readout_size": 40},
+    {"kernel_copies": "shift 1", "test_views": "flip"},
+    {"steps": True},
+    {"steps": True, "augment": "flip", "loo_correction": True},
+    {"compute": {"dtype": "float32"}},
+]
+
+
+@pytest.mark.slow
+def test_two_workers_fit_the_readout_of_one(tmp_path):
+    """Codes are rounded to eight bits, so outputs may differ by a little more than rounding."""
+    few = {"layers": 2, "filters": 4, "readout": "kernel", "compute": {"dtype": "float64"}}
+    cases = [json.dumps(SMALL | few | case) for case in READOUTS]
+    done = run(2, tmp_path, *cases)
+    assert (done.returncode, done.stdout.strip()) == (0, "[0, 0]"), done.stderr
+    alone = runpy.run_path(str(SCRIPT))["one_case"]
+    for number, case in enumerate(cases):
+        found, wanted = torch.load(tmp_path / f"{number}.pt"), alone(case, Workers())
+        assert found["accuracies"] == wanted["accuracies"], READOUTS[number]
+        assert wanted["accuracies"][-1][2] == ("steps" in READOUTS[number])
+        assert torch.equal(found["outputs"].argmax(1), wanted["outputs"].argmax(1))
+        torch.testing.assert_close(found["outputs"], wanted["outputs"], rtol=0, atol=0.02)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "code", "sentence"),
@@ -120,6 +146,15 @@ def test_a_worker_that_exchanges_with_itself_learns_the_same(with_itself):
     found, wanted = one_case(case, with_itself), one_case(case, Workers())
     assert with_itself.exchanged > 0 and found["accuracies"] == wanted["accuracies"]
     assert torch.equal(found["outputs"], wanted["outputs"])
+
+
+def test_a_worker_that_exchanges_with_itself_fits_the_same_readout(with_itself):
+    one_case = runpy.run_path(str(SCRIPT))["one_case"]
+    for options in ({"loo_correction": True}, {"steps": True}):
+        case = json.dumps(SMALL | {"layers": 1, "filters": 4, "readout": "kernel"} | options)
+        found, wanted = one_case(case, with_itself), one_case(case, Workers())
+        assert found["accuracies"] == wanted["accuracies"]
+        assert torch.equal(found["outputs"], wanted["outputs"])
 
 
 def test_bytes_are_sent_in_pieces(with_itself, monkeypatch):

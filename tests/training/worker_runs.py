@@ -2,9 +2,9 @@
 
     python worker_runs.py COUNT FOLDER CASE…
 
-Each case is JSON: options of the network, and under "compute" those of the machine. Rank 0 writes its result to
-``FOLDER/<number>.pt``. With ``--die RANK`` that worker kills itself after two layers of the first case, and
-with ``--fail RANK`` it raises an error.
+Each case is JSON: options of the network, and under "compute" those of the machine. With "steps" a readout is fitted
+by conjugate gradients. Rank 0 writes its result to ``FOLDER/<number>.pt``. With ``--die RANK`` that worker kills itself
+after two layers of the first case, and with ``--fail RANK`` it raises an error.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
@@ -24,20 +25,26 @@ from gratings import gratings
 from rescnet import ComputeOptions, NetworkConfig
 from rescnet.training.distributed import watchdog
 from rescnet.training.distributed.workers import join_workers
+from rescnet.training.readout import fit
 from rescnet.training.train import TrainingRun
 
 
 def one_case(case, workers, ends=None):
     options = json.loads(case)
     compute = ComputeOptions(device="cpu", **options.pop("compute", {}))
+    exact_bytes = (lambda *_: 2**60) if options.pop("steps", False) else fit.exact_bytes
     images, labels = gratings()
     test = images[171:], labels[171:]
     config = NetworkConfig(**options)
     run = TrainingRun(images[:171], labels[:171], config, test=test, compute=compute, workers=workers)
-    for record in run:
-        if ends and record.layer == 2:
-            ends()
+    with patch.object(fit, "exact_bytes", exact_bytes):
+        for record in run:
+            if ends and record.layer == 2:
+                ends()
     accuracies = [(r.train_accuracy, r.test_accuracy, r.positive_share) for r in run.history]
+    readout = run.history.readout
+    if readout:
+        accuracies.append((readout.test_accuracy, readout.ridge, readout.steps > 0))
     return {"outputs": run.network.outputs(images), "accuracies": accuracies}
 
 
