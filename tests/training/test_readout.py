@@ -17,6 +17,7 @@ from rescnet import ComputeOptions, load, make_config, save, train
 from rescnet.config.grammars import Augmentation
 from rescnet.formatting import parse_bytes
 from rescnet.model_files import readout_file_bytes
+from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.network.model import Model
 from rescnet.network.readout import KernelReadout, sketches_of
 from rescnet.stages.augment import change_images, draw_changes, view_images
@@ -190,8 +191,8 @@ def test_copies_are_training_images_too():
         config_of(kernel_copies="rotate 5", loo_correction=True)
 
 
-def test_patience_fits_it_to_the_best_depth():
-    """It is the readout of a run that ends there."""
+def test_patience_fits_it_to_the_best_depth(tmp_path):
+    """It is the readout of a run that ends there, and its file says so."""
     network, history = trained(layers=12, patience=1)
     depth = network.used_layers
     assert history.readout.layers == depth < len(network.layers)
@@ -199,6 +200,8 @@ def test_patience_fits_it_to_the_best_depth():
     shorter, _ = trained(layers=depth)
     torch.testing.assert_close(network.outputs(IMAGES[TEST]), shorter.outputs(IMAGES[TEST]), rtol=0, atol=1e-6)
     assert network.first_layers(depth).readout is network.readout
+    save(tmp_path / "m", Model(network, history, tuple("0123456789"), {}))
+    assert torch.equal(load(tmp_path / "m").network.outputs(IMAGES[TEST]), network.outputs(IMAGES[TEST]))
     assert network.first_layers(len(network.layers)).readout is None
     torch.testing.assert_close(
         network.outputs(IMAGES[TEST], layers=1), layers_alone(network.first_layers(1), IMAGES[TEST])
@@ -305,6 +308,17 @@ def test_a_file_gives_the_same_bits_and_holds_no_image(options, tmp_path):
     assert readout_file_bytes(network.config, (1, 8, 8), 10, rows) == pytest.approx(len(data) - correction, rel=0.4)
     for image in IMAGES[TRAINING][:20]:
         assert image.tobytes() not in data
+
+
+def test_a_readout_is_read_whatever_number_of_layers_is_planned(monkeypatch):
+    """A resumed run plans more, with shorter sketches, and keeps its readout until it has another."""
+    for name, value in (("TOTAL", 100), ("LEAST", 8)):
+        monkeypatch.setattr(f"rescnet.stages.sketch.{name}", value)
+    network, _ = train_one()
+    assert network.readout.encoder.sketch_size == 50
+    more = replace(network.config, layers=9)
+    read = readout_from_bytes(readout_to_bytes(network.readout), "readout", more, (1, 8, 8), 10, 2)
+    assert torch.equal(replace(network, readout=read).outputs(IMAGES[TEST]), network.outputs(IMAGES[TEST]))
 
 
 @pytest.mark.parametrize("options", [{}, FLIP, {"augment": "shift 1", "kernel_copies": "rotate 5"}], ids=str)
