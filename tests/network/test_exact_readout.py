@@ -170,7 +170,7 @@ def test_it_keeps_images_of_its_own_and_is_saved_with_them(tmp_path):
 
 def test_prediction_is_refused_where_the_training_images_do_not_fit(monkeypatch):
     network, _ = trained()
-    monkeypatch.setattr("rescnet.network.readout.features.memory_budget", lambda *_: 10_000)
+    monkeypatch.setattr("rescnet.network.readout.exact.memory_budget", lambda *_: 10_000)
     with pytest.raises(ValueError, match=r"memory must hold .* the readout's 120 training images, .*, got 10 kB"):
         network.outputs(IMAGES[TEST])
 
