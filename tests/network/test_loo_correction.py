@@ -14,7 +14,7 @@ from safetensors.torch import save as save_tensors
 from rescnet import ComputeOptions, load, make_config, save, train
 from rescnet.model_files import ModelFileError
 from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
-from rescnet.network.memory import RunSizes, readout_bytes
+from rescnet.network.memory import RunSizes, exact_readout_bytes
 from rescnet.network.model import Model
 from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, fit_correction, leave_one_out
 from rescnet.stages.augment import view_images
@@ -59,7 +59,7 @@ def test_leaving_one_out_is_fitting_without_it():
 def test_the_inverse_is_counted_before_any_work():
     config, sizes = make_config("digits", **OPTIONS), RunSizes((1, 8, 8), 10, 5000, 100)
     plain, more = (
-        readout_bytes(replace(config, loo_correction=corrected), sizes, "cpu") for corrected in (False, True)
+        exact_readout_bytes(replace(config, loo_correction=corrected), sizes, "cpu") for corrected in (False, True)
     )
     assert more - plain == 4 * 5000**2
 

@@ -25,10 +25,9 @@ from ..model_files import (
     check_space,
     layer_bytes,
     load_model,
-    readout_file_bytes,
 )
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
-from ..network.memory import readout_rows
+from ..network.memory import readout_file_bytes, readout_rows
 from ..network.model import describe_images, describe_run
 from ..network.network import Network
 from ..network.stack import LayerStack
@@ -156,9 +155,8 @@ class TrainCommand:
         done = len(self.resumed.layers) if self.resumed else 0
         itemsize = {"float32": 4, "float64": 8}[self.compute.dtype]
         size = (self.config.layers - done) * layer_bytes(self.config, network.image_shape, network.classes, itemsize)
-        if self.config.has_kernel:
-            rows = readout_rows(self.config, len(self.dataset.train.images))
-            size += readout_file_bytes(self.config, network.image_shape, network.classes, rows)
+        rows = readout_rows(self.config, len(self.dataset.train.images))
+        size += readout_file_bytes(self.config, network.image_shape, network.classes, rows)
         check_space(self.place, size)
 
     def _halving(self, history: History, console: Console) -> dict[str, Any]:

@@ -17,7 +17,7 @@ killed run leaves a model of the finished layers, which can be resumed. One proc
 
 from .folder import ModelFileError, check_place, check_space, partial_of
 from .reading import InterruptedRun, ModelFolder, load_model, read_run, run_from_bytes, run_to_bytes
-from .tensors import layer_bytes, readout_file_bytes
+from .tensors import layer_bytes
 from .writing import ModelWriter, save_model
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "load_model",
     "partial_of",
     "read_run",
-    "readout_file_bytes",
     "run_from_bytes",
     "run_to_bytes",
     "save_model",

@@ -19,7 +19,6 @@ from ..network.readout import Encoder, ExactReadout, KernelReadout, LeaveOneOutC
 from ..network.stack import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
-from ..stages.sketch import sketch_size
 from .folder import COPY_AGAIN, ModelFileError
 
 _LARGEST_EXPONENT = 15  # 2¹⁵ is well below 65504, the largest float16
@@ -138,16 +137,6 @@ def readout_from_bytes(
     encoder = Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, bool(mirrored))
     codes = Quantised(tensors["codes"], tensors["codes.steps"])
     return KernelReadout(encoder, codes, tensors["coefficients"], scale, ridge, correction)
-
-
-def readout_file_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, images: int) -> int:
-    """Return the approximate size of the readout's file in bytes, for n training images, copies included."""
-    coefficients = 4 * images * classes
-    if config.readout == "kernel-exact":
-        return images * prod(image_shape) + coefficients
-    numbers = config.layers * sketch_size(config, image_shape[1:])
-    size = min(config.readout_size, images, numbers)
-    return size * (numbers + images) + 4 * config.layers * config.features(image_shape[1:]) + coefficients
 
 
 def _correction_in(tensors: dict[str, Tensor]) -> str:

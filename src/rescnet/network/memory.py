@@ -17,6 +17,7 @@ from ..config.grammars import bank_of_layer
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes
 from ..kernels import pools_in_place, roots_in_place, sums_in_place
+from ..stages.sketch import sketch_size
 
 AUTO_SHARE = 0.6  # of the device's memory
 CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
@@ -114,7 +115,7 @@ def readout_rows(config: NetworkConfig, images: int) -> int:
     return images * (1 + config.has_kernel_copies)
 
 
-def readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:
+def exact_readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:
     """Return the bytes that fitting an exact readout takes: all pairs, maps and features of the training images.
 
     There are two matrices of all pairs, three with a leave-one-out correction, which takes an inverse.
@@ -123,6 +124,18 @@ def readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> i
     workspace = sizes.train * workspace_per_image(config, sizes.image_shape, sizes.itemsize, sizes.half)
     one = image_bytes(config, sizes.image_shape, sizes.stored, config.mirrors_kernel)
     return matrices + sizes.train * one + min(workspace, LARGEST_WORKSPACE[device_type])
+
+
+def readout_file_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, images: int) -> int:
+    """Return the approximate size of a readout's file, for n training images with their copies; 0 without a readout."""
+    coefficients = 4 * images * classes
+    if config.readout == "heads":
+        return 0
+    if config.readout == "kernel-exact":
+        return images * prod(image_shape) + coefficients
+    numbers = config.layers * sketch_size(config, image_shape[1:])
+    size = min(config.readout_size, images, numbers)
+    return size * (numbers + images) + 4 * config.layers * config.features(image_shape[1:]) + coefficients
 
 
 def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, mirrored: bool) -> int:

@@ -78,7 +78,8 @@ class TrainingTable:
         say(f"    {show_bytes(plan.maps_bytes)} maps {where};")
         say(f"    {show_bytes(plan.gram_bytes)} sums and heads, {kept}, {show_bytes(plan.workspace_bytes)} workspace")
         if config.has_kernel:
-            say("  then a kernel readout of the remaining residual")
+            sketches = f", sketches {show_bytes(plan.sketch_bytes)}" if plan.sketch_bytes else ""
+            say(f"  then a kernel readout of the remaining residual: file {show_bytes(plan.readout_bytes)}{sketches}")
         say("")
         say(COLUMNS, style="bold")
         self._progress.start()

@@ -24,16 +24,20 @@ from ..network.memory import (
     LARGEST_WORKSPACE,
     RunSizes,
     class_sum_banks,
+    exact_readout_bytes,
     host_memory,
-    readout_bytes,
+    readout_file_bytes,
+    readout_rows,
     workspace_per_image,
 )
 from ..stages.linear_algebra import padded_size
 from ..stages.moments import FEW
+from ..stages.sketch import sketch_size
 from .data import TrainingData
 from .stores.host import WRITES_UNDER_WAY
 
-DOUBLE = 8  # bytes: sums over patches are float64
+DOUBLE, HALF = 8, 2  # bytes: sums over patches are float64, sketches float16
+SKETCH_SHARE = 8  # sketches stay on a GPU if they take less than one part in eight of its memory
 PATCH_SUM_COPIES = 4  # of Σ p pᵀ: the sum, the one it is added to, the covariance, and its eigenvectors
 # Per class: sets of its images, copies of Σ p pᵀ and of Σ p by position: sums, means and intermediate results.
 CLASS_SUMS = {"lda": (1, 4, 3), "canonical": (2, 6, 1), "orthogonal-subspace": (1, 6, 1)}
@@ -66,6 +70,8 @@ class MemoryPlan:
     maps_bytes: int
     gram_bytes: int  # all sums, heads and outputs
     features_bytes: int
+    sketch_bytes: int  # of all training images, for a kernel readout
+    readout_bytes: int  # of its file
     workspace_bytes: int
     budget: int
 
@@ -73,7 +79,7 @@ class MemoryPlan:
     def total_bytes(self) -> int:
         """Expected use of the budget, without the images themselves."""
         held_maps = self.maps_bytes if self.maps_place == "device" else 0
-        return held_maps + self.gram_bytes + self.features_bytes + self.workspace_bytes
+        return held_maps + self.gram_bytes + self.features_bytes + self.sketch_bytes + self.workspace_bytes
 
     @staticmethod
     def of(
@@ -103,13 +109,18 @@ class MemoryPlan:
         per_image = max(workspace_per_image(config, sizes.image_shape, sizes.itemsize, fused), row)
         staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * sizes.itemsize
         all_features, libraries = sizes.train * width * sizes.stored, LIBRARIES[device.type]
+        images, sketches = readout_rows(config, sizes.train // config.copies_of_each), 0
+        if config.readout == "kernel":
+            sketches = images * config.layers * sketch_size(config, (h, w)) * HALF
+            if device.type == "cuda" and sketches > budget // SKETCH_SHARE:
+                sketches = 0  # they are on the host
         full = max(1, min(LARGEST_WORKSPACE[device.type] // per_image, sizes.train))
 
         def room(where: Place, keep: bool) -> int:
             """Return the bytes left for chunks."""
             in_memory = where == "device" or (where == "host" and device.type == "cpu")
             held = (maps_bytes if in_memory else 0) + (all_features if keep else 0)
-            return budget - gram_bytes - libraries - held
+            return budget - gram_bytes - libraries - sketches - held
 
         def chunk_of(where: Place, keep: bool) -> int:
             return min(full, room(where, keep) // (per_image + (0 if where == "device" else staged)))
@@ -118,7 +129,7 @@ class MemoryPlan:
         where, keep = next((way for way in ways if chunk_of(*way) >= full), max(ways, key=lambda way: chunk_of(*way)))
         chunk, left = chunk_of(where, keep), min(room(where, keep), LARGEST_WORKSPACE[device.type])
         if chunk < 1:
-            needed = gram_bytes + libraries + per_image + (maps_bytes if where == "device" else staged)
+            needed = gram_bytes + libraries + sketches + per_image + (maps_bytes if where == "device" else staged)
             raise ValueError(
                 f"memory must be at least {show_bytes(needed)} for this network ({show_bytes(gram_bytes)} of sums and "
                 f"heads), got {show_bytes(budget)}. Allow more, or use fewer filters or layers."
@@ -134,6 +145,8 @@ class MemoryPlan:
             maps_bytes=maps_bytes,
             gram_bytes=gram_bytes,
             features_bytes=all_features if keep else 0,
+            sketch_bytes=sketches,
+            readout_bytes=readout_file_bytes(config, sizes.image_shape, sizes.classes, images),
             workspace_bytes=chunk * (per_image + (0 if where == "device" else staged)) + libraries,
             budget=budget,
         )
@@ -148,10 +161,12 @@ def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int,
     if machine.processes > 1:
         raise ValueError("readout must be 'kernel' or 'heads' with several processes, got 'kernel-exact'.")
     sizes = replace(data.sizes(config, itemsize, half), train=len(data.images))
-    needed = readout_bytes(config, sizes, machine.device.type)
+    needed = exact_readout_bytes(config, sizes, machine.device.type)
     if needed > machine.budget:
         most = sizes.train
-        while most > 1 and readout_bytes(config, replace(sizes, train=most), machine.device.type) > machine.budget:
+        while (
+            most > 1 and exact_readout_bytes(config, replace(sizes, train=most), machine.device.type) > machine.budget
+        ):
             most = most * 9 // 10
         raise ValueError(
             f"memory must be at least {show_bytes(needed)} for an exact kernel readout of {sizes.train:,} images, got "

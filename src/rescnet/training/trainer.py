@@ -28,13 +28,11 @@ from .data import TrainingData
 from .distributed.workers import Workers
 from .heads import FeatureSums, Targets, no_head, solve_on_rank0
 from .layer_patches import LayerInput, LayerPatches
-from .memory_plan import Machine, MemoryPlan, check_readout_fits
-from .readout.sketches import Sketches, SketchPlace
+from .memory_plan import SKETCH_SHARE, Machine, MemoryPlan, check_readout_fits
+from .readout.sketches import Sketches
 from .stopwatch import Stopwatch
 from .stores import AugmentedImages, MapStore, make_store, store_images
 from .stream import ImageStream
-
-SKETCH_SHARE = 8  # sketches stay on the device if they take less than one part in eight of its memory
 
 
 class Trainer:
@@ -57,7 +55,7 @@ class Trainer:
         self._image_range: ValueRange | None = None
         self.training = self._training_stream(data)
         self.others = {name: self._evaluation_stream(name, *pair) for name, pair in data.others.items()}
-        self.sketches = self._empty_sketches(half and self.device.type == "cuda")
+        self.sketches = self._empty_sketches()
         self._kept_features: Tensor | None = None
         if self.plan.keep_features:
             shape, dtype = (len(self.training.labels), self.plan.width), torch.float16 if half else self.dtype
@@ -220,7 +218,7 @@ class Trainer:
             empty = make_store(self.plan.maps_place, shape, dtype, self.device, half, self._scratch)
         return stream.advance(self.stack, layer, watch, empty)
 
-    def _empty_sketches(self, half: bool) -> Sketches | None:
+    def _empty_sketches(self) -> Sketches | None:
         """Return memory for the sketches that a kernel readout is fitted to, of the streams that have what it needs."""
         if self.config.readout != "kernel":
             return None
@@ -230,8 +228,8 @@ class Trainer:
             streams["training"] = len(self.training.labels) // self.training.copies
         if not mirrored and len(self.config.views) == 1:
             streams |= {name: len(stream.labels) for name, stream in self.others.items()}
-        place = SketchPlace(self.device, half, self.readout_budget // SKETCH_SHARE)
-        return Sketches(self.config, self.stack.image_shape, streams, place)
+        room = self.plan.budget // SKETCH_SHARE if self.device.type == "cuda" else 0
+        return Sketches(self.config, self.stack.image_shape, streams, self.device, room)
 
     def _training_stream(self, data: TrainingData) -> ImageStream:
         """Return this process's shard of the training images, with its copies."""

@@ -214,12 +214,11 @@ class CodeFit:
     def _pass(self, pictures: Iterable[Tensor]) -> _Images:
         """Pass images through the layers, given some at a time."""
         stack, mirrored = self.network.stack, self.config.mirrors_kernel
-        dtype = torch.float16 if self.dtype == torch.float16 else torch.float32
         found, outputs = [], []
         for some in pictures:
             for part in torch.split(some, max(1, stack.chunk // (1 + mirrored))):
                 sketches, output = sketches_of(stack, part.to(self.device), self.weights, self.size, mirrored)
-                found.append((sketches - self.offset).to(dtype))
+                found.append((sketches - self.offset).half())
                 outputs.append(output)
         return _Images(torch.cat(found), torch.cat(outputs))
 

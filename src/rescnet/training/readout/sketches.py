@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -11,15 +10,6 @@ from torch import Tensor
 from ...config.network import NetworkConfig
 from ...stages.sketch import sketch, sketch_size, sketch_weights
 from ..distributed.workers import Workers
-
-
-@dataclass(frozen=True)
-class SketchPlace:
-    """Place and type of sketches: on the device if they fit into ``room`` bytes, else on the host."""
-
-    device: torch.device
-    half: bool
-    room: int
 
 
 class FeatureSpread:
@@ -64,23 +54,26 @@ class Sketches:
     offsets : list of Tensor, each of shape (m,)
         Mean sketch of each layer so far, subtracted from all sketches.
     rows : dict of str to Tensor, each of shape (n, layers·m)
-        Sketches of this worker's images of some streams, each the mean over the image's copies; in half precision on a
-        GPU.
+        Sketches of this worker's images of some streams, each the mean over the image's copies; in half precision, on
+        the device if they take at most ``room`` bytes, else on the host.
     """
 
     def __init__(
-        self, config: NetworkConfig, image_shape: tuple[int, int, int], streams: Mapping[str, int], place: SketchPlace
+        self,
+        config: NetworkConfig,
+        image_shape: tuple[int, int, int],
+        streams: Mapping[str, int],
+        device: torch.device,
+        room: int,
     ) -> None:
         self.size = sketch_size(config, image_shape[1:])
         self.weights: list[Tensor] = []
         self.offsets: list[Tensor] = []
-        self._seed, self._device = config.seed, place.device
+        self._seed, self._device = config.seed, device
         self._features = config.features(image_shape[1:])
-        self._spread = FeatureSpread(self._features, place.device)
-        dtype = torch.float16 if place.half else torch.float32
-        numbers, held = config.layers * self.size, torch.device("cpu")
-        if sum(streams.values()) * numbers * dtype.itemsize <= place.room:
-            held = place.device
+        self._spread = FeatureSpread(self._features, device)
+        dtype, numbers = torch.float16, config.layers * self.size
+        held = device if sum(streams.values()) * numbers * dtype.itemsize <= room else torch.device("cpu")
         self.rows = {name: torch.zeros(count, numbers, dtype=dtype, device=held) for name, count in streams.items()}
 
     def add(self, features: Tensor, workers: Workers) -> None:
