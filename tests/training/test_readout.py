@@ -16,8 +16,8 @@ from safetensors.torch import load as load_tensors
 from rescnet import ComputeOptions, load, make_config, save, train
 from rescnet.config.grammars import Augmentation
 from rescnet.formatting import parse_bytes
-from rescnet.model_files import readout_file_bytes
 from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
+from rescnet.network.memory import readout_file_bytes
 from rescnet.network.model import Model
 from rescnet.network.readout import KernelReadout, sketches_of
 from rescnet.stages.augment import change_images, draw_changes, view_images
@@ -29,6 +29,7 @@ from rescnet.training.trainer import Trainer
 
 DOUBLE = ComputeOptions(device="cpu", dtype="float64")
 SINGLE = ComputeOptions(device="cpu")
+HALF = 1e-3  # sketches are rounded to half precision
 TRAINING, VALIDATION, TEST = slice(120), slice(300, 340), slice(400, 440)
 FLIP = {"augment": "flip"}
 pytestmark = pytest.mark.usefixtures("one_cpu")
@@ -95,7 +96,7 @@ def test_the_readout_is_what_its_formula_says(options):
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
     assert float((network.outputs(new) - layers_alone(network, new)).abs().max()) > 0.1
     steps = network.readout.codes.steps.double()
-    assert bool(((both(naive_codes, images) - stored).abs() <= 0.51 * steps).all())
+    assert bool(((both(naive_codes, images) - stored).abs() <= 0.51 * steps + HALF).all())
     system, _ = naive_kernel(network, stored)
     system += network.config.kernel_ridge * torch.eye(120)
     left = torch.eye(10, dtype=torch.float64)[torch.as_tensor(LABELS[TRAINING])] - both(layers_alone, images)
@@ -175,7 +176,7 @@ def test_sketches_collected_in_training_are_those_of_a_second_pass(options):
     fit._rows = {}
     again = fit._training_images()
     assert len(found.sketches) == len(readout)
-    torch.testing.assert_close(found.sketches, again.sketches, rtol=0, atol=1e-4)
+    torch.testing.assert_close(found.sketches, again.sketches, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(found.output, again.output, rtol=0, atol=1e-5)
     assert right == [fit.accuracy(name, readout) for name in ("validation", "test")]
 
@@ -186,7 +187,7 @@ def test_copies_are_training_images_too():
     both = torch.cat([torch.as_tensor(IMAGES[TRAINING]), change_images(torch.as_tensor(IMAGES[TRAINING]), changes)])
     stored = network.readout.codes.values(torch.float64)
     assert len(stored) == 240
-    assert bool(((naive_codes(network, both) - stored).abs() <= 0.51 * network.readout.codes.steps).all())
+    assert bool(((naive_codes(network, both) - stored).abs() <= 0.51 * network.readout.codes.steps + HALF).all())
     with pytest.raises(ValueError, match="kernel_copies must be empty with loo_correction"):
         config_of(kernel_copies="rotate 5", loo_correction=True)
 
@@ -230,7 +231,7 @@ def test_conjugate_gradients_predict_the_same(options, monkeypatch):
 
 
 def test_a_budget_decides_how_it_is_solved(monkeypatch):
-    monkeypatch.setattr("rescnet.training.readout.fit.LEAST_CENTRES", 8)
+    monkeypatch.setattr("rescnet.training.readout.system.LEAST_CENTRES", 8)
     fit = fitted_by_hand(loo_correction=True)
     with torch.inference_mode():
         assert fit.solve()[1].steps == 0

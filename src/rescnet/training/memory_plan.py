@@ -34,6 +34,7 @@ from ..stages.linear_algebra import padded_size
 from ..stages.moments import FEW
 from ..stages.sketch import sketch_size
 from .data import TrainingData
+from .readout.system import check_least_memory
 from .stores.host import WRITES_UNDER_WAY
 
 DOUBLE, HALF = 8, 2  # bytes: sums over patches are float64, sketches float16
@@ -153,7 +154,10 @@ class MemoryPlan:
 
 
 def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int, half: bool, machine: Machine) -> None:
-    """Raise ValueError if an exact kernel readout cannot be fitted; the budget is that of the whole device."""
+    """Raise ValueError if a kernel readout cannot be fitted; the budget is that of the whole device."""
+    if config.readout == "kernel":
+        images = readout_rows(config, len(data.images))
+        check_least_memory(config, images, data.classes, itemsize, machine.budget)
     if config.readout != "kernel-exact":
         return
     if config.has_kernel_copies:
@@ -163,14 +167,9 @@ def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int,
     sizes = replace(data.sizes(config, itemsize, half), train=len(data.images))
     needed = exact_readout_bytes(config, sizes, machine.device.type)
     if needed > machine.budget:
-        most = sizes.train
-        while (
-            most > 1 and exact_readout_bytes(config, replace(sizes, train=most), machine.device.type) > machine.budget
-        ):
-            most = most * 9 // 10
         raise ValueError(
             f"memory must be at least {show_bytes(needed)} for an exact kernel readout of {sizes.train:,} images, got "
-            f"{show_bytes(machine.budget)}. Use about {most:,} images, more memory, or readout 'kernel'."
+            f"{show_bytes(machine.budget)}. Allow more, use fewer images, or readout 'kernel'."
         )
 
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from ...config.grammars import Augmentation
-from ...formatting import show_bytes
 from ...network.history import ReadoutRecord
 from ...network.network import Network
 from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_of
@@ -27,11 +26,11 @@ from .sketches import Sketches
 from .system import (
     CENTRES,
     LARGEST_TILE,
-    LEAST_CENTRES,
-    PROBES,
+    PER_CENTRE,
     KernelProducts,
     Progress,
     Solution,
+    check_least_memory,
     exact_bytes,
     solve_exactly,
     solve_iteratively,
@@ -41,8 +40,6 @@ if TYPE_CHECKING:
     from ..trainer import Trainer
 
 COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
-PER_CENTRE = 2 * 3 * 8  # bytes per pair of centres: three matrices in float64, and as much for tiles of the kernel
-VECTORS = 8  # matrices (N, K) that conjugate gradients hold, K right sides
 
 
 @dataclass(frozen=True)
@@ -163,16 +160,9 @@ class CodeFit:
         room = self.budget - codes.values.nbytes - 4 * right.nbytes
         if exact_bytes(len(codes), right.itemsize) <= room:
             return self._solve_on_rank0(codes, right, scale)
-        columns = right.shape[1] + PROBES * corrected
-        held = codes.values.nbytes + VECTORS * len(codes) * columns * right.itemsize
-        needed = held + PER_CENTRE * min(LEAST_CENTRES, len(codes)) ** 2
-        if self.budget < needed:
-            raise ValueError(
-                f"memory must be at least {show_bytes(needed)} to fit a readout of {len(codes):,} images, got "
-                f"{show_bytes(self.budget)}. Allow more, or use a smaller readout_size."
-            )
-        centres = min(CENTRES, len(codes), isqrt((self.budget - held) // PER_CENTRE))
-        tile = min(LARGEST_TILE, (self.budget - held) // (2 * 3 * right.itemsize))
+        free = check_least_memory(config, len(codes), self.network.classes, right.itemsize, self.budget)
+        centres = min(CENTRES, len(codes), isqrt(free // PER_CENTRE))
+        tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
         products = KernelProducts(codes, scale, max(config.kernel_ridge, 1e-6), workers, tile)
         return solve_iteratively(products, right, centres, config.seed, corrected, progress)
 
@@ -184,11 +174,8 @@ class CodeFit:
         if self.workers.is_rank0:
             try:
                 found = solve_exactly(codes, right, scale, self.config.kernel_ridge, self.config.loo_correction)
-                columns, diagonal, facts = (
-                    found.columns.contiguous(),
-                    found.diagonal,
-                    facts.new_tensor([1, found.ridge]),
-                )
+                columns, diagonal = found.columns.contiguous(), found.diagonal
+                facts = facts.new_tensor([1, found.ridge])
             except ArithmeticError as error:  # the other ranks must not wait
                 failure = error
         self.workers.broadcast(facts)

@@ -21,6 +21,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ...config.network import NetworkConfig
+from ...formatting import show_bytes
 from ...stages.code_kernel import Codes, code_kernel
 from ...stages.linear_algebra import (
     PANEL,
@@ -37,6 +39,8 @@ from ..distributed.workers import Workers
 LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, if rounding makes a kernel indefinite
 CENTRES = 8192  # of the preconditioner, at most
 LEAST_CENTRES = 64
+PER_CENTRE = 2 * 3 * 8  # bytes per pair of centres: three matrices in float64, and as much for tiles of the kernel
+VECTORS = 8  # matrices (N, K) that conjugate gradients hold, K right sides
 PROBES = 32  # random signs that estimate the diagonal of the inverse
 TOLERANCE = 3e-3  # of conjugate gradients: largest residual of a column, relative to the column
 LARGEST_RESIDUAL = 0.1  # of a solution that is returned
@@ -78,6 +82,19 @@ class Solution:
 def exact_bytes(images: int, itemsize: int = 4) -> int:
     """Return the bytes that the exact solution takes: the matrix, and the panels in use."""
     return itemsize * images * (images + 3 * min(images, PANEL))
+
+
+def check_least_memory(config: NetworkConfig, images: int, classes: int, itemsize: int, budget: int) -> int:
+    """Return the bytes that conjugate gradients have for centres and tiles; raise ValueError if they are too few."""
+    columns = classes * (1 + config.loo_correction) + PROBES * config.loo_correction
+    held = images * itemsize * (min(config.readout_size, images) + VECTORS * columns)
+    needed = held + PER_CENTRE * min(LEAST_CENTRES, images) ** 2
+    if budget < needed:
+        raise ValueError(
+            f"memory must be at least {show_bytes(needed)} to fit a readout of {images:,} images, got "
+            f"{show_bytes(budget)}. Allow more, or use a smaller readout_size."
+        )
+    return budget - held
 
 
 def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, diagonal: bool) -> Solution:
