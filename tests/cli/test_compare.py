@@ -134,7 +134,7 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
         (["--splits", "0"], "splits must be at least 1, got 0"),
         (["--held-out", "0"], "--held-out must be above 0"),
         (["--held-out", "2"], "validation_fraction must be between 0 and 1, got 2"),
-        (["--out", "nowhere/rows.json"], "rows.json must be in an existing folder, got 'nowhere'"),
+        (["--out", "nowhere/rows.json"], "the folder of the output file must exist, got nowhere"),
         (["--dataset", "digitz"], "Did you mean 'digits'?"),
         (["digitz"], "Did you mean 'digits'?"),
         (["digits", "--dataset", "mnist"], "the images must be named once, got digits and --dataset mnist"),

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..config.compute import ComputeOptions
 from ..formatting import show_bytes
-from .shared import Root, Source, SourceOption, given, one_source, say, with_flags, write_json
+from .shared import Root, Source, SourceOption, check_out, given, one_source, say, with_flags, write_json
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -66,8 +66,8 @@ def compare(
         raise ValueError(f"splits must be at least 1, got {splits}.")
     kept = _rows_to_keep(out, add)
     for file in (out, plot):
-        if file is not None and not file.parent.is_dir():
-            raise ValueError(f"{file.name} must be in an existing folder, got {str(file.parent)!r}: create it first.")
+        if file is not None:
+            check_out(file, overwrite=True)
     whole = load_source(source or "digits", root)
     check_limit(whole, limit)
     data = hold_out_images(whole, 0, limit, seed)

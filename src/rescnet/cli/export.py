@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from ..formatting import count, show_bytes
-from .shared import Device, Layers, Model, Overwrite, Resize, Root, TestViews, say
+from .shared import Device, Layers, Model, Overwrite, Resize, Root, TestViews, check_out, say
 
 
 def export(
@@ -42,8 +42,7 @@ def export(
     write = {".onnx": export_onnx, ".pt2": export_program}.get(out.suffix.lower())
     if write is None:
         raise ValueError(f"the output file must end in .onnx or .pt2, got {out}.")
-    if out.exists() and not overwrite:
-        raise ValueError(f"the output file must not exist, got {out}. Use --overwrite, or choose another name.")
+    check_out(out, overwrite)
     loaded = load_model(model, layers)
     loaded = replace(loaded, network=loaded.network.averaged_over(test_views))
     columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
@@ -94,8 +93,7 @@ def report(
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
     page = out or model / "report.html"
-    if page.exists() and not overwrite:
-        raise ValueError(f"the output file must not exist, got {page}. Use --overwrite, or another name with --out.")
+    check_out(page, overwrite)
     dataset = None
     if not (without_images or source or folder.about.get("source")):
         raise ValueError(

@@ -150,7 +150,8 @@ def batch_of(network: Network) -> int:
 
 def stream_outputs(network: Network, images: NDArray[Any], console: Console) -> Tensor:
     """Return Ỹ of images (n, channels, height, width) on the CPU, shape (n, classes)."""
-    parts = (images[part] for part in _slices(len(images), batch_of(network)))
+    batch = batch_of(network)
+    parts = (images[start : start + batch] for start in range(0, len(images), batch))
     return torch.cat(list(outputs_of(network, parts, len(images), console)))
 
 
@@ -216,12 +217,6 @@ def read_image_files(
             f"the model must be trained on pixels from 0 to 255 to predict image files, got {low:g} to {high:g}. Use "
             "Python, and prepare images like the training images."
         )
-    for part in _slices(len(files), batch):
-        pixels = read_images(files[part], image_shape[0], image_shape[1:], resize)
+    for start in range(0, len(files), batch):
+        pixels = read_images(files[start : start + batch], image_shape[0], image_shape[1:], resize)
         yield (pixels / 255).astype(np.float32) if floating and high <= 1 else pixels
-
-
-def _slices(total: int, size: int) -> Iterator[slice]:
-    """Yield consecutive slices of ``size`` of a sequence of length ``total``."""
-    for start in range(0, total, size):
-        yield slice(start, min(start + size, total))

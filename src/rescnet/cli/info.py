@@ -153,17 +153,17 @@ def _which(first: int, last: int, layers: int) -> str:
 def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int], misses_readout: bool) -> Table:
     splits = [split for split in ("train", "validation", "test") if accuracy["last"][split] is not None]
     table = plain_table("accuracy at", *(f"{split} %" for split in splits))
+
+    def add_row(title: str, row: dict[str, Any]) -> None:  # a layer learned without validation images has none
+        table.add_row(title, *("–" if row[split] is None else f"{100 * row[split]:.2f}" for split in splits))
+
     titles = {"best_on_validation": "best validation depth", "last": "last"}
     at_layers = {place: row for place, row in accuracy.items() if place in titles}
     for layer in dict.fromkeys(row["layer"] for row in at_layers.values()):
         places = [place for place, row in at_layers.items() if row["layer"] == layer]
-        found = (accuracy[places[0]][split] for split in splits)  # a layer learned without validation images has none
-        shares = ("–" if share is None else f"{100 * share:.2f}" for share in found)
-        table.add_row(f"layer {layer}, {' and '.join(titles[place] for place in places)}", *shares)
+        add_row(f"layer {layer}, {' and '.join(titles[place] for place in places)}", accuracy[places[0]])
     if readout := accuracy.get("readout"):
-        found = (readout[split] for split in splits)
-        shares = ("–" if share is None else f"{100 * share:.2f}" for share in found)
-        table.add_row("with the kernel readout", *shares)
+        add_row("with the kernel readout", readout)
     elif misses_readout:
         table.add_row("the kernel readout is missing; rescnet train --resume fits it", *("" for _ in splits))
     if images:
@@ -204,9 +204,7 @@ def datasets(root: Root = None, as_json: Json = False) -> None:
         for row in rows:
             typer.echo(json.dumps(row._asdict() | {"folder": str(row.folder) if row.folder else None}))
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("data set", "classes", "image", "training", "test"):
-        table.add_column(title, justify="left" if title in ("data set", "image") else "right", no_wrap=True)
+    table = plain_table("data set", "classes", "image", "training", "test", gap=2)
     table.add_column("folder", overflow="fold")
     for row in rows:
         channels, height, width = row.image_shape

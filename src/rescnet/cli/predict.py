@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..formatting import atomic_write, count
-from .shared import Device, Layers, Model, Overwrite, Resize, TestViews, say
+from .shared import Device, Layers, Model, Overwrite, Resize, TestViews, check_out, say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +45,10 @@ def predict(
     from ..network.probabilities import probabilities, target_output
     from .images import batch_of, check_image_files, find_image_files, outputs_of, read_image_files
 
-    _check_out(out, overwrite)
+    if out is not None:
+        if out.suffix.lower() not in (".csv", ".json"):
+            raise ValueError(f"the output file must end in .csv or .json, got {out}.")
+        check_out(out, overwrite)
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
     files = find_image_files(paths)
@@ -87,18 +90,6 @@ def _print(rows: Sequence[dict[str, Any]], out: Path | None) -> None:
     if out is not None:
         written = count(len(rows), "prediction", "predictions")
         say(console, f"\n{written} written to {escape(str(out))}")
-
-
-def _check_out(out: Path | None, overwrite: bool) -> None:
-    """Raise ValueError if the predictions cannot be written there."""
-    if out is None:
-        return
-    if out.suffix.lower() not in (".csv", ".json"):
-        raise ValueError(f"the output file must end in .csv or .json, got {out}.")
-    if not out.parent.is_dir():
-        raise ValueError(f"the folder of the output file must exist, got {out.parent}. Create it.")
-    if out.is_dir() or (out.exists() and not overwrite):
-        raise ValueError(f"the output file must not exist, got {out}. Use --overwrite, or choose another name.")
 
 
 def _write(out: Path, rows: Sequence[dict[str, Any]]) -> None:

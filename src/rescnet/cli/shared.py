@@ -77,6 +77,14 @@ def one_source(source: str | None, dataset: str | None) -> str | None:
     return dataset if source is None else source
 
 
+def check_out(out: Path, overwrite: bool) -> None:
+    """Raise ValueError if a file cannot be written there."""
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"the folder of the output file must exist, got {out.parent}. Create it.")
+    if out.is_dir() or (out.exists() and not overwrite):
+        raise ValueError(f"the output file must not exist, got {out}. Use --overwrite, or choose another name.")
+
+
 def command_line() -> str:
     """Return the command line of this process."""
     return shlex.join(["rescnet", *sys.argv[1:]])

@@ -96,8 +96,8 @@ def parse_models(text: str) -> list[Contestant]:
 
 def _parse_one(text: str) -> Contestant:
     name, *words = text.split(":")
-    if name not in model_names():
-        known = model_names()
+    known = model_names()
+    if name not in known:
         raise ValueError(f"model must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     options: dict[str, Any] = {}
     for word in words:
@@ -141,12 +141,11 @@ def compare_models(
 
 def split_of(dataset: Dataset, held_out: float, seed: int) -> tuple[ImageSet, ImageSet]:
     """Return the training images and those a model is measured on."""
-    train = dataset.train
     if not held_out:
         assert dataset.test is not None
-        return train, dataset.test
-    kept, held = stratified_split(train.labels, held_out, seed)
-    return tuple(ImageSet(train.images[some], train.labels[some], train.class_names) for some in (kept, held))  # type: ignore[return-value]
+        return dataset.train, dataset.test
+    kept, held = stratified_split(dataset.train.labels, held_out, seed)
+    return dataset.train.subset(kept), dataset.train.subset(held)
 
 
 def _published(contestant: Contestant, dataset: Dataset) -> float | None:

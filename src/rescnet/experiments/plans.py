@@ -83,8 +83,8 @@ def plan_names() -> list[str]:
 
 def load_plan(name: str) -> Plan:
     """Return a plan by its name."""
-    if name not in plan_names():
-        known = plan_names()
+    known = plan_names()
+    if name not in known:
         raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     return read_plan(name, _plans()[name])
 

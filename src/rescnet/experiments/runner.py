@@ -194,8 +194,7 @@ def split_images(dataset: Dataset, held_out: int, limit: int | None, seed: int) 
     found = {}
     if held_out:
         kept, held = hold_out_count(train.labels, held_out, seed, len(dataset.train))
-        found["validation"] = replace(train, images=train.images[held], labels=train.labels[held])
-        train = replace(train, images=train.images[kept], labels=train.labels[kept])
+        found["validation"], train = train.subset(held), train.subset(kept)
     if dataset.test is not None:
         found["test"] = _some(dataset.test, limit, seed)
     return {"train": train, **found}
@@ -206,4 +205,4 @@ def _some(images: ImageSet, limit: int | None, seed: int) -> ImageSet:
     if limit is None or limit >= len(images):
         return images
     _, taken = stratified_split(images.labels, limit / len(images), seed)
-    return replace(images, images=images.images[taken], labels=images.labels[taken])
+    return images.subset(taken)

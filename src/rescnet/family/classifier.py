@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ..estimator.image_classifier import ImageClassifier, check_pixels, draw_seed
@@ -27,6 +27,9 @@ class FamilyClassifier(ImageClassifier):
 
     ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width) or flat rows, as for
     :class:`rescnet.ResCNetClassifier`.
+
+    ``decision_function`` returns distances for an SVM, log-odds for an LDA, and added posteriors if all stages are
+    classified.
 
     Parameters
     ----------
@@ -90,18 +93,7 @@ class FamilyClassifier(ImageClassifier):
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the filters and the classifier.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, height, width), (n, height, width, channels), (n, channels, height, width) or (n, m)
-        y : array-like, shape (n,)
-            Labels of any type that can be sorted.
-
-        Returns
-        -------
-        self
-        """
+        """Learn the filters and the classifier; ``y``, shape (n,), are labels of any type that can be sorted."""
         array, layout, classes, labels = self._training_images(X, y)
         if self.options is not None and not isinstance(self.options, Mapping):
             raise ValueError(f"options must be a dict, e.g. {{'svm_cost': 0.5}}, or None, got {self.options!r}.")
@@ -115,13 +107,6 @@ class FamilyClassifier(ImageClassifier):
         self._images_seen(layout, classes)
         self.config_ = config
         return self
-
-    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
-        """Return the class scores, shape (n, C); with two classes the score of the second, shape (n,).
-
-        Scores are distances for an SVM, log-odds for an LDA, and added posteriors if all stages are classified.
-        """
-        return super().decision_function(X)
 
     def _outputs(self, X: ArrayLike) -> Tensor:
         array = self._new_images(X)

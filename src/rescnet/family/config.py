@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
+from math import prod
 from typing import Any, Literal
 
 from ..config.geometry import Bins, BlockGrid, Cell, Reduction, ZScore, count_pairs, pyramid_cells
@@ -143,10 +144,7 @@ class FamilyConfig:
 
     def maps(self, stage: int) -> int:
         """Return the number of maps of a stage, counted from 1."""
-        total = 1
-        for filters in self.filters[:stage]:
-            total = total * filters if self.growth == "each-map" else filters
-        return total
+        return prod(self.filters[:stage]) if self.growth == "each-map" else self.filters[stage - 1]
 
     def grid(self, image_size: tuple[int, int]) -> BlockGrid:
         """Return the blocks on images of (height, width)."""
@@ -166,10 +164,9 @@ class FamilyConfig:
     def features(self, image_shape: tuple[int, int, int], stage: int) -> int:
         """Return D, the number of features of an image (channels, height, width) at a stage, counted from 1."""
         if self.output == "pixels":
-            return image_shape[0] * image_shape[1] * image_shape[2]
-        rows, columns = self.grid(image_shape[1:]).shape
+            return prod(image_shape)
         cells = self.pyramid_of(image_shape[1:])
-        places = rows * columns if cells is None else len(cells)
+        places = prod(self.grid(image_shape[1:]).shape) if cells is None else len(cells)
         if self.output == "histogram":
             return places * self.maps(stage) // self.code_bits << self.code_bits
         return places * count_pairs(self.maps(stage), self.keeps_diagonal)
@@ -179,10 +176,9 @@ class FamilyConfig:
         if self.output == "pixels":
             return
         side, shown = min(image_shape[1:]), f"{image_shape[1]}×{image_shape[2]}"
-        for stage in range(1, self.depth + 1):
-            size = self.size_of_filter(stage)
-            if size > side:
-                raise OptionError("filter_sizes", f"must be at most {side} on images of {shown}, got {size}.")
+        largest = max(self.size_of_filter(stage) for stage in range(1, self.depth + 1))
+        if largest > side:
+            raise OptionError("filter_sizes", f"must be at most {side} on images of {shown}, got {largest}.")
         if self.block_size > side:
             raise OptionError("block_size", f"must be at most {side} on images of {shown}, got {self.block_size}.")
         self.features(image_shape, 1)
@@ -215,8 +211,8 @@ def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[s
     >>> make_member("pcanet", (3, 32, 32)).features((3, 32, 32), 2)
     215040
     """
-    if name not in member_names():
-        known = member_names()
+    known = member_names()
+    if name not in known:
         raise ValueError(f"member must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     text = resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8")
     preset = tomllib.loads(text)

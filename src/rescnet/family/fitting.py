@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from ..config.presets import SMALL_SIDE
 from ..formatting import show_bytes
-from ..stages.discriminant import LinearHead, fit_head, one_vs_rest_lda
+from ..stages.discriminant import LinearHead
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
 from ..stages.moments import FEW, Moments, RowMoments
@@ -18,7 +19,7 @@ from ..training.stopwatch import trim_heap
 from .config import FamilyConfig
 from .network import FamilyNetwork, Stage, images_at_a_time, stage_input
 from .patches import StagePatches
-from .stacked_lda import fit_stacked_lda
+from .stacked_lda import fit_lda, fit_stacked_lda
 from .svm import fit_svm
 
 KEPT_FROM = 3  # members with at least 3 stages keep maps, if they fit, instead of recomputing them
@@ -29,9 +30,9 @@ SHARE_OF_MAPS = 0.5  # largest share of the memory for kept maps
 def fit_member(
     images: Tensor, labels: Tensor, classes: int, config: FamilyConfig, device: torch.device, memory: int
 ) -> FamilyNetwork:
-    """Learn a member of the family from images (n, channels, height, width) and labels (n,); ``memory`` is in bytes.
+    """Learn a member of the family from images (n, channels, height, width) and labels (n,).
 
-    Every class must have an image.
+    Every class must have an image. ``memory`` is in bytes.
     """
     return Fitting(images, labels, classes, config, device, memory).run()
 
@@ -59,10 +60,7 @@ class Fitting:
         generator = torch.Generator().manual_seed(config.seed)
         if config.output == "pixels":
             samples = network.scaled(self.images).flatten(1)
-            options = config.bank_options
-            network.stacked = fit_stacked_lda(
-                samples, self.labels, self.classes, config.discriminants, options, config.ridge, generator
-            )
+            network.stacked = fit_stacked_lda(samples, self.labels, self.classes, config, generator)
             return network
         for number in range(1, config.depth + 1):
             network.stages.append(self._learn_stage(number, generator))
@@ -98,12 +96,11 @@ class Fitting:
 
     def _maps(self, number: int, index: Tensor) -> Tensor:
         """Return the maps of a stage for some images, from kept maps if possible; stage 0 is the image."""
-        done, maps = 0, None
         if self._kept is not None and self._kept[0] <= number:
             done, kept = self._kept
             maps = kept[index.to(kept.device)]
-        if maps is None:
-            maps = self.network.scaled(self.images[index])
+        else:
+            done, maps = 0, self.network.scaled(self.images[index])
         for stage in range(done + 1, number + 1):
             maps = self.network.maps(stage, maps).view(len(index), -1, *maps.shape[2:])
         return maps
@@ -131,39 +128,32 @@ class Fitting:
         what = f"{features:,} features of {images:,} images" if by_rows else f"the scatter of {features:,} features"
         self._check_memory(numbers * self.network.input_range.low.dtype.itemsize, what)
         kind = RowMoments if by_rows else Moments
-        moments: Moments | None = None
-        for index in torch.split(torch.arange(images), self.chunk):
-            part = self.network.features(self._maps(number, index))
-            targets = torch.nn.functional.one_hot(self.labels[index], self.classes).to(part)
-            if moments is None:
-                moments = kind.zeros(part.mean(0), self.classes)
-            moments.add(part, targets)
-        assert moments is not None
-        head, _ = fit_head(moments, one_vs_rest_lda, self.config.ridge)
-        return head
+        chunks = ((part, self.labels[index]) for index, part in self._features(number))
+        return fit_lda(chunks, self.classes, self.config.ridge, kind)
+
+    def _features(self, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield indices of images (n,), chunk by chunk, and their features at a stage, shape (n, D)."""
+        for index in torch.split(torch.arange(len(self.images)), self.chunk):
+            yield index, self.network.features(self._maps(number, index))
 
     def _fit_svm(self, number: int) -> LinearHead:
         """Fit the SVM to a stage's features: histograms are dense on a GPU if they fit, and sparse on a CPU."""
-        features = self._dense_features(number) if self._is_dense(number) else self._sparse_features(number)
+        columns = self.config.features(self.network.image_shape, number)
+        fits = self.device.type == "cuda" and 2 * columns * len(self.images) < 0.8 * self.memory
+        dense = self.config.output == "second-order" or fits
+        features = self._dense_features(number, columns) if dense else self._sparse_features(number)
         self._kept = None
         cost, seed, tolerance = self.config.svm_cost, self.config.seed, self.config.svm_tolerance
         head = fit_svm(features, self.labels, self.classes, cost, seed, self.memory, tolerance)
         return head.to(self.device, self.network.input_range.low.dtype)
 
-    def _is_dense(self, number: int) -> bool:
-        if self.config.output == "second-order":
-            return True
-        features = self.config.features(self.network.image_shape, number)
-        return self.device.type == "cuda" and 2 * features * len(self.images) < 0.8 * self.memory
-
-    def _dense_features(self, number: int) -> Tensor:
-        features = self.config.features(self.network.image_shape, number)
+    def _dense_features(self, number: int, columns: int) -> Tensor:
         dtype = torch.float16 if self.device.type == "cuda" else self.network.input_range.low.dtype
-        size = features * len(self.images) * dtype.itemsize
-        self._check_memory(size, f"{features:,} features of {len(self.images):,} images")
-        matrix = torch.empty(len(self.images), features, dtype=dtype, device=self.device)
-        for index in torch.split(torch.arange(len(self.images)), self.chunk):
-            matrix[index[0] : index[-1] + 1] = self.network.features(self._maps(number, index))
+        size = columns * len(self.images) * dtype.itemsize
+        self._check_memory(size, f"{columns:,} features of {len(self.images):,} images")
+        matrix = torch.empty(len(self.images), columns, dtype=dtype, device=self.device)
+        for index, part in self._features(number):
+            matrix[index[0] : index[-1] + 1] = part
         return matrix
 
     def _sparse_features(self, number: int) -> Any:
@@ -171,8 +161,8 @@ class Fitting:
         from scipy.sparse import vstack
 
         parts = []
-        for index in torch.split(torch.arange(len(self.images)), self.chunk):
-            parts.append(sparse_rows(self.network.features(self._maps(number, index))))
+        for _, part in self._features(number):
+            parts.append(sparse_rows(part))
             trim_heap()  # the small arrays of a part would keep the holes between the large ones of a chunk
         return vstack(parts, format="csr")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import prod
 
 import torch
 from torch import Tensor
@@ -32,10 +33,8 @@ LARGEST_WORKSPACE = {"cpu": 32 * 2**20, "cuda": 4 * 2**30}  # bytes; a CPU reuse
 class Stage:
     """Filters of one stage."""
 
-    weights: Tensor
-    """Shape (d, c, k, k); c is 1 where each map is its own image."""
-    bias: Tensor
-    """Shape (d,)."""
+    weights: Tensor  # (d, c, k, k); c is 1 where each map is its own image
+    bias: Tensor  # (d,)
 
 
 @dataclass(repr=False)
@@ -43,13 +42,10 @@ class FamilyNetwork:
     """A learned member."""
 
     config: FamilyConfig
-    image_shape: tuple[int, int, int]
-    """(channels, height, width)."""
-    input_range: ValueRange
-    """Range of the training images, by which images are scaled."""
+    image_shape: tuple[int, int, int]  # (channels, height, width)
+    input_range: ValueRange  # of the training images; images are scaled by it
     stages: list[Stage] = field(default_factory=list)
-    heads: dict[int, LinearHead] = field(default_factory=dict)
-    """Classifiers by stage, counted from 1: of the last stage or of all. Empty for stacked-LDA."""
+    heads: dict[int, LinearHead] = field(default_factory=dict)  # by stage, from 1: the last or all; none if stacked
     stacked: StackedLDA | None = None
 
     def scaled(self, images: Tensor) -> Tensor:
@@ -128,18 +124,15 @@ def images_at_a_time(config: FamilyConfig, image_shape: tuple[int, int, int], li
     channels, h, w = image_shape
     numbers, maps = channels * h * w, channels
     for stage in range(1, config.depth + 1):
-        k = config.size_of_filter(stage)
-        patches = maps * k * k * h * w
+        patches = maps * config.size_of_filter(stage) ** 2 * h * w
         grown = config.maps(stage)
         numbers = max(numbers, 2 * patches, 3 * (maps + grown) * h * w)
         maps = grown
     if config.output == "histogram":
-        rows, columns = config.grid((h, w)).shape
-        counts = rows * columns * maps // config.code_bits * 2**config.code_bits
+        counts = prod(config.grid((h, w)).shape) * maps // config.code_bits * 2**config.code_bits
         numbers = max(numbers, 5 * counts)
     elif config.output == "second-order":
-        rows, columns = config.grid((h, w)).shape
-        numbers = max(numbers, rows * columns * 4 * maps * maps)
+        numbers = max(numbers, prod(config.grid((h, w)).shape) * 4 * maps * maps)
     return max(1, LARGEST_WORKSPACE[like.device.type] // (numbers * like.dtype.itemsize))
 
 

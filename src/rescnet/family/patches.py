@@ -26,16 +26,8 @@ MOST_NUMBERS = 4096  # of an image whose products are computed
 class StagePatches:
     """Patches k×k of all training images at a stage, normalised; k is ``size``, and a chunk has ``chunk`` images.
 
-    Parameters
-    ----------
-    inputs : callable
-        Maps indices of images (n,) to the stage's input, shape (n·maps, c, h, w).
-    labels : Tensor of int64, shape (n,)
-        On the CPU.
-    maps : int
-        Maps per image that are images of their own; 1 if filters span all maps.
-    shape : tuple of int
-        (c, h, w) of one of them.
+    ``inputs`` maps indices of images (n,) to the stage's input, (n·maps, c, h, w). ``maps`` per image are images of
+    their own, 1 if filters span all maps; ``shape`` of one of them is (c, h, w). Labels (n,) are on the CPU.
     """
 
     def __init__(

@@ -9,15 +9,17 @@ first; this is our reading.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..stages.discriminant import LinearHead, fit_head, one_vs_rest_lda
-from ..stages.filters import BankOptions, find_bank
+from ..stages.filters import find_bank
 from ..stages.moments import Moments
 from ..stages.patches import ClassMoments, groups_of, sum_by_group
+from .config import FamilyConfig
 
 ROWS = 4096  # samples per chunk
 
@@ -26,12 +28,9 @@ ROWS = 4096  # samples per chunk
 class StackedLDA:
     """Two layers of LDA."""
 
-    weights: Tensor
-    """First layer, shape (discriminants, M), scaled so that scores have unit variance over the training samples."""
-    bias: Tensor
-    """Shape (discriminants,)."""
-    head: LinearHead
-    """Second layer, on the posteriors of the first."""
+    weights: Tensor  # first layer, (discriminants, M): its scores have unit variance over the training samples
+    bias: Tensor  # (discriminants,)
+    head: LinearHead  # second layer, on the posteriors of the first
 
     def scores(self, samples: Tensor) -> Tensor:
         """Return log-odds of each class for samples (n, M), shape (n, classes)."""
@@ -76,31 +75,34 @@ class WholeSamples:
         return sum_by_group(((where, samples[:, None]) for where, samples in parts), groups)
 
 
+def fit_lda(
+    chunks: Iterable[tuple[Tensor, Tensor]], classes: int, ridge: float, kind: type[Moments] = Moments
+) -> LinearHead:
+    """Fit a one-vs-rest LDA to chunks of features (n, D) and labels (n,), of which sums of this kind are held."""
+    moments: Moments | None = None
+    for features, labels in chunks:
+        if moments is None:
+            moments = kind.zeros(features.mean(0), classes)
+        moments.add(features, torch.nn.functional.one_hot(labels, classes).to(features))
+    assert moments is not None
+    head, _ = fit_head(moments, one_vs_rest_lda, ridge)
+    return head
+
+
 def fit_stacked_lda(
-    samples: Tensor,
-    labels: Tensor,
-    classes: int,
-    discriminants: int,
-    options: BankOptions,
-    ridge: float,
-    generator: torch.Generator,
+    samples: Tensor, labels: Tensor, classes: int, config: FamilyConfig, generator: torch.Generator
 ) -> StackedLDA:
     """Learn both layers from samples (n, M) and their labels (n,)."""
-    drawn = find_bank("stacked-lda")(WholeSamples(samples, labels), discriminants, generator, options)
+    count = config.discriminants
+    drawn = find_bank("stacked-lda")(WholeSamples(samples, labels), count, generator, config.bank_options)
     weights, bias = (part.to(samples.device, samples.dtype) for part in (drawn.weights, drawn.bias))
-    total, square = samples.new_zeros(discriminants).double(), samples.new_zeros(discriminants).double()
+    total, square = samples.new_zeros(count).double(), samples.new_zeros(count).double()
     for part in torch.split(samples, ROWS):
         scores = torch.addmm(bias, part, weights.T).double()
         total, square = total + scores.sum(0), square + scores.square().sum(0)
     variance = square / len(samples) - (total / len(samples)).square()
     scale = torch.where(variance > 0, variance.clamp_min(1e-12).rsqrt(), 0).to(samples.dtype)
     weights, bias = weights * scale[:, None], bias * scale
-    moments: Moments | None = None
-    for part, group in zip(torch.split(samples, ROWS), torch.split(labels.to(samples.device), ROWS), strict=True):
-        posteriors = first_posteriors(part, weights, bias)
-        if moments is None:
-            moments = Moments.zeros(posteriors.mean(0), classes)
-        moments.add(posteriors, torch.nn.functional.one_hot(group, classes).to(samples.dtype))
-    assert moments is not None
-    head, _ = fit_head(moments, one_vs_rest_lda, ridge)
-    return StackedLDA(weights, bias, head)
+    parts = zip(torch.split(samples, ROWS), torch.split(labels, ROWS), strict=True)
+    chunks = ((first_posteriors(part, weights, bias), part_labels) for part, part_labels in parts)
+    return StackedLDA(weights, bias, fit_lda(chunks, classes, config.ridge))

@@ -38,18 +38,10 @@ logger = logging.getLogger(__name__)
 def fit_svm(
     features: Any, labels: Tensor, classes: int, cost: float, seed: int, memory: int, tolerance: float = 0.01
 ) -> LinearHead:
-    """Fit a one-vs-rest linear SVM.
+    """Fit a one-vs-rest linear SVM to features (n, D) and labels (n,), with an image of every class.
 
-    Parameters
-    ----------
-    features : Tensor or SciPy CSR matrix of float32, shape (n, D)
-        A tensor on a GPU may be in half precision.
-    labels : Tensor of int64, shape (n,)
-        Every class has an image.
-    memory : int
-        Bytes available.
-    tolerance : float
-        Tolerance of Newton's method; liblinear uses its own.
+    Features are a tensor, on a GPU also in half precision, or a SciPy CSR matrix of float32. ``memory`` is in bytes.
+    ``tolerance`` is that of Newton's method; liblinear uses its own.
     """
     columns = features.shape[1]
     if isinstance(features, Tensor):

@@ -54,10 +54,8 @@ class Evaluation:
     """Predictions and outputs for n images."""
 
     source: EvaluationImages
-    predictions: NDArray[np.int32]
-    """Class with the greatest output after each layer, shape (layers, n)."""
-    outputs: NDArray[np.float32]
-    """Ỹ after the last layer, shape (n, classes)."""
+    predictions: NDArray[np.int32]  # class with the greatest output after each layer, (layers, n)
+    outputs: NDArray[np.float32]  # Ỹ after the last layer, (n, classes)
 
     @property
     def labels(self) -> NDArray[np.int64]:

@@ -53,13 +53,10 @@ def layer_sizes(network: Network) -> dict[str, Any]:
 
 @torch.inference_mode()
 def trace_first_layer(network: Network, evaluation: Evaluation, index: int) -> dict[str, Any]:
-    """Compute the first layer for one image and keep the result of each stage.
+    """Compute the first layer for one image and return the result of each stage.
 
-    Returns
-    -------
-    dict
-        Pictures of the image, of the maps with the greatest variation, and of the correlations in the middle block;
-        ``label``; ``outputs`` and ``residual`` per class.
+    Pictures show the image, the maps with the greatest variation, and the correlations in the middle block. ``outputs``
+    and ``residual`` are per class.
     """
     layer = network.layers[0]
     image = evaluation.source.images.images[index]
@@ -75,7 +72,7 @@ def trace_first_layer(network: Network, evaluation: Evaluation, index: int) -> d
         "label": label,
         "picture": data_uri(thumbnail(image, low, high)),
         "maps": [
-            {"number": number + 1, "picture": data_uri(stretched(rectified_maps[0, number].cpu().numpy(), 0.0))}
+            {"number": number + 1, "picture": data_uri(stretched(rectified_maps[0, number].cpu().numpy()))}
             for number in sorted(strongest)
         ],
         "correlations": data_uri(diverging(_middle_correlations(network, rectified_maps), 1.0)),

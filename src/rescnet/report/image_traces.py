@@ -28,10 +28,8 @@ class ImageGroup:
     key: str
     title: str
     meaning: str
-    images: list[int]
-    """Indices of the images shown."""
-    total: int
-    """Number of images of this kind."""
+    images: list[int]  # indices of those shown
+    total: int  # images of this kind
 
 
 def pick_images(evaluation: Evaluation, count: int) -> list[ImageGroup]:
@@ -102,13 +100,9 @@ def trace_image(outputs: NDArray[np.float32], label: int, names: Sequence[str], 
 
     ``label`` is the true class. ``ceiling`` is λ, which sets the temperature of the probabilities.
 
-    Returns
-    -------
-    dict
-        ``label`` and ``prediction``; ``layers`` and ``classes``, those drawn; ``outputs`` and ``probabilities``, of
-        shape (classes, layers); ``mean`` output of all classes and ``margin``, per layer. These four are in units of
-        1/10,000. ``runs`` has pairs of a layer and the prediction from there on; ``changes`` has pairs of a verdict
-        and a sentence.
+    Of the result, ``layers`` and ``classes`` are those drawn; ``outputs`` and ``probabilities`` have shape (classes,
+    layers); these two, and per layer the ``mean`` output of all classes and the ``margin``, are in units of 1/10,000.
+    ``runs`` has pairs of a layer and the prediction from there on, ``changes`` pairs of a verdict and a sentence.
     """
     predictions = outputs.argmax(1)
     starts = [0, *(np.flatnonzero(np.diff(predictions)) + 1).tolist()]

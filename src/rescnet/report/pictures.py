@@ -76,12 +76,10 @@ def diverging(values: NDArray[Any], limit: float) -> Pixels:
     return pixels
 
 
-def stretched(values: NDArray[Any], low: float | None = None) -> Pixels:
-    """Scale values (h, w) to grey pixels: the minimum, or ``low``, is black and the maximum white."""
-    values = np.asarray(values, np.float64)
-    least = float(values.min()) if low is None else low
-    spread = float(values.max()) - least
-    pixels: Pixels = np.rint(255 * (values - least).clip(0) / (spread if spread > 0 else 1.0)).astype(np.uint8)
+def stretched(values: NDArray[Any]) -> Pixels:
+    """Scale values (h, w) to grey pixels: zero and less is black, and the maximum is white."""
+    values = np.asarray(values, np.float64).clip(0)
+    pixels: Pixels = np.rint(255 * values / (values.max() or 1.0)).astype(np.uint8)
     return pixels
 
 
