@@ -52,17 +52,6 @@ def count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-def show_points(share: float) -> str:
-    """Return a difference of accuracies as text.
-
-    Examples
-    --------
-    >>> show_points(-0.0123), show_points(1e-9)
-    ('-1.23 points', '+0.00 points')
-    """
-    return f"{round(100 * share, 2) + 0.0:+.2f} points"
-
-
 def show_seconds(seconds: float) -> str:
     """Return a duration as text.
 

@@ -52,18 +52,14 @@ def test_a_run_is_printed_and_saved_layer_by_layer(small, rescnet, pictures, tmp
 
 
 def test_json_is_all_there_is_on_stdout(small, rescnet, pictures, tmp_path):
-    result = rescnet("train", pictures, *small, "--out", tmp_path / "m", "--json", "--half-heads")
+    result = rescnet("train", pictures, *small, "--out", tmp_path / "m", "--json")
     *layers, summary = [json.loads(line) for line in result.stdout.splitlines()]
     assert [record["layer"] for record in layers] == [1, 2, 3]
     assert summary["model"] == str(tmp_path / "m") and summary["layers"] == 3
     assert summary["last_test_accuracy"] == layers[-1]["test_accuracy"] > 0.8
     best = max(layers, key=lambda record: record["validation_accuracy"])
     assert summary["best_layer"] == best["layer"] and summary["best_test_accuracy"] == best["test_accuracy"]
-    assert summary["half_heads"]["full_accuracy"] == layers[-1]["validation_accuracy"]
-    assert abs(summary["half_heads"]["accuracy"] - summary["half_heads"]["full_accuracy"]) < 0.1
-    assert "half-precision heads:" in result.stderr and "3 layers in" in result.stderr
-    about = ModelFolder.open(tmp_path / "m").about
-    assert about["half_heads"] is True and about["halving"] == summary["half_heads"]
+    assert "3 layers in" in result.stderr
 
 
 def test_quiet_prints_where_the_model_is(small, rescnet, pictures, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..formatting import count, show_bytes, show_points
+from ..formatting import count, show_bytes
 from .shared import HOLDS_IMAGES, Json, Model, Root, plain_table, say
 
 if TYPE_CHECKING:
@@ -175,7 +175,6 @@ def _print_origin(console: Console, facts: dict[str, Any]) -> None:
     about = facts["about"]
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
     where = [str(about[key]) for key in ("dataset", "device", "date") if about.get(key)]
-    halving = about.get("halving")
     differs = ", ".join(f"{name} {value}" for name, value in facts["differs_from_preset"].items())
     base = f"the preset {about['preset']}" if about.get("preset") else "the defaults"
     for title, text in (
@@ -183,7 +182,6 @@ def _print_origin(console: Console, facts: dict[str, Any]) -> None:
         ("versions", versions),
         ("command", about.get("command")),
         ("stopped because", about.get("stopped")),
-        ("half heads", halving and show_points(halving["accuracy"] - halving["full_accuracy"])),
         ("settings", f"{base}, except {differs}" if differs else base),
     ):
         if text:

@@ -73,13 +73,14 @@ def _continued(
         folder = replace(folder, about=about | {"source": full_name(request.source)})
     dataset, _ = dataset_of(folder, None, request.root)
     _check_images(dataset, run)
+    changed = config != run.folder.config
     return TrainCommand(
         dataset=dataset,
         config=config,
         compute=compute,
         device=str(device),
         place=place,
-        about=_commands(about) if config != run.folder.config else {},
+        about={"command": f"{about['command']} && {command_line()}"} if changed and about.get("command") else {},
         log=log,
         resumed=run,
         notes=_notes(run, compute),
@@ -100,12 +101,6 @@ def _notes(run: InterruptedRun, compute: ComputeOptions) -> list[str]:
             "uninterrupted run up to rounding, not bit for bit"
         )
     return notes
-
-
-def _commands(about: dict[str, Any]) -> dict[str, Any]:
-    """Return the command of the run, with this one added."""
-    before = about.get("command")
-    return {"command": f"{before} && {command_line()}"} if before else {}
 
 
 def _merged(before: Any, changes: dict[str, Any], place: Path) -> Any:

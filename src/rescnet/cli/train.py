@@ -54,12 +54,6 @@ def train(
         Path | None, typer.Option(help="TOML file of options that override the preset.", hidden=True)
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.", hidden=True)] = False,
-    half_heads: Annotated[
-        bool,
-        typer.Option(
-            "--half-heads", help="Save the heads in half precision, and print the loss of accuracy.", hidden=True
-        ),
-    ] = False,
     root: Annotated[Path | None, typer.Option(help="Folder of the public data sets.", hidden=True)] = None,
     image_size: Annotated[
         str | None, typer.Option(metavar="H,W", help="Resize the images of a folder.", hidden=True)
@@ -110,7 +104,6 @@ def train(
             "config": config,
             "out": out,
             "overwrite": overwrite,
-            "half_heads": half_heads,
             "image_size": image_size,
             "validation_fraction": validation_fraction,
             "limit": limit,
@@ -168,7 +161,6 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
         device=str(device),
         place=new["out"] or _new_place(dataset.name),
         about=about,
-        half_heads=new["half_heads"],
         overwrite=new["overwrite"],
         log=log,
         workers=workers,

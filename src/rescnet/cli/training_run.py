@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,13 @@ from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..data.splits import fingerprints
-from ..formatting import count, show_bytes, show_points
+from ..formatting import count, show_bytes
 from ..model_files import (
     InterruptedRun,
     ModelFolder,
     ModelWriter,
     check_space,
     layer_bytes,
-    load_model,
 )
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.memory import readout_file_bytes, readout_rows
@@ -54,7 +53,6 @@ class TrainCommand:
     device: str
     place: Path
     about: dict[str, Any]
-    half_heads: bool = False
     overwrite: bool = False
     log: TensorBoardLog | None = None
     resumed: InterruptedRun | None = None
@@ -90,16 +88,13 @@ class TrainCommand:
                 raise
             saver.finish(history.stopped)
             table.finished(history)
-        facts = self._halving(history, console) if self.half_heads else {}
-        if facts:
-            saver.finish(history.stopped, halving=facts)
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
         say(console, f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}")
         if folder.about.get("readout") and self.config.readout == "kernel-exact":
             say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
         if as_json:
-            self._print_json(history, self.place, **facts)
+            self._print_json(history, self.place)
 
     @property
     def _splits(self) -> dict[str, ImageSet]:
@@ -145,7 +140,6 @@ class TrainCommand:
             self.dataset.class_names[: network.classes],
             about,
             half=network.half,
-            half_heads=self.half_heads,
             overwrite=self.overwrite,
             resumed=self.resumed,
         )
@@ -158,18 +152,6 @@ class TrainCommand:
         rows = readout_rows(self.config, len(self.dataset.train.images))
         size += readout_file_bytes(self.config, network.image_shape, network.classes, rows)
         check_space(self.place, size)
-
-    def _halving(self, history: History, console: Console) -> dict[str, Any]:
-        """Print the accuracy with half-precision heads, as saved, and return it beside that with full ones."""
-        name = "validation" if self.dataset.validation else "training"
-        measured = self.dataset.validation or self.dataset.train
-        saved = replace(load_model(self.place, device=self.device).network, readout=None)
-        record = history[len(saved.layers) - 1]
-        full = record.validation_accuracy if self.dataset.validation else record.train_accuracy
-        half = float((saved.predict(measured.images).cpu().numpy() == measured.labels).mean())
-        assert full is not None
-        say(console, f"half-precision heads: {name} accuracy {100 * half:.2f} %, {show_points(half - full)}")
-        return {"images": name, "accuracy": half, "full_accuracy": full}
 
     def _print_stopped(self, reason: str, layers: int, folder: Path | None) -> str:
         """Print, and return, which layers a run that was stopped leaves, and in which folder."""
@@ -184,7 +166,7 @@ class TrainCommand:
         say(Console(stderr=True), escape(message))
         return message
 
-    def _print_json(self, history: History, folder: Path | None, **facts: Any) -> None:
+    def _print_json(self, history: History, folder: Path | None) -> None:
         """Print the line of the run, whose layers are in this folder."""
         layers = len(history)
         summary: dict[str, Any] = {"model": str(folder or self.place) if layers else None, "layers": layers}
@@ -197,8 +179,6 @@ class TrainCommand:
                     summary[f"{place}_{split}_accuracy"] = getattr(record, f"{split}_accuracy")
         if history.readout:
             summary["readout"] = asdict(history.readout)
-        if facts:
-            summary["half_heads"] = facts
         typer.echo(json.dumps(summary))
 
 
@@ -252,12 +232,12 @@ class LayerSaver:
         """Folder of the layers written so far; None before the first."""
         return self._writer.folder if self._writer and self._writer.layers else None
 
-    def finish(self, stopped: StopReason | None, **facts: object) -> int:
+    def finish(self, stopped: StopReason | None) -> int:
         """Seal the model and return its number of layers."""
         if self._writer is None:
             return 0
         try:
-            self._writer.finish(stopped, **facts)
+            self._writer.finish(stopped)
         finally:
             del self.records[self._writer.layers :]
         return self._writer.layers

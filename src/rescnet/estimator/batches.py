@@ -16,7 +16,7 @@ from ..network.network import Network, refuse_infinite
 from .layouts import ImageLayout
 
 
-def image_chunks(network: Network, X: NDArray[Any], layout: ImageLayout, size: int) -> Iterator[tuple[int, Tensor]]:
+def image_chunks(network: Any, X: NDArray[Any], layout: ImageLayout, size: int) -> Iterator[tuple[int, Tensor]]:
     """Yield the start of each chunk, and its images (chunk, channels, height, width).
 
     Chunks are converted one at a time, so ``X`` may be a memory-mapped file larger than memory.

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from ..estimator.batches import image_chunks
 from ..estimator.image_classifier import ImageClassifier, check_pixels, draw_seed
 from ..estimator.layouts import ChannelRule
 from ..network.device import choose_device
@@ -110,9 +111,8 @@ class FamilyClassifier(ImageClassifier):
 
     def _outputs(self, X: ArrayLike) -> Tensor:
         array = self._new_images(X)
-        parts = [array[start : start + IMAGES_AT_A_TIME] for start in range(0, len(array), IMAGES_AT_A_TIME)]
-        shape = self.network_.image_shape
-        return torch.cat([self.network_.outputs(as_images(self._layout.to_images(part), shape)) for part in parts])
+        chunks = image_chunks(self.network_, array, self._layout, IMAGES_AT_A_TIME)
+        return torch.cat([self.network_.outputs(part) for _, part in chunks])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
