@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Self
 
 import numpy as np
@@ -17,13 +18,12 @@ from ..data.splits import stratified_split
 from ..network.device import choose_device
 from ..network.history import History
 from ..network.model import Model, describe_images, describe_run
-from ..network.network import Network
+from ..network.network import Network, refuse_infinite
 from ..network.probabilities import probabilities, target_output
 from ..training.train import train
-from .batches import on_device, stream_outputs, stream_stages
 from .configuration import automatic_dtype, check_grows, configure, warn_if_none_was_added
 from .image_classifier import ImageClassifier, check_pixels, draw_seed
-from .layouts import ChannelRule, ImageLayout
+from .layouts import ChannelRule
 
 
 class ResCNetClassifier(ImageClassifier):
@@ -231,13 +231,12 @@ class ResCNetClassifier(ImageClassifier):
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the labels after 1, 2, … layers, each of shape (n,); without the readout."""
-        for stage in stream_stages(*self._streamed(X), lambda outputs: outputs.argmax(1)):
+        for stage in self._stages(X, lambda outputs: outputs.argmax(1)):
             yield self.classes_[stage.numpy()]
 
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the probabilities after 1, 2, … layers, each of shape (n, C); all n·C·layers numbers are held."""
-        streamed, ceiling = self._streamed(X), self.network_.config.ceiling
-        for stage in stream_stages(*streamed, lambda outputs: probabilities(outputs, ceiling)):
+        for stage in self._stages(X, lambda outputs: probabilities(outputs, self.network_.config.ceiling)):
             yield stage.numpy()
 
     def to_model(self) -> Model:
@@ -266,22 +265,36 @@ class ResCNetClassifier(ImageClassifier):
             table.finished(history)
         return network, history
 
-    def _streamed(self, X: ArrayLike) -> tuple[Network, NDArray[Any], ImageLayout, int]:
-        """Check images to predict, and return the arguments of the streaming functions."""
-        array = self._new_images(X)
-        return self.network_.averaged_over(self.test_views), array, self._layout, self.n_layers_
-
+    @torch.inference_mode()
     def _outputs(self, X: ArrayLike) -> Tensor:
-        return stream_outputs(*self._streamed(X))
+        array = self._new_images(X)
+        network = self.network_.averaged_over(self.test_views)
+        outputs = torch.empty(len(array), network.classes, dtype=network.layers[0].weights.dtype)
+        for start, part in self._chunks(array, network.batch):
+            outputs[start : start + len(part)] = network.outputs(part, self.n_layers_)
+        return outputs
+
+    @torch.inference_mode()
+    def _stages(self, X: ArrayLike, keep: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return ``keep`` of Ỹ⁽¹⁾, Ỹ⁽²⁾, …, each (chunk, C), on the CPU, shape (layers, n, …); only this is held."""
+        array = self._new_images(X)
+        network = self.network_.averaged_over(self.test_views)
+        device, stages = network.layers[0].weights.device, torch.empty(0)
+        for start, part in self._chunks(array, network.stack.chunk):
+            network.warn_of_other_units(part)
+            for layer, output in enumerate(islice(network.stack.staged_outputs(part.to(device)), self.n_layers_)):
+                kept = keep(refuse_infinite(output))
+                if not len(stages):
+                    stages = torch.empty(self.n_layers_, len(array), *kept.shape[1:], dtype=kept.dtype)
+                stages[layer, start : start + len(part)] = kept
+        return stages
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state to pickle: the layers on the CPU, so that a machine without a GPU can load them."""
         state: dict[str, Any] = super().__getstate__()
         if "network_" not in state:
             return state
-        network = state["network_"]
-        moved = on_device(network, torch.device("cpu"))
-        return state | {"network_": replace(moved, stack=replace(moved.stack, half=network.half))}
+        return state | {"network_": _moved(state["network_"], torch.device("cpu"))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled state, with the layers on ``device`` if it is available, else on the CPU."""
@@ -291,4 +304,12 @@ class ResCNetClassifier(ImageClassifier):
                 device = choose_device(self.device)
             except ValueError:
                 device = torch.device("cpu")
-            self.network_ = on_device(self.network_, device)
+            network = _moved(self.network_, device)
+            half = network.half and device.type == "cuda"
+            self.network_ = replace(network, stack=replace(network.stack, half=half))
+
+
+def _moved(network: Network, device: torch.device) -> Network:
+    """Return the network with its layers on a device."""
+    layers = [layer.to(device, layer.weights.dtype) for layer in network.layers]
+    return replace(network, stack=replace(network.stack, layers=layers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from ..network.inputs import how_to_fit, plain_values
+from ..network.inputs import as_images, how_to_fit, plain_values
 from .layouts import ChannelRule, ImageLayout, find_layout
 
 CHUNK = 2**22  # numbers that are checked together
@@ -29,6 +29,7 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     n_features_in_: int
     image_shape: Sequence[int] | None
     channels: ChannelRule
+    network_: Any
     _layout: ImageLayout
 
     @abstractmethod
@@ -65,6 +66,14 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_same_images(array, self._layout, type(self).__name__)
         check_pixels(array)
         return array
+
+    def _chunks(self, X: NDArray[Any], size: int) -> Iterator[tuple[int, Tensor]]:
+        """Yield the start of each chunk, and its images (chunk, channels, height, width).
+
+        Chunks are converted one at a time, so ``X`` may be a memory-mapped file larger than memory.
+        """
+        for start in range(0, len(X), size):
+            yield start, as_images(self._layout.to_images(X[start : start + size]), self.network_.image_shape)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the label of each image, shape (n,). Memory does not grow with the number of images."""

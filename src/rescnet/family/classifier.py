@@ -10,7 +10,6 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from ..estimator.batches import image_chunks
 from ..estimator.image_classifier import ImageClassifier, check_pixels, draw_seed
 from ..estimator.layouts import ChannelRule
 from ..network.device import choose_device
@@ -110,8 +109,7 @@ class FamilyClassifier(ImageClassifier):
         return self
 
     def _outputs(self, X: ArrayLike) -> Tensor:
-        array = self._new_images(X)
-        chunks = image_chunks(self.network_, array, self._layout, IMAGES_AT_A_TIME)
+        chunks = self._chunks(self._new_images(X), IMAGES_AT_A_TIME)
         return torch.cat([self.network_.outputs(part) for _, part in chunks])
 
     def __sklearn_tags__(self) -> Any:
