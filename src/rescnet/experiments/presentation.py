@@ -52,7 +52,7 @@ def table_rows(plan: Plan, entries: Sequence[Mapping[str, Any]]) -> list[list[st
                     _cell(group, "last", unfinished),
                     _cell(group, "paper_rule"),
                     "; ".join([f"{entry['images']['train']:,}", *changes]),
-                    f"{_time(mean(seed['seconds'] for seed in group))} for {count(layers, 'layer', 'layers')}"
+                    f"{show_seconds(mean(seed['seconds'] for seed in group))} for {count(layers, 'layer', 'layers')}"
                     f"{' and the readout' if 'readout' in entry['summary'] else ''}",
                 ]
             )

@@ -115,9 +115,8 @@ class FamilyConfig:
         if maps % self.code_bits:
             raise OptionError("bits", f"must divide the {maps} maps of the last stage, got {self.bits}.")
         if self.code_bits > LONGEST_CODE:
-            raise OptionError(
-                "filters", f"must be at most {LONGEST_CODE} in the last stage, got {self.code_bits}. Set bits for more."
-            )
+            rule = f"must be at most {LONGEST_CODE} in the last stage, got {self.code_bits}. Set bits for more."
+            raise OptionError("filters", rule)
 
     @property
     def depth(self) -> int:
@@ -194,13 +193,6 @@ def member_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
-def kind_of(image_shape: tuple[int, int, int]) -> str:
-    """Return the name of the table of a preset that suits images (channels, height, width)."""
-    if min(image_shape[1:]) < SMALL_SIDE:
-        return "small"
-    return "grey" if image_shape[0] == 1 else "colour"
-
-
 def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[str, Any] | None = None) -> FamilyConfig:
     """Build a member's configuration for images (channels, height, width): its preset, changed by ``options``.
 
@@ -214,10 +206,10 @@ def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[s
     known = member_names()
     if name not in known:
         raise ValueError(f"member must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
-    text = resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8")
-    preset = tomllib.loads(text)
+    preset = tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
     tables = {kind: preset.pop(kind, {}) for kind in KINDS}
-    settings = preset | tables[kind_of(image_shape)]
+    kind = "small" if min(image_shape[1:]) < SMALL_SIDE else "grey" if image_shape[0] == 1 else "colour"
+    settings = preset | tables[kind]
     check_names(settings, f"the preset {name}", FamilyConfig)
     check_names(options or {}, "options", FamilyConfig)
     return FamilyConfig(**(settings | dict(options or {})))

@@ -81,16 +81,13 @@ class FamilyNetwork:
         """Return the class scores of one chunk of images, shape (n, classes)."""
         if self.stacked is not None:
             return self.stacked.scores(self.scaled(images).flatten(1))
-        total: Tensor | None = None
+        found = []
         for number, maps in self.staged_maps(images):
-            if number in self.heads:
-                head = self.heads[number]
-                scores = head.scores(self.features(maps))
+            if head := self.heads.get(number):
+                found.append(head.scores(self.features(maps)))
                 if self.config.reads == "all":
-                    scores = sigmoid_posterior(scores, head.present, self.config.sigmoid_scale)
-                total = scores if total is None else total + scores
-        assert total is not None
-        return total
+                    found[-1] = sigmoid_posterior(found[-1], head.present, self.config.sigmoid_scale)
+        return sum(found[1:], found[0])
 
     @torch.inference_mode()
     def outputs(self, images: Tensor) -> Tensor:

@@ -161,15 +161,9 @@ def describe_changes(
         changes = [*changes[:half], ("", f"… {len(changes) - 2 * half} more changes …"), *changes[-half:]]
     prediction = runs[-1][1]
     distance = f"{abs(margin):.2f}" if abs(margin) >= 0.02 else f"{abs(margin):.4f}"
-    result = (
-        f"correct, with a margin of {distance}"
-        if prediction == label
-        else f"wrong, {names[label]} is {distance} behind"
-    )
-    return [
-        *changes,
-        (verdict[prediction == label], f"After layer {layers} the prediction is {names[prediction]}: {result}."),
-    ]
+    correct, wrong = f"correct, with a margin of {distance}", f"wrong, {names[label]} is {distance} behind"
+    result = f"{names[prediction]}: {correct if prediction == label else wrong}"
+    return [*changes, (verdict[prediction == label], f"After layer {layers} the prediction is {result}.")]
 
 
 @torch.inference_mode()
