@@ -103,6 +103,7 @@ def test_version_and_unknown_words(rescnet):
     assert "--filters" in unknown.stderr  # the most similar flags are named
 
 
+@pytest.mark.slow
 def test_python_m_rescnet(tmp_path):
     command = [sys.executable, "-m", "rescnet", "info", str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -28,6 +28,7 @@ def test_test_images_are_evaluated(rescnet, model):
     assert first["accuracy"] == pytest.approx(records[0].test_accuracy)
 
 
+@pytest.mark.slow
 def test_views_are_averaged_over_whatever_the_model_was_trained_with(
     rescnet, refused, model, pictures, small, tmp_path
 ):

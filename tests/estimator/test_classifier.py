@@ -57,6 +57,7 @@ def test_many_classes_get_settings_for_many():
         assert (config.head, config.posterior) == (head, posterior)
 
 
+@pytest.mark.slow
 def test_every_layout_of_the_same_images_gives_the_same_network(blobs):
     images, labels = blobs[0][:120], blobs[1][:120]  # (n, 3, 12, 12)
     last = images.transpose(0, 2, 3, 1)
@@ -191,6 +192,7 @@ def test_views_can_be_chosen_once_fitted(digits, fitted):
         chosen.set_params(test_views="mirrored").predict(X)
 
 
+@pytest.mark.slow
 def test_chunks_do_not_show(digits, fitted, monkeypatch):
     _, (test, _) = digits
     whole, stages = fitted.predict_proba(test), list(fitted.staged_predict_proba(test))
@@ -199,6 +201,7 @@ def test_chunks_do_not_show(digits, fitted, monkeypatch):
     np.testing.assert_allclose(list(fitted.staged_predict_proba(test)), stages, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_warm_start_is_one_long_run(digits, fitted):
     (images, labels), (test, _) = digits
     grown = small(n_layers=1, warm_start=True, random_state=np.random.RandomState(4)).fit(images, labels)

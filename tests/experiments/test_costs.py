@@ -29,6 +29,7 @@ def counted(function):
     return counter.get_total_flops()
 
 
+@pytest.mark.slow
 def test_convolution_counts_what_pytorch_counts():
     x, weights = torch.zeros(TRAIN + OTHER, 8, 12, 10), torch.zeros(5, 8, 3, 3)
     assert costs()["convolution"].operations == counted(lambda: convolve(x, weights, torch.zeros(5)))

@@ -77,6 +77,7 @@ def test_copies_learn_their_own_residual(blobs):
     assert not torch.equal(found[1], found[2])  # image 2 and its copy
 
 
+@pytest.mark.slow
 def test_accuracy_is_that_of_the_images_and_of_the_mean_over_views(blobs):
     images, labels = blobs
     config = NetworkConfig(**SMALL, augment="flip", test_views="flip + shift 1")

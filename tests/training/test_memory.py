@@ -124,6 +124,7 @@ def test_features_computed_twice_give_the_same_bits(blobs, monkeypatch):
     assert torch.equal(kept.outputs(images), twice.outputs(images))
 
 
+@pytest.mark.alone
 def test_peak_memory_sees_an_allocation():
     peak = PeakMemory(CPU)
     peak.reset()

@@ -95,9 +95,7 @@ def test_chunks_exports_and_history_agree(options, few):
     network, history = train(images, labels, config_of(**options), test=test)
     outputs = network.outputs(test[0])
     torch.testing.assert_close(network.outputs(test[0], chunk=7), outputs, rtol=0, atol=1e-5)
-    torch.testing.assert_close(
-        ExportedNetwork(network.stack)(torch.as_tensor(test[0]).float()), outputs, rtol=0, atol=1e-5
-    )
+    torch.testing.assert_close(ExportedNetwork(network)(torch.as_tensor(test[0]).float()), outputs, rtol=0, atol=1e-5)
     for record in history:
         predicted = network.predict(test[0], layers=record.layer).numpy()
         assert float((predicted == test[1]).mean()) == pytest.approx(record.test_accuracy, abs=0.04)

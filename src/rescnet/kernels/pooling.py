@@ -65,10 +65,12 @@ def fused_pool(
     z_score: ZScore = "channel",
     diagonal: bool = True,
     reduction: Reduction = "max",
+    out_dtype: torch.dtype | None = None,
 ) -> Tensor:
     """Return the result of ``stages.pooling.pool_features``, shape (n, cells·pairs).
 
     Half-precision maps are multiplied on tensor cores and summed in float32; float32 maps are multiplied in float32.
+    Features have the type of the maps unless ``out_dtype`` is given.
     """
     n, d, h, w = maps.shape
     (block_h, block_w), (stride_h, stride_w), (block_rows, block_columns) = grid.block, grid.stride, grid.shape
@@ -96,7 +98,7 @@ def fused_pool(
 
     atoms = Atoms.of(cells)
     (atom_rows, atom_columns), pairs = atoms.shape, count_pairs(d, diagonal)
-    pooled = empty(n, atom_rows, atom_columns, pairs, dtype=maps.dtype)
+    pooled = empty(n, atom_rows, atom_columns, pairs, dtype=out_dtype or maps.dtype)
     width = _strip_width(stride_w, block_h)
     cuts = (torch.tensor(axis, dtype=torch.int32, device=maps.device) for axis in (atoms.rows, atoms.columns))
     pool_atoms[(n * atom_rows * atom_columns,)](

@@ -38,7 +38,7 @@ from .readout.system import check_least_memory
 from .stores.host import WRITES_UNDER_WAY
 
 DOUBLE, HALF = 8, 2  # bytes: sums over patches are float64, sketches float16
-SKETCH_SHARE = 8  # sketches stay on a GPU if they take less than one part in eight of its memory
+SKETCH_SHARE = 8  # sketches stay on a GPU, or in float32 on a CPU, if they take at most an eighth of its memory
 PATCH_SUM_COPIES = 4  # of Σ p pᵀ: the sum, the one it is added to, the covariance, and its eigenvectors
 # Per class: sets of its images, copies of Σ p pᵀ and of Σ p by position: sums, means and intermediate results.
 CLASS_SUMS = {"lda": (1, 4, 3), "canonical": (2, 6, 1), "orthogonal-subspace": (1, 6, 1)}
@@ -115,6 +115,8 @@ class MemoryPlan:
             sketches = images * config.layers * sketch_size(config, (h, w)) * HALF
             if device.type == "cuda" and sketches > budget // SKETCH_SHARE:
                 sketches = 0  # they are on the host
+            elif device.type == "cpu" and 2 * sketches <= budget // SKETCH_SHARE:
+                sketches *= 2  # there is room for float32
         full = max(1, min(LARGEST_WORKSPACE[device.type] // per_image, sizes.train))
 
         def room(where: Place, keep: bool) -> int:

@@ -228,7 +228,7 @@ class Trainer:
             streams["training"] = len(self.training.labels) // self.training.copies
         if not mirrored and len(self.config.views) == 1:
             streams |= {name: len(stream.labels) for name, stream in self.others.items()}
-        room = self.plan.budget // SKETCH_SHARE if self.device.type == "cuda" else 0
+        room = self.plan.budget // SKETCH_SHARE
         return Sketches(self.config, self.stack.image_shape, streams, self.device, room)
 
     def _training_stream(self, data: TrainingData) -> ImageStream:

@@ -100,7 +100,7 @@ class CodeFit:
         self.device = first.device
         self.dtype = torch.float16 if network.half and first.is_cuda else first.dtype
         sketches = collected.sketches
-        self.size = sketches.size
+        self.size, self._sketch_dtype = sketches.size, sketches.dtype
         self.weights = torch.stack(sketches.weights[:layers])
         self.offset = torch.cat(sketches.offsets[:layers])
         whole = layers == len(sketches.weights)  # else the outputs are those of more layers
@@ -205,7 +205,7 @@ class CodeFit:
         for some in pictures:
             for part in torch.split(some, max(1, stack.chunk // (1 + mirrored))):
                 sketches, output = sketches_of(stack, part.to(self.device), self.weights, self.size, mirrored)
-                found.append((sketches - self.offset).half())
+                found.append((sketches - self.offset).to(self._sketch_dtype))
                 outputs.append(output)
         return _Images(torch.cat(found), torch.cat(outputs))
 

@@ -54,8 +54,8 @@ class Sketches:
     offsets : list of Tensor, each of shape (m,)
         Mean sketch of each layer so far, subtracted from all sketches.
     rows : dict of str to Tensor, each of shape (n, layers·m)
-        Sketches of this worker's images of some streams, each the mean over the image's copies; in half precision, on
-        the device if they take at most ``room`` bytes, else on the host.
+        Sketches of this worker's images of some streams, each the mean over the image's copies. They are on the device
+        if they take at most ``room`` bytes in half precision; on a CPU in float32, if that takes no more.
     """
 
     def __init__(
@@ -72,9 +72,13 @@ class Sketches:
         self._seed, self._device = config.seed, device
         self._features = config.features(image_shape[1:])
         self._spread = FeatureSpread(self._features, device)
-        dtype, numbers = torch.float16, config.layers * self.size
-        held = device if sum(streams.values()) * numbers * dtype.itemsize <= room else torch.device("cpu")
-        self.rows = {name: torch.zeros(count, numbers, dtype=dtype, device=held) for name, count in streams.items()}
+        numbers = config.layers * self.size
+        single = sum(streams.values()) * numbers * torch.float32.itemsize
+        self.dtype = torch.float32 if device.type == "cpu" and single <= room else torch.float16
+        held = device if single // 2 <= room else torch.device("cpu")
+        self.rows = {
+            name: torch.zeros(count, numbers, dtype=self.dtype, device=held) for name, count in streams.items()
+        }
 
     def add(self, features: Tensor, workers: Workers) -> None:
         """Add some training images' features (n, D) of the new layer to its sums."""
