@@ -198,3 +198,15 @@ def test_labels_index_class_names(store, labels):
     dataset = load(store(x=np.zeros((len(labels), 2, 2), np.uint8), y=np.array(labels, np.int64)))
     assert [int(dataset.class_names[label]) for label in dataset.train.labels] == labels
     assert list(map(int, dataset.class_names)) == sorted(set(labels))
+
+
+@pytest.mark.parametrize("lost", ["x_train", "test", "class_names"])
+def test_an_array_that_the_directory_has_lost_is_noticed(tmp_path, lost):
+    images, labels = np.zeros((6, 8, 8), np.uint8), np.arange(6) % 3
+    path = tmp_path / "a.npz"
+    np.savez(path, x_train=images, y_train=labels, x_test=images, y_test=labels, class_names=np.array(["a", "b", "c"]))
+    with zipfile.ZipFile(path, "a") as packed:
+        packed.filelist = [member for member in packed.filelist if lost not in member.filename]
+        packed.comment = b"a new directory"
+    with pytest.raises(DataError, match="bytes that belong to no array"):
+        load(str(path))

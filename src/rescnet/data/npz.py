@@ -18,6 +18,7 @@ _IMAGES_KEYS = ("images", "x", "x_train")
 _LABELS_KEYS = ("labels", "y", "y_train")
 _KNOWN_KEYS = (*_IMAGES_KEYS, *_LABELS_KEYS, "x_val", "y_val", "x_test", "y_test", "class_names")
 _HIGHEST_COMPRESSION = 1032  # bytes that deflate can make of one
+_LONGEST_HEADER = 100  # bytes of a member beside its name and its data; an array that is lost takes more
 _LAST_CHARACTER = 0x10FFFF  # greatest code of Unicode: Python cannot hold text with a greater one, NumPy does not check
 
 
@@ -67,6 +68,7 @@ def _load_arrays(path: Path) -> Arrays:
             with zipfile.ZipFile(file) as packed:
                 members = {member.filename.removesuffix(".npy"): member for member in packed.infolist()}
                 _check_names(path, list(members), len(packed.infolist()))
+                _check_complete(path, packed)
                 return {key.lower(): _read_array(path, key, packed, member) for key, member in members.items()}
     except (DataError, FileNotFoundError, PermissionError, IsADirectoryError):
         raise
@@ -82,6 +84,20 @@ def _check_names(path: Path, names: list[str], count: int) -> None:
         raise DataError(f"{path}: array names must be of {', '.join(_KNOWN_KEYS)}, got {unknown[0]!r}.")
     if len({name.lower() for name in names}) < count:
         raise DataError(f"{path}: array names must differ in more than case, got {', '.join(names)}.")
+
+
+def _check_complete(path: Path, packed: zipfile.ZipFile) -> None:
+    """Refuse an archive with bytes that belong to no array: the directory, which lists them, has no checksum."""
+    end = 0
+    for member in sorted(packed.infolist(), key=lambda member: member.header_offset):
+        unused = member.header_offset - end
+        end = member.header_offset + _LONGEST_HEADER + len(member.filename) + member.compress_size
+        if unused > 0:
+            break
+    else:
+        unused = packed.start_dir - end
+    if unused > 0:
+        raise DataError(f"{path} has bytes that belong to no array, so one may be lost. Write it with numpy.savez.")
 
 
 def _read_array(path: Path, name: str, packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
