@@ -337,3 +337,9 @@ def test_a_model_predicts_names(model, images):
     np.testing.assert_allclose(shares.sum(1), 1)
     assert shares.argmax(1).tolist() == outputs.argmax(1).tolist()
     assert repr(model) == f"Model({model.network!r}, classes ant, bee, Käfer)"
+
+
+def test_a_model_that_a_kill_left_beside_its_place_is_named(tmp_path):
+    (tmp_path / "m.partial").mkdir()
+    with pytest.raises(ModelFileError, match=r"there is no model .*m. One that was to be put there is in .*m.partial"):
+        load_model(tmp_path / "m")

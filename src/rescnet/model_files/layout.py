@@ -12,7 +12,7 @@ from ..config.network import NetworkConfig
 from ..config.presets import check_names
 from ..config.removed import LAST_COMMIT, upgrade_config
 from ..network.history import LayerRecord
-from .folder import COPY_AGAIN, LAYERS, MODEL, ModelFileError, read_file
+from .folder import COPY_AGAIN, LAYERS, MODEL, ModelFileError, partial_of, read_file
 
 FORMAT = "rescnet-model"
 VERSION = 3
@@ -158,7 +158,9 @@ def read_model_json(folder: Path) -> dict[str, Any]:
     """Return the verified content of ``model.json``."""
     file = folder / MODEL
     if not folder.exists():
-        raise ModelFileError(f"there is no model {folder}. Check the path.")
+        partial = partial_of(folder)
+        where = f"One that was to be put there is in {partial}: rename it." if partial.is_dir() else "Check the path."
+        raise ModelFileError(f"there is no model {folder}. {where}")
     if not file.exists():
         raise ModelFileError(f"{folder} must be a model's folder, but has no {MODEL}. Use one that `train` wrote.")
     content = parse_object(read_file(file))
