@@ -166,9 +166,7 @@ def test_a_program_loaded_back_is_the_network(trained, blobs, tmp_path, options)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "layers"),
-    [(MIXED | {"first_filter_size": 4}, None), (SINGLE_PIXELS | BEYOND, 1)],
-    ids=["mixed", "single-pixel tiles, beyond the paper"],
+    ("options", "layers"), [(SINGLE_PIXELS | BEYOND, 1)], ids=["single-pixel tiles, beyond the paper"]
 )
 def test_onnxruntime_computes_what_the_network_does(need_onnx, trained, blobs, tmp_path, options, layers):
     import onnx

@@ -295,13 +295,13 @@ def altered(data, rng):
 
 @pytest.mark.slow
 def test_altered_bytes_give_a_clean_error_or_the_same_answer(model, tmp_path):
-    """5,000 damages to any file of a model of two layers."""
+    """1,500 damages to any file of a model of two layers; the attack under experiments makes more."""
     small = replace(first_layers(model, 2), about={"a": 1.5})
     save_model(tmp_path / "m", small)
     files = {file: file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file()}
     expected, rng = load_model(tmp_path / "m"), np.random.default_rng(7)
     names, refused = sorted(files), 0
-    for _ in range(5000):
+    for _ in range(1500):
         file = names[int(rng.integers(len(names)))]
         file.write_bytes(altered(files[file], rng))
         try:
@@ -312,7 +312,7 @@ def test_altered_bytes_give_a_clean_error_or_the_same_answer(model, tmp_path):
         else:
             assert same(loaded, expected), file
         file.write_bytes(files[file])
-    assert refused > 4000
+    assert refused > 1200
 
 
 def test_facts_about_a_run_are_ready_for_json(images):

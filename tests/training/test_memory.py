@@ -136,7 +136,7 @@ def test_peak_memory_sees_an_allocation():
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell a process's peak")
-@pytest.mark.parametrize(("budget", "classes"), [("170MB", 5), ("400MB", 5), ("330MB", 1500)])
+@pytest.mark.parametrize(("budget", "classes"), [("170MB", 5), ("330MB", 1500)])
 def test_peak_memory_stays_within_the_budget(budget, classes):
     """A process of its own: 1,500 images of 24×24, maps of 41 MB, a Gram matrix of 7 MB, a block grid of 190 MB."""
     script = f"""
