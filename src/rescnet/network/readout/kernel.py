@@ -66,7 +66,7 @@ class Encoder:
         Mean of the training images' sketches.
     projection : Quantised, shape (P, r)
     mirrored : bool
-        Whether the sketch of an image is the mean of its own and its mirror image's, so that their codes are equal.
+        True if a sketch is the mean of an image's own and its mirror image's, so that both have one code.
     """
 
     weights: Tensor
@@ -204,7 +204,7 @@ class KernelReadout:
 
     @property
     def mirrored(self) -> bool:
-        """Whether the kernel treats an image and its mirror image as equal."""
+        """True if the kernel treats an image and its mirror image as equal."""
         return self.encoder.mirrored
 
     def __len__(self) -> int:

@@ -44,7 +44,7 @@ COPIED_AT_ONCE = 1000  # images that are changed together, as floating point num
 
 @dataclass(frozen=True)
 class Collected:
-    """What a trainer leaves for the readout: sketches, outputs of the last layer, and the memory to use."""
+    """Sketches, outputs of the last layer and the memory budget, which a trainer leaves for the readout."""
 
     sketches: Sketches | None
     outputs: dict[str, Tensor]

@@ -117,7 +117,7 @@ def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, diago
 class KernelProducts:
     """Products with K + εI, whose rows are sharded over the workers and recomputed tile by tile.
 
-    On a GPU, codes are multiplied by √(2s), so that one product and one exponential give a tile:
+    On a GPU, codes in half precision are multiplied by √(2s), so that one product and one exponential give a tile:
     exp(-s‖c - c'‖²) = e^(-s‖c‖²) · exp(2s c·c' - s‖c'‖²). The first factor is left to the end. Tile and vectors are
     split into halves: a tile rounded to half precision would change eigenvalues of K by √N/10,000, more than ε.
     """
@@ -126,7 +126,7 @@ class KernelProducts:
         self.codes, self.scale, self.ridge, self.workers = codes, scale, ridge, workers
         self.rows, self.tile = workers.shard(len(codes)), tile
         self._scaled: Codes | None = None
-        if codes.values.is_cuda:
+        if codes.values.is_cuda and codes.values.dtype == torch.float16:
             scaled = Codes.of(codes.values * (2 * scale) ** 0.5)
             self._scaled = scaled if float(scaled.norms.max()) / 2 < LARGEST_EXPONENT else None
 
