@@ -118,9 +118,9 @@ def readout_rows(config: NetworkConfig, images: int) -> int:
 def exact_readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:
     """Return the bytes that fitting an exact readout takes: all pairs, maps and features of the training images.
 
-    There are two matrices of all pairs, three with a leave-one-out correction, which takes an inverse.
+    There are two matrices of all pairs: the kernel and its factor.
     """
-    matrices = (2 + config.loo_correction) * sizes.train**2 * sizes.itemsize
+    matrices = 2 * sizes.train**2 * sizes.itemsize
     workspace = sizes.train * workspace_per_image(config, sizes.image_shape, sizes.itemsize, sizes.half)
     one = image_bytes(config, sizes.image_shape, sizes.stored, config.mirrors_kernel)
     return matrices + sizes.train * one + min(workspace, LARGEST_WORKSPACE[device_type])

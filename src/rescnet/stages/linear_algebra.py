@@ -14,6 +14,7 @@ from torch import Tensor
 
 ALIGNMENT = 64
 SINGULAR = 1e-6  # of the largest eigenvalue: smaller eigenvalues are rounding errors of float32 sums
+MOST_RIDGES, LEAST_LARGER_RIDGE = 6, 1e-3
 PANEL, CPU_PANEL = 4096, 512  # columns per panel of a Gram matrix; panels skip most of its upper triangle
 
 
@@ -92,6 +93,13 @@ def cholesky_factor(matrix: Tensor) -> Tensor:
     if int(info) != 0 or not bool(factor.diagonal().isfinite().all()):
         raise NotPositiveDefiniteError("the regularised scatter must be positive definite.")
     return factor
+
+
+def growing_ridges(ridge: float) -> Iterator[float]:
+    """Yield a ridge, then larger ones to try where rounding makes a kernel indefinite."""
+    for _ in range(MOST_RIDGES):
+        yield ridge
+        ridge = max(10 * ridge, LEAST_LARGER_RIDGE)
 
 
 def cholesky_(matrix: Tensor, block: int = PANEL) -> None:

@@ -20,16 +20,22 @@ from ...config.grammars import View
 from ...formatting import show_bytes
 from ...stages.augment import mean_of_views, view_images
 from ...stages.gaussian_kernel import PairDistances, Standard
-from ...stages.linear_algebra import NotPositiveDefiniteError, cholesky_factor, padded_size
+from ...stages.linear_algebra import (
+    NotPositiveDefiniteError,
+    cholesky_factor,
+    factor_solve,
+    growing_ridges,
+    inverse_diagonal,
+    padded_size,
+)
 from ...stages.residual import one_hot
 from ..memory import image_bytes, memory_budget
 from ..stack import LayerStack
 from .kernel import MIRROR, views_of
-from .loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
+from .loo_correction import UNSOLVED, LeaveOneOutCorrection, fit_correction, leave_one_out
 
 BATCH_BYTES = {"cpu": 2 * 2**30, "cuda": 16 * 2**30}  # of new images that are compared at a time
 VIEWS: tuple[View, View] = (False, 0, 0), MIRROR
-LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, if rounding makes a kernel indefinite
 
 
 @dataclass(frozen=True)
@@ -115,8 +121,11 @@ def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor) -> ExactReadout
     median = distances.median()
     scale = config.kernel_width / median if median > 0 else 0.0
     factor, ridge = _factor(distances.kernel_(scale), config.kernel_ridge)
-    coefficients = torch.cholesky_solve(targets - output.mean(0), factor).cpu()
-    correction = fit_correction(leave_one_out(factor, targets), targets).cpu() if config.loo_correction else None
+    coefficients = factor_solve(factor, targets - output.mean(0)).cpu()
+    correction = None
+    if config.loo_correction:
+        left_out = leave_one_out(targets, factor_solve(factor, targets), inverse_diagonal(factor))
+        correction = fit_correction(left_out, targets).cpu()
     return ExactReadout(images.clone(), coefficients, scale, config.mirrors_kernel, ridge, correction)
 
 
@@ -150,12 +159,11 @@ def features_by_layer(stack: LayerStack, images: Tensor, output: Tensor) -> Iter
 
 def _factor(kernel: Tensor, ridge: float) -> tuple[Tensor, float]:
     """Return the lower factor of K + εI, and ε: more where K, as rounded, is not positive definite without."""
-    kernel.diagonal().add_(ridge)
-    for _ in range(MOST_TRIES):
+    diagonal = kernel.diagonal().clone()
+    for tried in growing_ridges(ridge):
+        kernel.diagonal().copy_(diagonal + tried)
         try:
-            return cholesky_factor(kernel), ridge
+            return cholesky_factor(kernel), tried
         except NotPositiveDefiniteError:
-            more = max(10 * ridge, LEAST_RETRY)
-            kernel.diagonal().add_(more - ridge)
-            ridge = more
-    raise FloatingPointError("the kernel readout could not be solved. Check the images for extreme values.")
+            continue
+    raise FloatingPointError(UNSOLVED)

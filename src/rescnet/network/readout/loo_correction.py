@@ -22,6 +22,7 @@ WIDTH = 0.5  # w, where a class's output is 0 or 1
 RIDGE = 1.0  # of the regression, in units of its kernel
 JITTER = 1e-6  # on its diagonal: centres may coincide
 ROWS = 10_000  # images at a time
+UNSOLVED = "the kernel readout could not be solved. Check the images for extreme values."
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,9 @@ class LeaveOneOutCorrection:
         return LeaveOneOutCorrection(self.centres.cpu(), self.coefficients.cpu())
 
 
-def leave_one_out(factor: Tensor, targets: Tensor) -> Tensor:
-    """Return o (n, classes) of the training images, from the lower factor (n, n) of K + εI and the targets Y."""
-    coefficients = torch.cholesky_solve(targets, factor)
-    return targets - coefficients / torch.cholesky_inverse(factor).diagonal()[:, None]
+def leave_one_out(targets: Tensor, solution: Tensor, diagonal: Tensor) -> Tensor:
+    """Return o (n, classes), from the targets Y, the solution q (n, classes), and the diagonal (n,) of (K + εI)⁻¹."""
+    return targets - solution / diagonal[:, None]
 
 
 def fit_correction(outputs: Tensor, targets: Tensor) -> LeaveOneOutCorrection:

@@ -15,7 +15,7 @@ from ...config.grammars import Augmentation
 from ...network.history import ReadoutRecord
 from ...network.network import Network
 from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_of
-from ...network.readout.loo_correction import fit_correction
+from ...network.readout.loo_correction import fit_correction, leave_one_out
 from ...stages.augment import change_images, draw_changes
 from ...stages.code_kernel import Codes, median_distance
 from ...stages.residual import one_hot
@@ -134,7 +134,7 @@ class CodeFit:
         classes, correction = self.network.classes, None
         if solution.diagonal is not None:
             targets = both[:, classes:]
-            outputs = targets - solution.columns[:, classes:] / solution.diagonal[:, None]
+            outputs = leave_one_out(targets, solution.columns[:, classes:], solution.diagonal)
             correction = fit_correction(outputs, targets).cpu()
         coefficients = solution.columns[:, :classes].contiguous().cpu()
         cpu = torch.device("cpu")

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from ...config.network import NetworkConfig
 from ...formatting import show_bytes
+from ...network.readout.loo_correction import UNSOLVED
 from ...stages.code_kernel import Codes, code_kernel
 from ...stages.linear_algebra import (
     PANEL,
@@ -31,12 +32,12 @@ from ...stages.linear_algebra import (
     cholesky_,
     cholesky_factor,
     factor_solve,
+    growing_ridges,
     inverse_diagonal,
     product,
 )
 from ..distributed.workers import Workers
 
-LEAST_RETRY, MOST_TRIES = 1e-3, 6  # of the ridge, if rounding makes a kernel indefinite
 CENTRES = 8192  # of the preconditioner, at most
 LEAST_CENTRES = 64
 PER_CENTRE = 2 * 3 * 8  # bytes per pair of centres: three matrices in float64, and as much for tiles of the kernel
@@ -48,7 +49,6 @@ MOST_STEPS = 200
 JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
 LARGEST_TILE = 2**28  # entries of K at a time
 LARGEST_EXPONENT = 10.0  # e^11 is the largest number in half precision
-UNSOLVED = "the kernel readout could not be solved. Check the images for extreme values."
 
 Progress = Callable[[int, float], None]
 """Function (steps so far, relative residual), called after each step of conjugate gradients."""
@@ -100,17 +100,16 @@ def check_least_memory(config: NetworkConfig, images: int, classes: int, itemsiz
 def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, diagonal: bool) -> Solution:
     """Solve the system for right sides (N, K) by one Cholesky factor, with a larger ε where K + εI is indefinite."""
     matrix = right.new_empty(len(codes), len(codes))
-    for _ in range(MOST_TRIES):
+    for tried in growing_ridges(ridge):
         for start in range(0, len(codes), PANEL):
             panel = slice(start, start + PANEL)
             matrix[start:, panel] = code_kernel(codes[start:], codes[panel], scale)
-        matrix.diagonal().fill_(1 + ridge)
+        matrix.diagonal().fill_(1 + tried)
         try:
             cholesky_(matrix)
         except NotPositiveDefiniteError:
-            ridge = max(10 * ridge, LEAST_RETRY)
             continue
-        return Solution(factor_solve(matrix, right), inverse_diagonal(matrix) if diagonal else None, ridge)
+        return Solution(factor_solve(matrix, right), inverse_diagonal(matrix) if diagonal else None, tried)
     raise FloatingPointError(UNSOLVED)
 
 
@@ -216,14 +215,14 @@ def solve_iteratively(
     ``start`` (N, K) are the columns of an earlier, interrupted solution. All workers have all codes and right sides,
     and return the same solution. ε becomes larger where the steps do not converge.
     """
-    for _ in range(MOST_TRIES):
+    for tried in growing_ridges(products.ridge):
+        products.ridge = tried
         try:
             found = _descend(products, right, centres, seed, diagonal, progress, start)
             if found.residual <= LARGEST_RESIDUAL:
                 return found
         except NotPositiveDefiniteError:
-            pass
-        products.ridge = max(10 * products.ridge, LEAST_RETRY)
+            continue
     raise FloatingPointError(UNSOLVED)
 
 
