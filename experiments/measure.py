@@ -188,7 +188,7 @@ def readout_fit(arguments: argparse.Namespace) -> dict[str, Any]:
         start = time.perf_counter()
         products = KernelProducts(codes, 0.8 / median_distance(codes), 0.01, Workers(), LARGEST_TILE)
 
-        def report(steps: int, residual: float, start: float = start) -> None:
+        def report(steps: int, residual: float, solution: torch.Tensor, start: float = start) -> None:
             print(f"  step {steps}: residual {residual:.2e}, {time.perf_counter() - start:.1f} s", flush=True)
 
         found = solve_iteratively(products, right, min(CENTRES, rows), 0, True, report)

@@ -185,6 +185,32 @@ def test_an_interrupt_while_it_is_fitted_leaves_the_layers(place, rescnet, pictu
     assert (folder / "readout.safetensors").read_bytes() == (place / "readout.safetensors").read_bytes()
 
 
+def test_an_interrupted_fit_by_conjugate_gradients_continues(rescnet, pictures, options, tmp_path, monkeypatch):
+    monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
+    monkeypatch.setattr("rescnet.training.readout.fit.CENTRES", 10)
+    monkeypatch.setattr("rescnet.cli.training_run.SECONDS_BETWEEN", 0)
+    folder, save, steps = tmp_path / "model", ModelWriter.save_solution, []
+
+    def saved(writer, solution):
+        save(writer, solution)
+        steps.append(solution)
+        if len(steps) == 8:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ModelWriter, "save_solution", saved)
+    assert rescnet("train", pictures, *options, "--out", folder).exit_code == 130
+    assert (folder / "readout-solution.safetensors").exists()
+    assert rescnet("train", "--resume", folder).exit_code == 0 and len(steps) > 8
+    assert not (folder / "readout-solution.safetensors").exists()
+    rest = len(steps) - 8
+    whole = tmp_path / "whole"
+    assert rescnet("train", pictures, *options, "--out", whole).exit_code == 0
+    records = [ModelFolder.open(place).history().readout for place in (folder, whole)]
+    assert records[0].steps == rest < records[1].steps  # the first 8 steps were not lost
+    found, wanted = (load_model(place).network.readout.coefficients for place in (folder, whole))
+    assert float((found - wanted).norm() / wanted.norm()) < 0.01
+
+
 def test_the_number_of_training_images_is_shown(place, rescnet):
     size = show_bytes((place / "readout.safetensors").stat().st_size)
     said = rescnet("info", place).stdout

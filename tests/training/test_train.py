@@ -41,7 +41,7 @@ class Events:
     def layer_added(self, record):
         self.seen.append(record.layer)
 
-    def readout_step(self, steps, residual):
+    def readout_step(self, steps, residual, solution):
         self.seen.append("step")
 
     def readout_fitted(self, record):

@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
+from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
@@ -36,6 +38,8 @@ from ..training.memory_plan import MemoryPlan
 from ..training.train import Listener, train
 from .errors import ReportedInterrupt
 from .shared import HOLDS_IMAGES, say
+
+SECONDS_BETWEEN = 60  # two solutions of the readout that are saved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +122,7 @@ class TrainCommand:
             compute=self.compute,
             listener=listener,
             start=_start(self.resumed, self.config) if self.resumed else None,
+            readout_start=self.resumed.solution if self.resumed else None,
             workers=self.workers,
         )
         return history
@@ -207,6 +212,7 @@ class LayerSaver:
         self._writer: ModelWriter | None = None
         self._network: Network | None = None
         self.records = list(before)
+        self._saved = monotonic()  # when the solution of the readout was
 
     def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Prepare the folder; nothing is written yet."""
@@ -218,8 +224,12 @@ class LayerSaver:
         self.records.append(record)  # before the file: an interrupt in between must not lose the record
         self._writer.add_layer(self._network.layers[-1], record)
 
-    def readout_step(self, steps: int, residual: float) -> None:
-        """Write nothing."""
+    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
+        """Write the solution so far, once a minute, so that an interrupted fit continues from it."""
+        assert self._writer is not None
+        if monotonic() - self._saved >= SECONDS_BETWEEN:
+            self._writer.save_solution(solution)
+            self._saved = monotonic()
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Write the readout of the network."""
@@ -259,9 +269,9 @@ class _Listeners:
         if self.as_json:
             typer.echo(json.dumps(asdict(record)))
 
-    def readout_step(self, steps: int, residual: float) -> None:
+    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
         for listener in self.listeners:
-            listener.readout_step(steps, residual)
+            listener.readout_step(steps, residual, solution)
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         for listener in self.listeners:

@@ -20,9 +20,11 @@ except ImportError:  # Windows: two writers are not detected
     fcntl = None  # type: ignore[assignment]
 
 MODEL, HISTORY, LAYERS, READOUT = "model.json", "history.jsonl", "layers", "readout.safetensors"
+SOLUTION = "readout-solution.safetensors"  # of an interrupted fit
 COPY_AGAIN = "Copy the model again or train it again."
 
-_OWN_FILES = {MODEL, HISTORY, LAYERS, READOUT, f".{MODEL}.part", f".{READOUT}.part", "report.html"}
+_PARTS = {f".{name}.part" for name in (MODEL, READOUT, SOLUTION)}
+_OWN_FILES = {MODEL, HISTORY, LAYERS, READOUT, SOLUTION, *_PARTS, "report.html"}
 _LEFT_BY_A_KILL = {LAYERS, HISTORY, f".{MODEL}.part"}  # before the first layer was finished
 _LONGEST_MESSAGE = 1000  # characters
 _SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # no waiting for the other end of a pipe

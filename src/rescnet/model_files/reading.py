@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
@@ -26,13 +27,20 @@ from .folder import (
     LAYERS,
     MODEL,
     READOUT,
+    SOLUTION,
     FolderLock,
     ModelFileError,
     read_file,
     read_verified,
 )
 from .layout import CHECKSUM, VERSION, check_end, check_files, read_model_json, read_network, read_record, whole_lines
-from .tensors import layer_from_bytes, layer_to_bytes, readout_from_bytes
+from .tensors import (
+    layer_from_bytes,
+    layer_to_bytes,
+    readout_from_bytes,
+    solution_from_bytes,
+    solution_to_bytes,
+)
 
 
 def load_model(
@@ -169,6 +177,7 @@ class InterruptedRun:
     lines: list[dict[str, Any]]  # of the history that are kept
     lock: FolderLock | None  # keeps other processes from writing; the :class:`ModelWriter` that resumes releases it
     damaged: str = ""  # the damaged file of the last layer; empty if there is none
+    solution: Tensor | None = None  # of the readout's system, if its fit was interrupted
 
     @property
     def checksum(self) -> str:
@@ -227,7 +236,9 @@ def _read_locked(place: Path, content: dict[str, Any], lock: FolderLock) -> Inte
             damaged = str(place / lines[-1]["file"])
     kept = lines[: len(layers)]
     history_bytes = sum(len(line) + 1 for line in ended[: len(layers)])
-    return InterruptedRun(ModelFolder.of(place, content, kept), content, layers, history_bytes, kept, lock, damaged)
+    solution = solution_from_bytes(read_file(place / SOLUTION)) if (place / SOLUTION).exists() else None
+    whole = ModelFolder.of(place, content, kept)
+    return InterruptedRun(whole, content, layers, history_bytes, kept, lock, damaged, solution)
 
 
 def _lacks_last_line(file: Path, sealed: dict[str, Any] | None, lines: list[dict[str, Any]]) -> bool:
@@ -254,7 +265,8 @@ def run_to_bytes(run: InterruptedRun) -> bytes:
         "sizes": [len(layer) for layer in layers],
     }
     text = json.dumps(head).encode()
-    return b"".join([len(text).to_bytes(8, "big"), text, *layers])
+    solution = b"" if run.solution is None else solution_to_bytes(run.solution)
+    return b"".join([len(text).to_bytes(8, "big"), text, *layers, solution])
 
 
 def run_from_bytes(data: bytes) -> InterruptedRun:
@@ -268,4 +280,4 @@ def run_from_bytes(data: bytes) -> InterruptedRun:
         layers.append(layer_from_bytes(data[start : start + size], folder.files[number - 1]["file"], *facts, number))
         start += size
     rest = {key: head[key] for key in ("content", "lines", "history_bytes", "damaged")}
-    return InterruptedRun(folder=folder, layers=layers, lock=None, **rest)
+    return InterruptedRun(folder=folder, layers=layers, lock=None, solution=solution_from_bytes(data[start:]), **rest)

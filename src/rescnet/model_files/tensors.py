@@ -185,6 +185,20 @@ def _check_readout(
         raise ValueError(f"scale {tensors['scale'].item()}")
 
 
+def solution_to_bytes(solution: Tensor) -> bytes:
+    """Return the solution of an interrupted fit as bytes."""
+    return _to_bytes({"solution": solution})
+
+
+def solution_from_bytes(data: bytes) -> Tensor | None:
+    """Return the solution in the bytes; None if they are damaged: the fit then starts again."""
+    try:
+        found = load(data)["solution"]
+    except _UNREADABLE:
+        return None
+    return found if found.is_floating_point() and bool(found.isfinite().all()) else None
+
+
 def _to_bytes(tensors: dict[str, Tensor]) -> bytes:
     # Cloned: safetensors accepts neither views, e.g. an expanded range, nor tensors that share memory.
     return bytes(save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}))

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from torch import Tensor
+
 from ..config.network import NetworkConfig
 from ..config.option import options_of
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
@@ -24,6 +26,7 @@ from .folder import (
     HISTORY,
     MODEL,
     READOUT,
+    SOLUTION,
     FolderLock,
     append_line,
     check_folder,
@@ -37,7 +40,7 @@ from .folder import (
 )
 from .layout import CHECKSUM, FORMAT, VERSION, layer_name, misfit_of, parse_object, sign, whole_lines
 from .reading import InterruptedRun
-from .tensors import layer_to_bytes, readout_to_bytes
+from .tensors import layer_to_bytes, readout_to_bytes, solution_to_bytes
 
 if TYPE_CHECKING:
     from ..estimator import ResCNetClassifier
@@ -156,7 +159,8 @@ class ModelWriter:
         self._content["about"] = kept | self._content["about"]
         make_layers_folder(self.path)
         self._write_model_json(self.path)
-        (self.path / f".{READOUT}.part").unlink(missing_ok=True)
+        for name in (READOUT, SOLUTION):
+            (self.path / f".{name}.part").unlink(missing_ok=True)
         if "readout" not in kept:
             (self.path / READOUT).unlink(missing_ok=True)
         truncate_file(self.path / HISTORY, run.history_bytes)
@@ -180,6 +184,7 @@ class ModelWriter:
             del self._content["about"]["readout"]  # it is that of fewer layers
             self._write_model_json(folder)
             (folder / READOUT).unlink(missing_ok=True)
+        (folder / SOLUTION).unlink(missing_ok=True)
         name = layer_name(self._layers + 1)
         data = layer_to_bytes(layer, self.half_heads)
         write_file(folder / name, data)
@@ -188,11 +193,17 @@ class ModelWriter:
         append_line(folder / HISTORY, json.dumps(line).encode())
         self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
 
+    def save_solution(self, solution: Tensor) -> None:
+        """Write the solution so far of the readout's system, for a fit that is interrupted."""
+        assert self._folder is not None
+        write_file(self._folder / SOLUTION, solution_to_bytes(solution))
+
     def add_readout(self, readout: Readout, record: ReadoutRecord | None, layers: int) -> None:
         """Write the readout of the first ``layers`` layers; it is part of the model once that is sealed."""
         assert self._folder is not None
         data = readout_to_bytes(readout)
         write_file(self._folder / READOUT, data)
+        (self._folder / SOLUTION).unlink(missing_ok=True)
         facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "layers": layers}
         self._content["about"]["readout"] = {**facts, "record": None if record is None else asdict(record)}
 

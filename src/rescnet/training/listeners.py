@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import log
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+from torch import Tensor
 
 from ..config.geometry import count_pairs
 from ..config.network import GREY_FILTER_SIZE, NetworkConfig
@@ -16,6 +19,7 @@ from ..network.history import History, LayerRecord, ReadoutRecord
 from ..network.network import Network
 from ..progress import Bar
 from .memory_plan import MemoryPlan
+from .readout.system import TOLERANCE
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
@@ -38,6 +42,7 @@ class TrainingTable:
         self.console, self.title, self.device, self.images = console, title, device, images
         self._progress = Bar(console, TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
         self._seconds: list[float] = []
+        self._first_step: tuple[float, float] | None = None  # of the readout: when, and its residual
 
     def __enter__(self) -> TrainingTable:
         return self
@@ -105,9 +110,16 @@ class TrainingTable:
             description = "kernel readout"
         self._progress.update(self._task, completed=record.layer, description=description)
 
-    def readout_step(self, steps: int, residual: float) -> None:
-        """Show the residual of the readout."""
-        self._progress.update(self._task, description=f"kernel readout, step {steps}: residual {residual:.1e}")
+    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
+        """Show the residual of the readout, and the time left if it goes on falling like this."""
+        now = perf_counter()
+        self._first_step = self._first_step or (now, residual)
+        since, first = self._first_step
+        left = ""
+        if TOLERANCE < residual < first:
+            rest = log(residual / TOLERANCE) / log(first / residual) * (now - since)
+            left = f", about {show_seconds(rest)} left"
+        self._progress.update(self._task, description=f"kernel readout, step {steps}: residual {residual:.1e}{left}")
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Print nothing: the summary has the readout."""
@@ -197,7 +209,7 @@ class TensorBoardLog:
             self._writer.add_scalar(tag, value, record.layer)
         self._writer.flush()
 
-    def readout_step(self, steps: int, residual: float) -> None:
+    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
         """Write nothing."""
 
     def readout_fitted(self, record: ReadoutRecord) -> None:

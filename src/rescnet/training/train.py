@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from time import monotonic
 from typing import Protocol
 
+from torch import Tensor
+
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
@@ -27,8 +29,11 @@ class Listener(Protocol):
     def layer_added(self, record: LayerRecord) -> None:
         """Receive the record of a layer that was added."""
 
-    def readout_step(self, steps: int, residual: float) -> None:
-        """Receive the progress of a readout that is fitted step by step: the relative residual after n steps."""
+    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
+        """Receive the progress of a readout that is fitted step by step: the relative residual after n steps.
+
+        The solution so far can be the ``readout_start`` of another run.
+        """
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Receive the record of the readout, if there is one; the network has it now."""
@@ -57,6 +62,8 @@ class TrainingRun:
     start : (network, history), optional
         Network to continue from: the images pass through its layers, and new ones are added up to ``config.layers``.
         It is not changed. On the same images and machine the result is that of an uninterrupted run.
+    readout_start : Tensor, optional
+        Solution of an interrupted fit of the readout (:class:`Listener`), which continues from there.
     workers : Workers, optional
         Processes that train together. Each is given all images, and takes its shard.
     deadline : float, optional
@@ -80,10 +87,12 @@ class TrainingRun:
         compute: ComputeOptions | None = None,
         listener: Listener | None = None,
         start: tuple[Network, History] | None = None,
+        readout_start: Tensor | None = None,
         workers: Workers | None = None,
         deadline: float | None = None,
     ) -> None:
         self._config, self._listener, self._deadline = config, listener, deadline
+        self._readout_start = readout_start
         self._data = TrainingData.of(config, images, labels, validation, test)
         self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())
         self.network, self.history, self.plan = self._trainer.network, self._trainer.history, self._trainer.plan
@@ -106,7 +115,7 @@ class TrainingRun:
             collected = Collected.of(self._trainer)
             step = self._listener.readout_step if self._listener else None
             self._trainer = None  # the readout needs the memory of maps and sums
-            self.history.readout = fit_readout(self.network, self._data, collected, step)
+            self.history.readout = fit_readout(self.network, self._data, collected, step, self._readout_start)
             if self._listener:
                 self._listener.readout_fitted(self.history.readout)
 
@@ -128,6 +137,7 @@ def train(
     compute: ComputeOptions | None = None,
     listener: Listener | None = None,
     start: tuple[Network, History] | None = None,
+    readout_start: Tensor | None = None,
     workers: Workers | None = None,
 ) -> tuple[Network, History]:
     """Train a network; :class:`TrainingRun` describes the parameters.
@@ -146,6 +156,7 @@ def train(
         compute=compute,
         listener=listener,
         start=start,
+        readout_start=readout_start,
         workers=workers,
     )
     for _ in run:

@@ -69,10 +69,17 @@ class _Images:
 
 @torch.inference_mode()
 def fit_readout(
-    network: Network, data: TrainingData, collected: Collected, progress: Progress | None = None
+    network: Network,
+    data: TrainingData,
+    collected: Collected,
+    progress: Progress | None = None,
+    start: Tensor | None = None,
 ) -> ReadoutRecord:
-    """Fit the readout of a network's layers up to its depth, on the images that the layers were learned from."""
-    start, used = perf_counter(), network.first_layers(network.used_layers)
+    """Fit the readout of a network's layers up to its depth, on the images that the layers were learned from.
+
+    ``start`` is the solution that an interrupted fit had found (:data:`Progress`).
+    """
+    began, used = perf_counter(), network.first_layers(network.used_layers)
     if network.layers[0].weights.is_cuda:
         torch.cuda.empty_cache()
     record = ReadoutRecord(layers=len(used.layers))
@@ -82,11 +89,11 @@ def fit_readout(
         record = replace(record, ridge=network.readout.ridge)
     else:
         fit = CodeFit(used, data, collected)
-        network.readout, found = fit.solve(progress)
+        network.readout, found = fit.solve(progress, start)
         right = {name: fit.accuracy(name, network.readout) for name in data.others}
         record = replace(record, ridge=found.ridge, steps=found.steps, residual=found.residual)
     record = replace(record, validation_accuracy=right.get("validation"), test_accuracy=right.get("test"))
-    return replace(record, seconds=perf_counter() - start)
+    return replace(record, seconds=perf_counter() - began)
 
 
 class CodeFit:
@@ -107,7 +114,7 @@ class CodeFit:
         self._rows = sketches.rows if whole else {}
         self._outputs = collected.outputs
 
-    def solve(self, progress: Progress | None = None) -> tuple[KernelReadout, Solution]:
+    def solve(self, progress: Progress | None = None, start: Tensor | None = None) -> tuple[KernelReadout, Solution]:
         """Fit encoder, coefficients and correction. All workers return the same readout."""
         images = self._training_images()
         labels = self._own(self.data.labels).repeat(1 + self.config.has_kernel_copies).to(self.device)
@@ -130,7 +137,7 @@ class CodeFit:
         centres = Codes.of(whole.values(self.dtype))
         median = median_distance(centres)
         scale = self.config.kernel_width / median if median > 0 else 0.0
-        solution = self._solve(centres, both, scale, progress)
+        solution = self._solve(centres, both, scale, progress, start)
         classes, correction = self.network.classes, None
         if solution.diagonal is not None:
             targets = both[:, classes:]
@@ -152,7 +159,9 @@ class CodeFit:
         right = int((outputs.argmax(1).cpu() == labels.cpu()).sum())
         return self.workers.sum_int(right) / len(self.data.others[name][1])
 
-    def _solve(self, codes: Codes, right: Tensor, scale: float, progress: Progress | None) -> Solution:
+    def _solve(
+        self, codes: Codes, right: Tensor, scale: float, progress: Progress | None, start: Tensor | None
+    ) -> Solution:
         """Solve the system for the residual, and for the targets if there is a leave-one-out correction."""
         config, workers, corrected = self.config, self.workers, self.config.loo_correction
         if not corrected:
@@ -164,7 +173,7 @@ class CodeFit:
         centres = min(CENTRES, len(codes), isqrt(free // PER_CENTRE))
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
         products = KernelProducts(codes, scale, max(config.kernel_ridge, 1e-6), workers, tile)
-        return solve_iteratively(products, right, centres, config.seed, corrected, progress)
+        return solve_iteratively(products, right, centres, config.seed, corrected, progress, start)
 
     def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float) -> Solution:
         """Solve the system exactly on rank 0, and broadcast the solution."""

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from math import isqrt
 
 import torch
 from torch import Tensor
@@ -50,8 +52,11 @@ JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
 LARGEST_TILE = 2**28  # entries of K at a time
 LARGEST_EXPONENT = 10.0  # e^11 is the largest number in half precision
 
-Progress = Callable[[int, float], None]
-"""Function (steps so far, relative residual), called after each step of conjugate gradients."""
+Progress = Callable[[int, float, Tensor], None]
+"""Function (steps so far, relative residual, best solution so far), called after each step of conjugate gradients.
+
+The solution has the columns asked for, then those of random signs; it can be the start of another solution.
+"""
 
 
 @dataclass(frozen=True)
@@ -114,16 +119,17 @@ def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, diago
 
 
 class KernelProducts:
-    """Products with K + εI, whose rows are sharded over the workers and recomputed tile by tile.
+    """Products with K + εI, recomputed tile by tile; the workers share the tiles on and above the diagonal.
 
     On a GPU, codes in half precision are multiplied by √(2s), so that one product and one exponential give a tile:
-    exp(-s‖c - c'‖²) = e^(-s‖c‖²) · exp(2s c·c' - s‖c'‖²). The first factor is left to the end. Tile and vectors are
-    split into halves: a tile rounded to half precision would change eigenvalues of K by √N/10,000, more than ε.
+    exp(-s‖c - c'‖²) = e^(-s‖c‖²) · exp(2s c·c' - s‖c'‖²). The first factor is applied to vectors. Tile and vectors
+    are split into halves: a tile rounded to half precision would change eigenvalues of K by √N/10,000, more than ε.
     """
 
     def __init__(self, codes: Codes, scale: float, ridge: float, workers: Workers, tile: int) -> None:
         self.codes, self.scale, self.ridge, self.workers = codes, scale, ridge, workers
         self.rows, self.tile = workers.shard(len(codes)), tile
+        self._side = max(1, min(isqrt(tile), -(-len(codes) // (2 * workers.count))))
         self._scaled: Codes | None = None
         if codes.values.is_cuda and codes.values.dtype == torch.float16:
             scaled = Codes.of(codes.values * (2 * scale) ** 0.5)
@@ -131,33 +137,42 @@ class KernelProducts:
 
     def times(self, x: Tensor) -> Tensor:
         """Return (K + εI)·x, shape (N, K), for x (N, K)."""
-        found = torch.zeros_like(x)
-        side = max(1, int(self.tile**0.5) // 4)
-        for row in range(self.rows.start, self.rows.stop, side):
-            here = slice(row, min(row + side, self.rows.stop))
-            for column in range(0, len(x), 16 * side):
-                there = slice(column, column + 16 * side)
-                found[here] += self._tile_times(here, there, x[there])
-            if self._scaled is not None:
-                found[here] *= (self._scaled.norms[here, None] / -2).exp_()
+        found, factors = torch.zeros_like(x), x.new_ones(1, 1).expand(len(x), 1)
+        if self._scaled is not None:
+            factors = (self._scaled.norms[:, None] / -2).exp_()
+        for row, column in self._own_tiles():
+            here, there = slice(row, row + self._side), slice(column, column + self._side)
+            halves = self._tile(here, there)
+            found[here] += factors[here] * _times(halves, x[there])
+            if column > row:
+                found[there] += _times([half.T for half in halves], factors[here] * x[here])
         self.workers.all_reduce(found)
         return found.add_(x, alpha=self.ridge)
 
-    def _tile_times(self, rows: slice, columns: slice, x: Tensor) -> Tensor:
-        """Return a tile of K times x, but for the first factor on a GPU."""
+    def _own_tiles(self) -> Iterator[tuple[int, int]]:
+        """Yield the first row and column of this worker's tiles."""
+        starts = range(0, len(self.codes), self._side)
+        tiles = ((row, column) for row in starts for column in starts if column >= row)
+        return islice(tiles, self.workers.rank, None, self.workers.count)
+
+    def _tile(self, rows: slice, columns: slice) -> list[Tensor]:
+        """Return a tile of K, but for the first factor on a GPU; as two halves if codes are in half precision."""
         if self._scaled is None:
             near = code_kernel(self.codes[rows], self.codes[columns], self.scale)
-            return _split_product(near, x) if self.codes.values.dtype == torch.float16 else near @ x
-        left, right = self._scaled[rows], self._scaled[columns]
-        near = torch.addmm(right.norms / -2, left.values, right.values.T, out_dtype=torch.float32)
-        return _split_product(near.exp_(), x)
+        else:
+            left, right = self._scaled[rows], self._scaled[columns]
+            near = torch.addmm(right.norms / -2, left.values, right.values.T, out_dtype=torch.float32).exp_()
+        if self.codes.values.dtype != torch.float16:
+            return [near]
+        high = near.half()
+        return [high, near.sub_(high).half()]
 
 
-def _split_product(near: Tensor, x: Tensor) -> Tensor:
-    """Return ``near @ x`` of float32 matrices by three products of their halves."""
-    high = near.half()
-    found = accurate_product(high, x)
-    return found.add_(product(near.sub_(high).half(), x.half()))
+def _times(halves: list[Tensor], x: Tensor) -> Tensor:
+    """Return the sum of a tile's halves, or the tile, times x."""
+    if len(halves) == 1:
+        return halves[0] @ x
+    return accurate_product(halves[0], x).add_(product(halves[1], x.half()))
 
 
 class NystromPreconditioner:
@@ -212,8 +227,9 @@ def solve_iteratively(
 ) -> Solution:
     """Solve the system for right sides (N, K) by conjugate gradients with a preconditioner at some centres.
 
-    ``start`` (N, K) are the columns of an earlier, interrupted solution. All workers have all codes and right sides,
-    and return the same solution. ε becomes larger where the steps do not converge.
+    ``start`` is that of an earlier, interrupted solution (:data:`Progress`); one of another shape is ignored. All
+    workers have all codes and right sides, and return the same solution. ε becomes larger where the steps do not
+    converge.
     """
     for tried in growing_ridges(products.ridge):
         products.ridge = tried
@@ -241,10 +257,9 @@ def _descend(
     both = torch.cat([right, signs], dim=1)
     precondition = NystromPreconditioner(products, centres, seed)
     tiny, lengths = torch.finfo(right.dtype).tiny, both.norm(dim=0).clamp_min(1e-30)
-    x = torch.zeros_like(both)
-    if start is not None:
-        x[:, : start.shape[1]] = start
-    residual = both - products.times(x) if start is not None else both.clone()
+    fits = start is not None and start.shape == both.shape
+    x = start.to(both, copy=True) if start is not None and fits else torch.zeros_like(both)
+    residual = both - products.times(x) if fits else both.clone()
     search: Tensor | None = None
     last, before = residual, residual[0]
     worst, steps = float((residual.norm(dim=0) / lengths).max()), 0
@@ -264,7 +279,7 @@ def _descend(
         if worst < best:
             best, best_x = worst, best_x.copy_(x)
         if progress:
-            progress(steps, worst)
+            progress(steps, worst, best_x)
     x, found = best_x, None
     if diagonal:  # the diagonal of (K + εI)⁻¹ lies between these bounds
         found = (signs * x[:, right.shape[1] :]).mean(1).clamp_(1 / (1 + products.ridge), 1 / products.ridge)
