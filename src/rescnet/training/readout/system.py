@@ -137,6 +137,8 @@ class KernelProducts:
 
     def times(self, x: Tensor) -> Tensor:
         """Return (K + εI)·x, shape (N, K), for x (N, K)."""
+        sizes = x.abs().amax(0).clamp_min(torch.finfo(x.dtype).tiny)
+        whole, x = x, x / sizes  # within the range of half precision
         found, factors = torch.zeros_like(x), x.new_ones(1, 1).expand(len(x), 1)
         if self._scaled is not None:
             factors = (self._scaled.norms[:, None] / -2).exp_()
@@ -147,7 +149,7 @@ class KernelProducts:
             if column > row:
                 found[there] += _times([half.T for half in halves], factors[here] * x[here])
         self.workers.all_reduce(found)
-        return found.add_(x, alpha=self.ridge)
+        return found.mul_(sizes).add_(whole, alpha=self.ridge)
 
     def _own_tiles(self) -> Iterator[tuple[int, int]]:
         """Yield the first row and column of this worker's tiles."""
