@@ -176,8 +176,9 @@ def with_readout(one_cpu):
     ("name", "value", "words"),
     [
         ("coefficients", float("nan"), "'coefficients' must be finite"),
-        ("scale", -1.0, "scale -1.0"),
-        ("scale", float("nan"), "scale nan"),
+        ("scale", -1.0, "must not be negative"),
+        ("temperature", 0.0, "must be positive"),
+        ("scale", float("nan"), "must not be negative"),
         ("loo_correction.centres", float("nan"), "'loo_correction.centres' must be finite"),
         ("encoder.centre", float("inf"), "'encoder.centre' must be finite"),
         ("codes.steps", float("nan"), "'codes.steps' must be finite"),

@@ -94,7 +94,7 @@ def test_a_model_of_format_2_is_loaded(readout, images, tmp_path):
     assert loaded.network.config == model.network.config
     assert isinstance(loaded.network.readout, ExactReadout) == (readout == "kernel-exact")
     assert torch.equal(loaded.network.outputs(images), model.network.outputs(images))
-    with pytest.raises(ModelFileError, match=r"must be of model format 3 to be resumed, got 2\. Train a new run"):
+    with pytest.raises(ModelFileError, match=r"must be of model format 4 to be resumed, got 2\. Train a new run"):
         read_run(tmp_path / "m")
 
 
@@ -135,4 +135,4 @@ def test_a_run_of_format_1_is_not_resumed(saved):
     to_format_1(saved)
     with pytest.raises(ModelFileError) as error:
         read_run(saved)
-    check_message(error, "must be of model format 3 to be resumed, got 1. Train a new run")
+    check_message(error, "must be of model format 4 to be resumed, got 1. Train a new run")

@@ -18,7 +18,7 @@ from rescnet.network.memory import RunSizes, exact_readout_bytes
 from rescnet.network.model import Model
 from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, fit_correction, leave_one_out
 from rescnet.stages.augment import view_images
-from rescnet.stages.linear_algebra import factor_solve, inverse_diagonal
+from rescnet.stages.linear_algebra import factor_solve, inverse_blocks
 
 OPTIONS = {"layers": 2, "filters": 4, "readout": "kernel"}
 pytestmark = pytest.mark.usefixtures("one_cpu")
@@ -44,6 +44,20 @@ def one_hot(labels, classes=10):
     return torch.eye(classes, dtype=torch.float64)[torch.as_tensor(labels)]
 
 
+def test_an_image_is_left_out_with_its_copies():
+    """Two rows per image: the output of the first without both."""
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(12, 3, generator=generator, dtype=torch.float64)
+    targets = one_hot(torch.arange(6).repeat_interleave(2) % 3, 3)
+    matrix = torch.exp(-(torch.cdist(points, points) ** 2) / 4) + 0.1 * torch.eye(12, dtype=torch.float64)
+    factor = torch.linalg.cholesky(matrix)
+    found = leave_one_out(targets, factor_solve(factor, targets), inverse_blocks(factor, 2))
+    for out in range(6):
+        kept = [other for other in range(12) if other // 2 != out]
+        coefficients = torch.linalg.solve(matrix[kept][:, kept], targets[kept])
+        torch.testing.assert_close(found[out], matrix[2 * out, kept] @ coefficients)
+
+
 def test_leaving_one_out_is_fitting_without_it():
     generator = torch.Generator().manual_seed(0)
     points = torch.randn(12, 3, generator=generator, dtype=torch.float64)
@@ -51,7 +65,7 @@ def test_leaving_one_out_is_fitting_without_it():
     kernel = torch.exp(-(torch.cdist(points, points) ** 2) / 4)
     ridge = 0.1 * torch.eye(12, dtype=torch.float64)
     factor = torch.linalg.cholesky(kernel + ridge)
-    found = leave_one_out(targets, factor_solve(factor, targets), inverse_diagonal(factor))
+    found = leave_one_out(targets, factor_solve(factor, targets), inverse_blocks(factor, 1))
     for out in range(12):
         kept = [other for other in range(12) if other != out]
         coefficients = torch.linalg.solve((kernel + ridge)[kept][:, kept], targets[kept])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rescnet.stages.linear_algebra import NotPositiveDefiniteError, cholesky_, factor_solve, inverse_diagonal
+from rescnet.stages.linear_algebra import NotPositiveDefiniteError, cholesky_, factor_solve, inverse_blocks
 
 BLOCKS = pytest.mark.parametrize("block", [1, 4, 7, 23, 50])
 
@@ -29,7 +29,10 @@ def test_a_factor_in_place(matrix, block):
 def test_solution_and_diagonal_of_the_inverse(matrix, block, generator):
     """Neither reads the upper triangle."""
     factor = torch.linalg.cholesky(matrix) + torch.full_like(matrix, torch.nan).triu(1)
-    torch.testing.assert_close(inverse_diagonal(factor, block), torch.linalg.inv(matrix).diagonal())
+    inverse = torch.linalg.inv(matrix)
+    torch.testing.assert_close(inverse_blocks(factor, 1, block).flatten(), inverse.diagonal())
+    wanted = torch.stack([inverse[i : i + 23, i : i + 23] for i in (0,)])
+    torch.testing.assert_close(inverse_blocks(factor, 23, block), wanted)
     right = torch.randn(23, 3, generator=generator, dtype=torch.float64)
     torch.testing.assert_close(factor_solve(factor, right), torch.linalg.solve(matrix, right))
 

@@ -19,11 +19,13 @@ from rescnet.formatting import parse_bytes
 from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.network.memory import readout_file_bytes
 from rescnet.network.model import Model
+from rescnet.network.probabilities import network_probabilities, probabilities
 from rescnet.network.readout import KernelReadout, sketches_of
 from rescnet.stages.augment import change_images, draw_changes, view_images
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.fit import CodeFit, Collected
+from rescnet.training.readout.system import RIDGES, WIDTHS
 from rescnet.training.train import TrainingRun
 from rescnet.training.trainer import Trainer
 
@@ -79,10 +81,12 @@ def naive_kernel(network, codes):
     return torch.exp(-network.readout.scale * torch.cdist(codes, stored) ** 2), stored
 
 
+@pytest.mark.parametrize("on_residual", [False, True], ids=["classes", "residual"])
 @pytest.mark.parametrize("options", [{}, FLIP], ids=["plain", "mirrored"])
-def test_the_readout_is_what_its_formula_says(options):
+def test_the_readout_is_what_its_formula_says(options, on_residual, monkeypatch):
     """Training codes are the encoder's to rounding; coefficients solve the system; outputs add the kernel's."""
-    network, _ = trained(**options)
+    monkeypatch.setattr("rescnet.training.readout.fit.RESIDUAL_FROM", 120 if on_residual else 121)
+    network, _ = train(*some(TRAINING), config_of(**options), compute=DOUBLE)
     images, new = IMAGES[TRAINING], IMAGES[TEST]
 
     def both(what, pictures):
@@ -91,14 +95,15 @@ def test_the_readout_is_what_its_formula_says(options):
         return (what(network, pictures) + what(network, mirrored(pictures))) / 2
 
     kernel, stored = naive_kernel(network, both(naive_codes, new))
-    wanted = both(layers_alone, new) + kernel @ network.readout.coefficients
+    wanted = on_residual * both(layers_alone, new) + kernel @ network.readout.coefficients
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
     assert float((network.outputs(new) - layers_alone(network, new)).abs().max()) > 0.1
     steps = network.readout.codes.steps.double()
     assert bool(((both(naive_codes, images) - stored).abs() <= 0.51 * steps).all())
     system, _ = naive_kernel(network, stored)
     system += network.config.kernel_ridge * torch.eye(120)
-    left = torch.eye(10, dtype=torch.float64)[torch.as_tensor(LABELS[TRAINING])] - both(layers_alone, images)
+    left = torch.eye(10, dtype=torch.float64)[torch.as_tensor(LABELS[TRAINING])]
+    left -= on_residual * both(layers_alone, images)
     torch.testing.assert_close(system @ network.readout.coefficients, left, rtol=0, atol=1e-7)
     median = float(torch.pdist(stored).square().median())
     assert network.readout.scale == pytest.approx(network.config.kernel_width / median)
@@ -170,7 +175,7 @@ def fitted_by_hand(**options):
 def test_sketches_collected_in_training_are_those_of_a_second_pass(options):
     fit = fitted_by_hand(**options)
     assert "training" in fit._rows and ("test" in fit._rows) == (options != FLIP)
-    readout, _ = fit.solve()
+    readout = fit.solve()[0]
     found, right = fit._training_images(), [fit.accuracy(name, readout) for name in ("validation", "test")]
     fit._rows = {}
     again = fit._training_images()
@@ -183,12 +188,39 @@ def test_sketches_collected_in_training_are_those_of_a_second_pass(options):
 def test_copies_are_training_images_too():
     network, _ = trained(kernel_copies="shift 1")
     changes = draw_changes(Augmentation.parse("shift 1"), 120, 1, 1, network.config.seed)[:, 1]
-    both = torch.cat([torch.as_tensor(IMAGES[TRAINING]), change_images(torch.as_tensor(IMAGES[TRAINING]), changes)])
+    images = torch.as_tensor(IMAGES[TRAINING])
+    both = torch.stack([images, change_images(images, changes)], 1).flatten(0, 1)
     stored = network.readout.codes.values(torch.float64)
     assert len(stored) == 240
     assert bool(((naive_codes(network, both) - stored).abs() <= 0.51 * network.readout.codes.steps).all())
-    with pytest.raises(ValueError, match="kernel_copies must be empty with loo_correction"):
-        config_of(kernel_copies="rotate 5", loo_correction=True)
+    several, _ = trained(kernel_copies="3 shift 1", loo_correction=True)
+    first = several.readout.codes.values(torch.float64)[::4]
+    assert len(several.readout) == 480
+    assert bool(((naive_codes(several, images) - first).abs() <= 0.51 * several.readout.codes.steps).all())
+
+
+def test_width_and_ridge_are_chosen_by_leaving_out():
+    _, history = trained(kernel_width=0)
+    found = {}
+    for width in WIDTHS:
+        for ridge in RIDGES:
+            _, other = trained(kernel_width=width, kernel_ridge=ridge)
+            found[width, ridge] = other.readout.loo_accuracy
+    record = history.readout
+    assert record.loo_accuracy == max(found.values()) == found[record.width, record.ridge] > min(found.values())
+    assert 0.5 < record.loo_accuracy < 1
+
+
+def test_the_temperature_suits_images_that_were_left_out():
+    network, _ = trained()
+    outputs, labels = network.outputs(IMAGES[TEST]), torch.as_tensor(LABELS[TEST])
+
+    def loss(temperature):
+        return float(-probabilities(outputs, 1.0, temperature)[range(len(labels)), labels].log().mean())
+
+    chosen = network.readout.temperature
+    assert loss(chosen) < min(loss(chosen * 3), loss(chosen / 3))
+    assert torch.equal(network_probabilities(network, outputs), probabilities(outputs, 1.0, chosen))
 
 
 def test_patience_fits_it_to_the_best_depth(tmp_path):

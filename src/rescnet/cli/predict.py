@@ -42,7 +42,7 @@ def predict(
     """
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
-    from ..network.probabilities import probabilities, target_output
+    from ..network.probabilities import network_probabilities
     from .images import batch_of, check_image_files, find_image_files, outputs_of, read_image_files
 
     if out is not None:
@@ -58,7 +58,7 @@ def predict(
     images = read_image_files(files, folder.image_shape, resize, preprocessing, batch_of(network))
     rows: list[dict[str, Any]] = []
     for outputs in outputs_of(network, images, len(files), Console(stderr=True)):
-        shares = probabilities(outputs, target_output(network))
+        shares = network_probabilities(network, outputs)
         rows += _most_probable(files[len(rows) : len(rows) + len(shares)], shares, folder.class_names)
     if out is not None:
         _write(out, rows)

@@ -97,6 +97,7 @@ def share_out(count: int, weights: list[float]) -> list[int]:
 
 
 View = tuple[bool, int, int]  # of an image: mirrored, pixels down, pixels right
+MOST_COPIES = 1000
 LARGEST = {"flip": 1, "shift": 64, "rotate": 180, "jitter": 1}
 
 
@@ -134,6 +135,20 @@ class Augmentation:
         return Augmentation(
             "flip" in found, int(found.get("shift", 0)), found.get("rotate", 0.0), found.get("jitter", 0.0)
         )
+
+    @staticmethod
+    def parse_copies(text: str) -> tuple[int, Augmentation]:
+        """Read the number of copies, by default one, and their changes.
+
+        Examples
+        --------
+        >>> Augmentation.parse_copies("4 shift 2")[0], Augmentation.parse_copies("")[0]
+        (4, 0)
+        """
+        first, _, rest = text.strip().partition(" ")
+        if first.isdecimal() and 0 < int(first) <= MOST_COPIES:
+            return int(first), Augmentation.parse(rest)
+        return int(bool(first)), Augmentation.parse(text)
 
     @property
     def is_random(self) -> bool:

@@ -143,16 +143,19 @@ class NetworkConfig:
 
     readout: Literal["heads", "kernel", "kernel-exact"] = _readout(
         "heads",
-        "'heads' uses the layer heads only. 'kernel' adds Gaussian-kernel ridge regression of the remaining residual "
-        "on short codes of the images. 'kernel-exact' compares all features instead; it stores the training images.",
+        "'heads' uses the layer heads only. 'kernel' is Gaussian-kernel ridge regression on short codes of the images. "
+        "'kernel-exact' corrects the heads by comparing all features; it stores the training images.",
         common=True,
     )
     readout_size: int = _readout(3800, "Numbers per code of the kernel readout; each takes a byte per image.", 1)
     kernel_width: float = _readout(
-        0.8, "Width w of the kernel exp(-w·d²), where the median d² of the training images is 1.", 1e-6
+        0.8,
+        "Width w of the kernel exp(-w·d²), where the median d² of the training images is 1. 0 chooses width and ridge "
+        "by leave-one-out accuracy.",
+        0,
     )
     kernel_ridge: float = _readout(0.01, "Ridge of the kernel, whose diagonal is 1.", 0)
-    kernel_copies: str = _readout("", "Changes of one extra copy per training image, e.g. 'shift 1 + rotate 10'.")
+    kernel_copies: str = _readout("", "Copies per training image that the readout also learns from, e.g. '4 shift 2'.")
     loo_correction: bool = _readout(
         False, "Correct the outputs by a regression fitted to leave-one-out outputs of the training images."
     )
@@ -171,9 +174,7 @@ class NetworkConfig:
             raise OptionError("augment", f"must name a change with copies {self.copies}. Use e.g. 'shift 2'.")
         if changes.flip and not changes.is_random and self.copies > 1:
             raise OptionError("copies", f"must be 1 with augment 'flip' alone, got {self.copies}.")
-        Augmentation.parse(self.kernel_copies)
-        if self.has_kernel_copies and self.loo_correction:
-            raise OptionError("kernel_copies", "must be empty with loo_correction: an image's copy is not left out.")
+        Augmentation.parse_copies(self.kernel_copies)
 
     # Schedule: the facts of one layer, counted from 1.
 
@@ -263,9 +264,9 @@ class NetworkConfig:
         return Augmentation.parse(self.augment).flip
 
     @property
-    def has_kernel_copies(self) -> bool:
-        """True if the readout also learns from copies."""
-        return bool(self.kernel_copies.strip())
+    def rows_of_each(self) -> int:
+        """Rows of the readout per training image: itself and its copies."""
+        return 1 + Augmentation.parse_copies(self.kernel_copies)[0]
 
     def check_images(self, channels: int, image_size: tuple[int, int]) -> None:
         """Raise ValueError if the network cannot be built on such images."""
@@ -282,8 +283,8 @@ class NetworkConfig:
         if self.grey_stack_every > 1 and not self.stack_depth:
             raise OptionError("stack_depth", f"must be set with grey_stack_every {self.grey_stack_every}.")
         self.grids(image_size)
-        for name in ("augment", "test_views", "kernel_copies"):
-            shift = Augmentation.parse(getattr(self, name)).shift
+        shifts = {name: Augmentation.parse(getattr(self, name)).shift for name in ("augment", "test_views")}
+        for name, shift in (shifts | {"kernel_copies": Augmentation.parse_copies(self.kernel_copies)[1].shift}).items():
             if shift >= min(image_size):
                 raise OptionError(name, f"must shift images of {height}×{width} by fewer pixels, got {shift}.")
         if self.pooled_maps < 2 and not self.keeps_diagonal:

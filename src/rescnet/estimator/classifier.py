@@ -19,7 +19,7 @@ from ..network.device import choose_device
 from ..network.history import History
 from ..network.model import Model, describe_images, describe_run
 from ..network.network import Network, refuse_infinite
-from ..network.probabilities import probabilities, target_output
+from ..network.probabilities import network_probabilities, probabilities
 from ..training.train import train
 from .configuration import automatic_dtype, check_grows, configure, warn_if_none_was_added
 from .image_classifier import ImageClassifier, check_pixels, draw_seed
@@ -225,9 +225,9 @@ class ResCNetClassifier(ImageClassifier):
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         """Return a probability for each class, shape (n, C): a softmax of the outputs, which ranks classes like them.
 
-        They are not calibrated, and too extreme with few training images; ``CalibratedClassifierCV`` calibrates them.
+        With a kernel readout they are calibrated on leave-one-out outputs of the training images.
         """
-        return probabilities(self._outputs(X), target_output(self.network_)).numpy()
+        return network_probabilities(self.network_, self._outputs(X)).numpy()
 
     def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
         """Yield the labels after 1, 2, … layers, each of shape (n,); without the readout."""

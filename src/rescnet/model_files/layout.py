@@ -15,8 +15,8 @@ from ..network.history import LayerRecord
 from .folder import COPY_AGAIN, LAYERS, MODEL, ModelFileError, partial_of, read_file
 
 FORMAT = "rescnet-model"
-VERSION = 3
-READABLE = (1, 2, 3)
+VERSION = 4
+READABLE = (1, 2, 3, 4)
 CHECKSUM = "checksum"
 
 _CONTENT = {
@@ -33,7 +33,9 @@ _TEXT, _NUMBER, _COUNT, _NONE = (str,), (int, float), (int,), (type(None),)
 _READOUT_RECORD = {
     "validation_accuracy": _NUMBER + _NONE,
     "test_accuracy": _NUMBER + _NONE,
+    "loo_accuracy": _NUMBER + _NONE,
     "ridge": _NUMBER + _NONE,
+    "width": _NUMBER + _NONE,
     "seconds": _NUMBER,
     "layers": _COUNT + _NONE,
     "steps": _COUNT,

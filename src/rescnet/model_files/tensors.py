@@ -112,6 +112,9 @@ def readout_to_bytes(readout: Readout) -> bytes:
         tensors |= {"encoder.weights": encoder.weights, "encoder.centre": encoder.centre}
         tensors |= {"encoder.projection": encoder.projection.integers, "encoder.steps": encoder.projection.steps}
         tensors |= {"codes": codes.integers, "codes.steps": codes.steps}
+        tensors["on_residual"] = torch.tensor(readout.on_residual)
+        if readout.temperature is not None:
+            tensors["temperature"] = torch.tensor(readout.temperature, dtype=torch.float64)
     if readout.correction is not None:
         tensors |= {f"loo_correction.{part}": getattr(readout.correction, part) for part in _CORRECTION}
     return _to_bytes(tensors)
@@ -136,7 +139,9 @@ def readout_from_bytes(
     projection = Quantised(tensors["encoder.projection"], tensors["encoder.steps"])
     encoder = Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, bool(mirrored))
     codes = Quantised(tensors["codes"], tensors["codes.steps"])
-    return KernelReadout(encoder, codes, tensors["coefficients"], scale, ridge, correction)
+    temperature = tensors["temperature"].item() if "temperature" in tensors else None
+    on_residual = bool(tensors.get("on_residual", True))  # format 3 does not say it
+    return KernelReadout(encoder, codes, tensors["coefficients"], scale, ridge, correction, temperature, on_residual)
 
 
 def _correction_in(tensors: dict[str, Tensor]) -> str:
@@ -171,6 +176,8 @@ def _check_readout(
             "codes": ((rows, size), (torch.int8,)),
             "codes.steps": ((size,), single),
         }
+        optional = {"on_residual": ((), (torch.bool,)), "temperature": ((), (torch.float64,))}
+        wanted |= {key: kind for key, kind in optional.items() if key in tensors}
     prefix = _correction_in(tensors)
     if any(key.startswith(f"{prefix}.") for key in tensors):
         centres = len(tensors[f"{prefix}.centres"])
@@ -181,8 +188,8 @@ def _check_readout(
             raise ValueError(f"{key!r} must have shape {shape}, got {tuple(found.shape)}")
         if found.dtype not in types:
             raise ValueError(f"{key!r} must be {types[0]}, got {found.dtype}")
-    if not tensors["scale"].item() >= 0:
-        raise ValueError(f"scale {tensors['scale'].item()}")
+    if not tensors["scale"].item() >= 0 or not tensors.get("temperature", torch.ones(())).item() > 0:
+        raise ValueError("'scale' must not be negative, and 'temperature' must be positive")
 
 
 def solution_to_bytes(solution: Tensor) -> bytes:

@@ -112,7 +112,7 @@ def class_sum_banks(banks: str, layer: int) -> list[str]:
 
 def readout_rows(config: NetworkConfig, images: int) -> int:
     """Return the number of images, copies included, that a readout of n training images stores."""
-    return images * (1 + config.has_kernel_copies)
+    return images * config.rows_of_each
 
 
 def exact_readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .history import History
 from .inputs import Array
 from .network import Network
-from .probabilities import probabilities, target_output
+from .probabilities import network_probabilities
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +47,7 @@ class Model:
 
         They are not calibrated (:mod:`rescnet.network.probabilities`).
         """
-        return probabilities(self.network.outputs(images).cpu(), target_output(self.network)).numpy()
+        return network_probabilities(self.network, self.network.outputs(images).cpu()).numpy()
 
     def __repr__(self) -> str:
         more = ", …" if len(self.class_names) > 3 else ""

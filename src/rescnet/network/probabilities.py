@@ -1,19 +1,17 @@
 """Probabilities from the network's outputs.
 
-Ỹ is not a probability: outputs may be below zero or above λ, and rows do not sum to 1. Probabilities are the softmax of
-Ỹ at a fixed temperature of λ/20: a class that leads another by 0.1 λ is e² = 7.4 times as likely. The temperature was
-chosen by log loss on validation digits and a few small CIFAR-10 runs that were not kept.
+Outputs are not probabilities: they may be below zero or above 1, and rows do not sum to 1. A softmax turns them into
+probabilities. The temperature of a kernel readout is the one that suits its leave-one-out outputs best, by log loss, so
+its probabilities are calibrated.
 
-If all outputs of an image are within 0.1 λ of zero, the temperature is lowered in proportion to the largest of them. A
-class with this output is then e² times as likely as one at zero. This happens with few training images: the log-odds of
-all classes are minus hundreds, and their sigmoids almost zero, e.g. 1e-9 and 1e-30. The largest of them is right for
-about half of such digits.
+Heads know the classes of their training images, so there is nothing to fit a temperature to, and their probabilities
+are not calibrated. The temperature is λ/20: a class that leads another by 0.1 λ is e² = 7.4 times as likely. If all
+outputs of an image are within 0.1 λ of zero, it is lowered in proportion to the largest of them. This happens with few
+training images: the log-odds of all classes are minus hundreds, and their sigmoids almost zero, e.g. 1e-9 and 1e-30.
+The largest of them is right for about half of such digits.
 
 Outputs that differ by less than the softmax resolves, e.g. 1e-20 and 1e-30 next to -0.2, keep their rank: each class is
 less likely than the one before it by at least a billionth.
-
-The probabilities are not calibrated. They are too extreme with few training images, and too even with the ``softmax``
-posterior, whose outputs differ little.
 """
 
 from __future__ import annotations
@@ -32,11 +30,14 @@ SMALLEST = 1e-300  # lower limit of the temperature, if all outputs are zero
 APART = 1e-9  # least difference of log-probability between two ranks
 
 
-def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
+TEMPERATURES = [0.02 * 1.1**step for step in range(60)]  # 0.02 to 5.5
+
+
+def probabilities(outputs: Tensor, ceiling: float, temperature: float | None = None) -> Tensor:
     """Return a probability for each class, float64, (n, C); rows sum to 1 and rank the classes like ``outputs``.
 
-    Outputs (n, C) are Ỹ after any layer. The ceiling is the target output of the correct class: λ of the configuration,
-    or :func:`target_output` of a network.
+    Outputs (n, C) are Ỹ after any layer, or those of a readout with its ``temperature``. The ceiling is the target
+    output of the correct class.
 
     Examples
     --------
@@ -45,11 +46,20 @@ def probabilities(outputs: Tensor, ceiling: float) -> Tensor:
     """
     outputs = outputs.double()
     largest = outputs.abs().amax(1, keepdim=True)
-    temperature = (largest / LARGEST).clamp(SMALLEST, TEMPERATURE * max(ceiling, 1e-9))
+    of_heads = (largest / LARGEST).clamp(SMALLEST, TEMPERATURE * max(ceiling, 1e-9))
     places = outputs.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
-    return torch.softmax(outputs / temperature - APART * places, dim=1)
+    return torch.softmax(outputs / (of_heads if temperature is None else temperature) - APART * places, dim=1)
 
 
-def target_output(network: Network) -> float:
-    """Return the target output of the correct class: λ for the layers, 1 with a readout."""
-    return network.config.ceiling if network.readout is None else 1.0
+def network_probabilities(network: Network, outputs: Tensor) -> Tensor:
+    """Return the probabilities (n, C) of a network's outputs: calibrated if it has a kernel readout."""
+    readout = network.readout
+    ceiling = network.config.ceiling if readout is None else 1.0
+    return probabilities(outputs, ceiling, getattr(readout, "temperature", None))
+
+
+def fit_temperature(outputs: Tensor, labels: Tensor) -> float:
+    """Return the temperature with the smallest log loss of outputs (n, C) of images with these labels (n,)."""
+    outputs = outputs.double()
+    losses = [torch.nn.functional.cross_entropy(outputs / temperature, labels) for temperature in TEMPERATURES]
+    return TEMPERATURES[int(torch.stack(losses).argmin())]

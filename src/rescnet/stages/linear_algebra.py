@@ -122,25 +122,27 @@ def factor_solve(factor: Tensor, right: Tensor) -> Tensor:
     return solution
 
 
-def inverse_diagonal(factor: Tensor, block: int = PANEL // 2) -> Tensor:
-    """Return the diagonal (n,) of (L Lᵀ)⁻¹ for a lower factor L (n, n); its upper triangle is not read.
+def inverse_blocks(factor: Tensor, side: int, panel: int = PANEL // 2) -> Tensor:
+    """Return the diagonal blocks (n / side, side, side) of (L Lᵀ)⁻¹ for a lower factor L (n, n).
 
-    The columns of L⁻¹ are computed block by block, and only the sums of their squares are kept.
+    Its upper triangle is not read. The columns of L⁻¹ are computed in panels, and only their products are kept.
     """
     size = len(factor)
+    block = max(side, panel // side * side)
     starts = range(0, size, block)
     inverses = []
     for start in starts:
         diagonal = factor[start : start + block, start : start + block]
         inverses.append(torch.linalg.solve_triangular(diagonal, torch.eye(len(diagonal)).to(factor), upper=False))
-    found = factor.new_empty(size)
+    found = factor.new_empty(size // side, side, side)
     for number, start in enumerate(starts):
         columns = factor.new_empty(size - start, len(inverses[number]))
         columns[: len(inverses[number])] = inverses[number]
         for inverse, row in zip(inverses[number + 1 :], starts[number + 1 :], strict=True):
             known, here = slice(0, row - start), slice(row - start, row - start + len(inverse))
             columns[here] = inverse @ (factor[row : row + len(inverse), start:row] @ columns[known]).neg_()
-        found[start : start + block] = columns.square().sum(0)
+        several = columns.view(len(columns), -1, side).permute(1, 2, 0)
+        found[start // side : (start + block) // side] = several @ several.mT
     return found
 
 

@@ -159,10 +159,10 @@ def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int,
     """Raise ValueError if a kernel readout cannot be fitted; the budget is that of the whole device."""
     if config.readout == "kernel":
         images = readout_rows(config, len(data.images))
-        check_least_memory(config, images, data.classes, itemsize, machine.budget)
+        check_least_memory(config, images, 2 * data.classes, itemsize, machine.budget)
     if config.readout != "kernel-exact":
         return
-    if config.has_kernel_copies:
+    if config.rows_of_each > 1:
         raise OptionError("kernel_copies", "must be empty with readout 'kernel-exact'. Use readout 'kernel'.")
     if machine.processes > 1:
         raise ValueError("readout must be 'kernel' or 'heads' with several processes, got 'kernel-exact'.")

@@ -25,7 +25,7 @@ from ...stages.linear_algebra import (
     cholesky_factor,
     factor_solve,
     growing_ridges,
-    inverse_diagonal,
+    inverse_blocks,
     padded_size,
 )
 from ...stages.residual import one_hot
@@ -124,7 +124,7 @@ def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor) -> ExactReadout
     coefficients = factor_solve(factor, targets - output.mean(0)).cpu()
     correction = None
     if config.loo_correction:
-        left_out = leave_one_out(targets, factor_solve(factor, targets), inverse_diagonal(factor))
+        left_out = leave_one_out(targets, factor_solve(factor, targets), inverse_blocks(factor, 1))
         correction = fit_correction(left_out, targets).cpu()
     return ExactReadout(images.clone(), coefficients, scale, config.mirrors_kernel, ridge, correction)
 

@@ -1,8 +1,9 @@
-"""Kernel readout: Gaussian-kernel ridge regression of the network's residual on short codes of the images.
+"""Kernel readout: Gaussian-kernel ridge regression on short codes of the images.
 
 The layers' heads are linear in their own features. The readout compares an image with every training image by a code
-of all layers' features, and interpolates the residual of the whole network in that metric. Its model holds codes and
-coefficients; it holds no training image. Beyond the paper.
+of all layers' features, and interpolates in that metric: the residual Y - Ỹ that the layers leave, or the classes Y
+themselves. Few training images are known to the heads so well that they leave no residual worth learning. The model
+holds codes and coefficients; it holds no training image. Beyond the paper.
 
 Features F of a layer become a sketch (:mod:`rescnet.stages.sketch`). The sketches of all layers, P numbers, are
 centred and multiplied by a matrix (P, r): their principal components, partly whitened. That is the code. If mirror
@@ -124,6 +125,10 @@ class KernelReadout:
         The ε used: more than the option's where the factorisation failed.
     correction : LeaveOneOutCorrection, optional
         Applied to the outputs last.
+    temperature : float, optional
+        Of the softmax that turns outputs into probabilities, fitted to leave-one-out outputs.
+    on_residual : bool
+        True if the coefficients are those of Y - Ỹ, and the layers' Ỹ is added to the outputs.
     """
 
     encoder: Encoder
@@ -132,14 +137,13 @@ class KernelReadout:
     scale: float
     ridge: float
     correction: LeaveOneOutCorrection | None = None
+    temperature: float | None = None
+    on_residual: bool = False
     _ready: _Ready | None = field(default=None, init=False, repr=False, compare=False)
 
     @torch.inference_mode()
     def outputs(self, stack: LayerStack, images: Tensor, chunk: int | None = None) -> Tensor:
-        """Return Ỹ + k(x, ·)·coefficients of images (n, channels, height, width), corrected, shape (n, classes).
-
-        The result is averaged over the test views.
-        """
+        """Return the outputs (n, classes) of images (n, channels, height, width), averaged over the test views."""
         first = stack.layers[0].weights
         ready = self._on(first.device, torch.float16 if stack.half and first.is_cuda else first.dtype)
         size = chunk or max(1, min(stack.chunk // (1 + self.mirrored), ENTRIES // len(self)))
@@ -153,13 +157,14 @@ class KernelReadout:
         views = views_of(stack.config, self.encoder.mirrored)
         seen = torch.cat([view_images(images, view) for view in views]) if len(views) > 1 else images
         sketches, output = sketches_of(stack, seen, ready.encoder.weights, self.encoder.sketch_size, self.mirrored)
-        output = self.corrected(output, ready.encoder.codes(sketches, ready.projection), ready)
-        return output if len(views) == 1 else mean_of_views(output, len(views))
+        found = self.corrected(output, ready.encoder.codes(sketches, ready.projection), ready)
+        return found if len(views) == 1 else mean_of_views(found, len(views))
 
     def corrected(self, output: Tensor, codes: Codes, ready: _Ready) -> Tensor:
         """Return the outputs (n, classes) of images with these codes, from the layers' Ỹ (n, classes)."""
-        output = output + code_kernel(codes, ready.centres, self.scale) @ ready.coefficients
-        return output if self.correction is None else self.correction(output)
+        found = code_kernel(codes, ready.centres, self.scale) @ ready.coefficients
+        found = output + found if self.on_residual else found
+        return found if self.correction is None else self.correction(found)
 
     def predict_codes(self, output: Tensor, codes: Codes) -> Tensor:
         """Return the outputs (n, classes) of images that have passed through the layers already."""

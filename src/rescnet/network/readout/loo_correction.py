@@ -5,9 +5,10 @@ left out of (K + εI)·q = Y, its output would have been
 
     oᵢ = yᵢ - qᵢ / [(K + εI)⁻¹]ᵢᵢ,
 
-exactly and without another fit. So all training images have outputs much like those of new images. Their errors, y - o,
-are regressed on o by a Gaussian kernel at some of them: c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then added to z. The
-layers' heads, which no image was left out of, have no part in o, though they have in z.
+exactly and without another fit. If changed copies of the image are rows too, all are left out together: qᵢ are then
+their rows, and the diagonal entry is their block. So all training images have outputs much like those of new images.
+Their errors, y - o, are regressed on o by a Gaussian kernel at some of them: c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then
+added to z.
 """
 
 from __future__ import annotations
@@ -41,9 +42,14 @@ class LeaveOneOutCorrection:
         return LeaveOneOutCorrection(self.centres.cpu(), self.coefficients.cpu())
 
 
-def leave_one_out(targets: Tensor, solution: Tensor, diagonal: Tensor) -> Tensor:
-    """Return o (n, classes), from the targets Y, the solution q (n, classes), and the diagonal (n,) of (K + εI)⁻¹."""
-    return targets - solution / diagonal[:, None]
+def leave_one_out(targets: Tensor, solution: Tensor, blocks: Tensor) -> Tensor:
+    """Return o (n, classes) of n images, from the targets Y and the solution q, both (n·c, classes).
+
+    Each image has c consecutive rows, itself first, and ``blocks`` (n, c, c) are those of (K + εI)⁻¹.
+    """
+    rows = solution.reshape(len(blocks), -1, solution.shape[1])
+    left_out: Tensor = torch.linalg.solve(blocks, rows) if blocks.shape[1] > 1 else rows / blocks
+    return targets[:: blocks.shape[1]] - left_out[:, 0]
 
 
 def fit_correction(outputs: Tensor, targets: Tensor) -> LeaveOneOutCorrection:

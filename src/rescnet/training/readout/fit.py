@@ -14,6 +14,7 @@ from torch import Tensor
 from ...config.grammars import Augmentation
 from ...network.history import ReadoutRecord
 from ...network.network import Network
+from ...network.probabilities import fit_temperature
 from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_of
 from ...network.readout.loo_correction import fit_correction, leave_one_out
 from ...stages.augment import change_images, draw_changes
@@ -25,20 +26,23 @@ from .encoder import SketchRows, codes_of
 from .sketches import Sketches
 from .system import (
     CENTRES,
+    DEFAULT_WIDTH,
     LARGEST_TILE,
     PER_CENTRE,
     KernelProducts,
     Progress,
     Solution,
     check_least_memory,
+    choose_solution,
     exact_bytes,
-    solve_exactly,
+    scale_of,
     solve_iteratively,
 )
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
 
+RESIDUAL_FROM = 10_000  # training images: with fewer, heads know them too well to leave a useful residual
 COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
 
 
@@ -89,9 +93,10 @@ def fit_readout(
         record = replace(record, ridge=network.readout.ridge)
     else:
         fit = CodeFit(used, data, collected)
-        network.readout, found = fit.solve(progress, start)
+        network.readout, found, loo_accuracy = fit.solve(progress, start)
         right = {name: fit.accuracy(name, network.readout) for name in data.others}
-        record = replace(record, ridge=found.ridge, steps=found.steps, residual=found.residual)
+        record = replace(record, ridge=found.ridge, width=found.width, steps=found.steps, residual=found.residual)
+        record = replace(record, loo_accuracy=loo_accuracy)
     record = replace(record, validation_accuracy=right.get("validation"), test_accuracy=right.get("test"))
     return replace(record, seconds=perf_counter() - began)
 
@@ -110,14 +115,19 @@ class CodeFit:
         self.size, self._sketch_dtype = sketches.size, sketches.dtype
         self.weights = torch.stack(sketches.weights[:layers])
         self.offset = torch.cat(sketches.offsets[:layers])
-        whole = layers == len(sketches.weights)  # else the outputs are those of more layers
-        self._rows = sketches.rows if whole else {}
+        self._rows = sketches.rows if layers == len(sketches.weights) else {}  # else those of more layers
         self._outputs = collected.outputs
+        self.on_residual = len(data.images) >= RESIDUAL_FROM
 
-    def solve(self, progress: Progress | None = None, start: Tensor | None = None) -> tuple[KernelReadout, Solution]:
-        """Fit encoder, coefficients and correction. All workers return the same readout."""
-        images = self._training_images()
-        labels = self._own(self.data.labels).repeat(1 + self.config.has_kernel_copies).to(self.device)
+    def solve(
+        self, progress: Progress | None = None, start: Tensor | None = None
+    ) -> tuple[KernelReadout, Solution, float | None]:
+        """Fit encoder, coefficients and correction; also return the leave-one-out accuracy, if it is known.
+
+        All workers return the same.
+        """
+        images, side, classes = self._training_images(), self.config.rows_of_each, self.network.classes
+        labels = self._own(self.data.labels).repeat_interleave(side).to(self.device)
         total = self.workers.sum_int(len(labels))
         own = self._place_of(len(labels))
         rows = SketchRows(images.sketches, own.start, total, self.device, self.workers)
@@ -128,25 +138,36 @@ class CodeFit:
         codes = rows.codes(projection)
         integers = codes.integers.new_zeros(total, codes.integers.shape[1])
         integers[own] = codes.integers
-        targets = one_hot(labels, self.network.classes, images.output.dtype)
-        both = targets.new_zeros(total, 2 * self.network.classes)
-        both[own] = torch.cat([targets - images.output, targets], dim=1)
-        del rows, images, targets
-        self.workers.all_reduce(integers, both)
+        targets = one_hot(labels, classes, images.output.dtype)
+        right = targets.new_zeros(total, 2 * classes)
+        right[own] = torch.cat([targets, targets - images.output], dim=1)
+        del rows, images
+        self.workers.all_reduce(integers, right)
+        targets = right[:, :classes]
         whole = Quantised(integers, codes.steps)
         centres = Codes.of(whole.values(self.dtype))
         median = median_distance(centres)
-        scale = self.config.kernel_width / median if median > 0 else 0.0
-        solution = self._solve(centres, both, scale, progress, start)
-        classes, correction = self.network.classes, None
-        if solution.diagonal is not None:
-            targets = both[:, classes:]
-            outputs = leave_one_out(targets, solution.columns[:, classes:], solution.diagonal)
-            correction = fit_correction(outputs, targets).cpu()
-        coefficients = solution.columns[:, :classes].contiguous().cpu()
+        solution = self._solve(centres, right if self.on_residual else targets, median, progress, start)
+        correction, temperature, accuracy = None, None, None
+        if solution.blocks is not None:
+            known, wanted = leave_one_out(targets, solution.columns[:, :classes], solution.blocks), targets[::side]
+            if self.config.loo_correction:
+                correction = fit_correction(known, wanted)
+                known, correction = correction(known), correction.cpu()
+            temperature = fit_temperature(known, wanted.argmax(1))
+            accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
         cpu = torch.device("cpu")
-        readout = KernelReadout(encoder.to(cpu), whole.to(cpu), coefficients, scale, solution.ridge, correction)
-        return readout, solution
+        readout = KernelReadout(
+            encoder.to(cpu),
+            whole.to(cpu),
+            solution.columns[:, -classes:].contiguous().cpu(),
+            scale_of(solution.width, median),
+            solution.ridge,
+            correction,
+            temperature,
+            self.on_residual,
+        )
+        return readout, solution, accuracy
 
     def accuracy(self, name: str, readout: KernelReadout) -> float:
         """Return the fraction of validation or test images that are classified correctly."""
@@ -160,52 +181,57 @@ class CodeFit:
         return self.workers.sum_int(right) / len(self.data.others[name][1])
 
     def _solve(
-        self, codes: Codes, right: Tensor, scale: float, progress: Progress | None, start: Tensor | None
+        self, codes: Codes, right: Tensor, median: float, progress: Progress | None, start: Tensor | None
     ) -> Solution:
-        """Solve the system for the residual, and for the targets if there is a leave-one-out correction."""
-        config, workers, corrected = self.config, self.workers, self.config.loo_correction
-        if not corrected:
-            right = right[:, : self.network.classes]
+        """Solve the system for the targets, and for the residual if that is regressed."""
+        config, workers = self.config, self.workers
         room = self.budget - codes.values.nbytes - 4 * right.nbytes
         if exact_bytes(len(codes), right.itemsize) <= room:
-            return self._solve_on_rank0(codes, right, scale)
-        free = check_least_memory(config, len(codes), self.network.classes, right.itemsize, self.budget)
+            return self._solve_on_rank0(codes, right, median)
+        free = check_least_memory(config, len(codes), right.shape[1], right.itemsize, self.budget)
         centres = min(CENTRES, len(codes), isqrt(free // PER_CENTRE))
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
-        products = KernelProducts(codes, scale, max(config.kernel_ridge, 1e-6), workers, tile)
-        return solve_iteratively(products, right, centres, config.seed, corrected, progress, start)
+        width = config.kernel_width or DEFAULT_WIDTH
+        scale, ridge = scale_of(width, median), max(config.kernel_ridge, 1e-6)
+        products = KernelProducts(codes, scale, ridge, workers, tile)
+        probe = config.rows_of_each == 1  # the block of an image and its copies is not estimated
+        found = solve_iteratively(products, right, centres, config.seed, probe, progress, start)
+        return replace(found, width=width)
 
-    def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float) -> Solution:
+    def _solve_on_rank0(self, codes: Codes, right: Tensor, median: float) -> Solution:
         """Solve the system exactly on rank 0, and broadcast the solution."""
         failure: ArithmeticError | None = None
-        columns, facts = torch.zeros_like(right), torch.zeros(2, dtype=torch.float64, device=self.device)
-        diagonal = right.new_zeros(len(right)) if self.config.loo_correction else None
+        side = self.config.rows_of_each
+        columns, facts = torch.zeros_like(right), torch.zeros(3, dtype=torch.float64, device=self.device)
+        blocks = right.new_zeros(len(right) // side, side, side)
         if self.workers.is_rank0:
             try:
-                found = solve_exactly(codes, right, scale, self.config.kernel_ridge, self.config.loo_correction)
-                columns, diagonal = found.columns.contiguous(), found.diagonal
-                facts = facts.new_tensor([1, found.ridge])
+                found = choose_solution(codes, right, self.network.classes, median, self.config)
+                assert found.blocks is not None
+                columns, blocks = found.columns.contiguous(), found.blocks
+                facts = facts.new_tensor([1, found.ridge, found.width])
             except ArithmeticError as error:  # the other ranks must not wait
                 failure = error
         self.workers.broadcast(facts)
         if not bool(facts[0]):
             raise failure or FloatingPointError("rank 0 could not fit the readout. See its message.")
-        self.workers.broadcast(columns, *([] if diagonal is None else [diagonal]))
-        return Solution(columns, diagonal, float(facts[1]))
+        self.workers.broadcast(columns, blocks)
+        return Solution(columns, blocks, float(facts[1]), float(facts[2]))
 
     def _training_images(self) -> _Images:
-        """Return this worker's training images, followed by a changed copy of each if there are kernel_copies."""
+        """Return this worker's training images, each followed by its copies."""
         pictures = self._own(self.data.images)
         if "training" in self._rows:
             output = self._outputs["training"].view(len(pictures), -1, self.network.classes).mean(1)
             found = _Images(self._rows["training"], output)
         else:
             found = self._pass([pictures])
-        if not self.config.has_kernel_copies:
+        if self.config.rows_of_each == 1:
             return found
-        copies = self._pass(self._copies())
-        both = torch.cat([found.sketches, copies.sketches.to(found.sketches.device)])
-        return _Images(both, torch.cat([found.output, copies.output]))
+        copies = [self._pass(copy) for copy in self._copies()]
+        sketches = [found.sketches, *(copy.sketches.to(found.sketches.device) for copy in copies)]
+        outputs = [found.output, *(copy.output for copy in copies)]
+        return _Images(torch.stack(sketches, 1).flatten(0, 1), torch.stack(outputs, 1).flatten(0, 1))
 
     def _pass(self, pictures: Iterable[Tensor]) -> _Images:
         """Pass images through the layers, given some at a time."""
@@ -218,13 +244,13 @@ class CodeFit:
                 outputs.append(output)
         return _Images(torch.cat(found), torch.cat(outputs))
 
-    def _copies(self) -> Iterator[Tensor]:
-        """Yield a changed copy of each of this worker's training images, some at a time."""
-        augmentation, images = Augmentation.parse(self.config.kernel_copies), self.data.images
-        changes = self._own(draw_changes(augmentation, len(images), 1, images.shape[1], self.config.seed)[:, 1])
-        parts = (torch.split(whole, COPIED_AT_ONCE) for whole in (self._own(images), changes))
-        for some, theirs in zip(*parts, strict=True):
-            yield change_images(some, theirs)
+    def _copies(self) -> Iterator[Iterator[Tensor]]:
+        """Yield the first copy of each of this worker's training images, then the second and so on; some at a time."""
+        (copies, augmentation), images = Augmentation.parse_copies(self.config.kernel_copies), self.data.images
+        changes = self._own(draw_changes(augmentation, len(images), copies, images.shape[1], self.config.seed))
+        for number in range(1, 1 + copies):
+            parts = (torch.split(whole, COPIED_AT_ONCE) for whole in (self._own(images), changes[:, number]))
+            yield (change_images(some, theirs) for some, theirs in zip(*parts, strict=True))
 
     def _own(self, whole: Tensor) -> Tensor:
         """Return this worker's shard of images, labels or changes."""

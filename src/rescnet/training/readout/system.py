@@ -1,4 +1,4 @@
-"""The readout's system of equations, (K + εI)·a = Y - Ỹ, with one row per training image.
+"""The readout's system of equations, (K + εI)·q = Y or Y - Ỹ, with one row per training image.
 
 One Cholesky factor solves it exactly if the matrix fits in memory. It takes N³/3 operations, and as many again for
 the leave-one-out outputs. Beyond that, preconditioned conjugate gradients recompute K tile by tile from the codes, so
@@ -16,7 +16,7 @@ right sides: E[v ⊙ (K + εI)⁻¹v] is the diagonal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import isqrt
 
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ...config.network import NetworkConfig
 from ...formatting import show_bytes
-from ...network.readout.loo_correction import UNSOLVED
+from ...network.readout.loo_correction import UNSOLVED, leave_one_out
 from ...stages.code_kernel import Codes, code_kernel
 from ...stages.linear_algebra import (
     PANEL,
@@ -35,7 +35,7 @@ from ...stages.linear_algebra import (
     cholesky_factor,
     factor_solve,
     growing_ridges,
-    inverse_diagonal,
+    inverse_blocks,
     product,
 )
 from ..distributed.workers import Workers
@@ -50,6 +50,9 @@ LARGEST_RESIDUAL = 0.1  # of a solution that is returned
 MOST_STEPS = 200
 JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
 LARGEST_TILE = 2**28  # entries of K at a time
+DEFAULT_WIDTH = 0.8
+WIDTHS, RIDGES = (0.2, 0.4, 0.8, 1.6), (0.001, 0.01, 0.05)  # that are tried if kernel_width is 0
+MOST_TRIED = {"cpu": 1500, "cuda": 12_000}  # rows; twelve factors of more take too long
 LARGEST_EXPONENT = 10.0  # e^11 is the largest number in half precision
 
 Progress = Callable[[int, float, Tensor], None]
@@ -67,10 +70,10 @@ class Solution:
     ----------
     columns : Tensor, shape (N, K)
         (K + εI)⁻¹ times the right sides.
-    diagonal : Tensor, shape (N,), optional
-        Of (K + εI)⁻¹, if it was asked for.
-    ridge : float
-        The ε used.
+    blocks : Tensor, shape (images, c, c), optional
+        Blocks on the diagonal of (K + εI)⁻¹, one per image with c rows; None if they are not known.
+    ridge, width : float
+        ε and w used.
     steps : int
         Steps of conjugate gradients; 0 if the solution is exact, and the diagonal too.
     residual : float
@@ -78,8 +81,9 @@ class Solution:
     """
 
     columns: Tensor
-    diagonal: Tensor | None
+    blocks: Tensor | None
     ridge: float
+    width: float = 0.0
     steps: int = 0
     residual: float = 0.0
 
@@ -89,10 +93,9 @@ def exact_bytes(images: int, itemsize: int = 4) -> int:
     return itemsize * images * (images + 3 * min(images, PANEL))
 
 
-def check_least_memory(config: NetworkConfig, images: int, classes: int, itemsize: int, budget: int) -> int:
+def check_least_memory(config: NetworkConfig, images: int, columns: int, itemsize: int, budget: int) -> int:
     """Return the bytes that conjugate gradients have for centres and tiles; raise ValueError if they are too few."""
-    columns = classes * (1 + config.loo_correction) + PROBES * config.loo_correction
-    held = images * itemsize * (min(config.readout_size, images) + VECTORS * columns)
+    held = images * itemsize * (min(config.readout_size, images) + VECTORS * (columns + PROBES))
     needed = held + PER_CENTRE * min(LEAST_CENTRES, images) ** 2
     if budget < needed:
         raise ValueError(
@@ -102,8 +105,11 @@ def check_least_memory(config: NetworkConfig, images: int, classes: int, itemsiz
     return budget - held
 
 
-def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, diagonal: bool) -> Solution:
-    """Solve the system for right sides (N, K) by one Cholesky factor, with a larger ε where K + εI is indefinite."""
+def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, side: int = 1) -> Solution:
+    """Solve the system for right sides (N, K) by one Cholesky factor, with a larger ε where K + εI is indefinite.
+
+    Each image has ``side`` consecutive rows.
+    """
     matrix = right.new_empty(len(codes), len(codes))
     for tried in growing_ridges(ridge):
         for start in range(0, len(codes), PANEL):
@@ -114,8 +120,39 @@ def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, diago
             cholesky_(matrix)
         except NotPositiveDefiniteError:
             continue
-        return Solution(factor_solve(matrix, right), inverse_diagonal(matrix) if diagonal else None, tried)
+        return Solution(factor_solve(matrix, right), inverse_blocks(matrix, side), tried)
     raise FloatingPointError(UNSOLVED)
+
+
+def choose_solution(codes: Codes, right: Tensor, classes: int, median: float, config: NetworkConfig) -> Solution:
+    """Solve the system exactly for right sides (N, K); ``kernel_width`` 0 tries several widths and ridges.
+
+    The first ``classes`` columns are the targets. Their best leave-one-out accuracy decides, or of equal ones the
+    smaller error. If the rows are many, the default is used: it is nearly as good.
+    """
+    side, tried = config.rows_of_each, [(config.kernel_width, config.kernel_ridge)]
+    if not config.kernel_width:
+        few = len(codes) <= MOST_TRIED[codes.norms.device.type]
+        tried = [(w, e) for w in WIDTHS for e in RIDGES] if few else [(DEFAULT_WIDTH, config.kernel_ridge)]
+    best, best_merit = None, (-1.0, 0.0)
+    for width, ridge in tried:
+        found = replace(solve_exactly(codes, right, scale_of(width, median), ridge, side), width=width)
+        if len(tried) == 1:
+            return found
+        assert found.blocks is not None
+        targets = right[:, :classes]
+        outputs, wanted = leave_one_out(targets, found.columns[:, :classes], found.blocks), targets[::side]
+        accuracy = float((outputs.argmax(1) == wanted.argmax(1)).double().mean())
+        merit = accuracy, -float((outputs - wanted).square().mean())
+        if merit > best_merit:
+            best, best_merit = found, merit
+    assert best is not None
+    return best
+
+
+def scale_of(width: float, median: float) -> float:
+    """Return s of the kernel for a width, where ``median`` is the median squared distance of the codes."""
+    return width / median if median > 0 else 0.0
 
 
 class KernelProducts:
@@ -285,4 +322,5 @@ def _descend(
     x, found = best_x, None
     if diagonal:  # the diagonal of (K + εI)⁻¹ lies between these bounds
         found = (signs * x[:, right.shape[1] :]).mean(1).clamp_(1 / (1 + products.ridge), 1 / products.ridge)
-    return Solution(x[:, : right.shape[1]].contiguous(), found, products.ridge, steps, best)
+    blocks = None if found is None else found[:, None, None]
+    return Solution(x[:, : right.shape[1]].contiguous(), blocks, products.ridge, steps=steps, residual=best)
