@@ -107,9 +107,13 @@ def test_other_images_are_evaluated_by_the_names_of_their_classes(
     message = refused("evaluate", model, tmp_path / "two")
     assert "classes of two must be those of the model (eight, five" in message and "got 'owl'" in message
     save_png(tmp_path / "large" / "three" / "1.png", np.zeros((9, 9)))
-    message = refused("evaluate", model, tmp_path / "large")
-    assert "large must have 8×8 grey images for this model, got 9×9 grey ones. Use --resize" in message
-    assert rescnet("evaluate", model, tmp_path / "large", "--resize").exit_code == 0
+    save_png(tmp_path / "large" / "three" / "2.png", np.zeros((9, 9, 3)))
+    result = rescnet("evaluate", model, tmp_path / "large")
+    assert result.exit_code == 0 and "2 train images of large" in result.stdout
+    assert "images are resized and centre-cropped to 8×8 (height×width); found 9×9" in result.stderr
+    np.savez(tmp_path / "large.npz", x=np.zeros((2, 9, 9), np.uint8), y=np.array([0, 1]))
+    message = refused("evaluate", model, tmp_path / "large.npz")
+    assert "must have 8×8 grey images for this model, got 9×9 grey ones" in message
     assert "split must be one of test, validation, train, got 'tests'" in refused("evaluate", model, "--split", "tests")
 
 

@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from rescnet import data
-from rescnet.cli.images import check_image_files
-from rescnet.model_files import load_model
+from rescnet.model_files import load_model, save_model
 
 
 def test_predictions_of_files_are_those_of_the_network(rescnet, model, pictures, tmp_path):
@@ -47,23 +46,39 @@ def test_fewer_layers_may_be_used(rescnet, model, pictures):
     assert rescnet(*words, "--layers", 1).stdout != rescnet(*words).stdout
 
 
-def test_pictures_become_grey_and_are_resized_when_asked(rescnet, refused, model, save_png, tmp_path):
+def test_pictures_become_grey_and_are_fitted(rescnet, refused, model, save_png, tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8))
     grey = save_png(tmp_path / "grey.png", pixels)
     colour = save_png(tmp_path / "colour.png", np.repeat(pixels[:, :, None], 3, 2))
     rows = [json.loads(line) for line in rescnet("predict", model, grey, colour, "--json").stdout.splitlines()]
     assert rows[0]["classes"] == rows[1]["classes"]
     large = save_png(tmp_path / "large.png", np.repeat(np.repeat(pixels, 2, 0), 2, 1))
-    message = refused("predict", model, grey, large)
-    assert f"{large} must be 8×8 (height×width) for this model, got 16×16. Use --resize" in message
-    assert rescnet("predict", model, large, "--resize").exit_code == 0
+    sides = np.zeros((16, 5))
+    wide = save_png(tmp_path / "wide.png", np.hstack([sides, np.repeat(np.repeat(pixels, 2, 0), 2, 1), sides]))
+    large, cropped = [json.loads(line) for line in rescnet("predict", model, large, wide, "--json").stdout.splitlines()]
+    assert [entry["class"] for entry in large["classes"]] == [entry["class"] for entry in cropped["classes"]]
+    assert large["classes"][0]["probability"] == pytest.approx(cropped["classes"][0]["probability"], abs=0.2)
+    assert "--resize is not needed any more" in refused("predict", model, wide, "--resize")
 
 
-def test_a_rotated_image_is_recognised(tmp_path, save_png):
-    tall = save_png(tmp_path / "tall.png", np.zeros((9, 7)))
-    message = r"must be 7×9 \(height×width\) for this model, got 9×7\. Rotate it, or resize it"
-    with pytest.raises(ValueError, match=message):
-        check_image_files([tall], (1, 7, 9), resize=False)
+def test_fitting_is_said_where_training_had_one_size(rescnet, model, pictures, save_png, tmp_path):
+    large = save_png(tmp_path / "large.png", np.zeros((16, 16)))
+    assert rescnet("predict", model, large).stderr == ""  # trained on a folder
+    loaded = load_model(model)
+    del loaded.about["fit"]
+    save_model(tmp_path / "m", loaded)
+    result = rescnet("predict", tmp_path / "m", large, *(pictures / "test" / "one").iterdir())
+    assert result.stderr == "1 image is resized and centre-cropped to 8×8 (height×width) for this model\n"
+
+
+def test_unreadable_files_are_skipped(rescnet, model, pictures, save_png, tmp_path):
+    (good, *_) = (pictures / "test" / "one").iterdir()
+    (tmp_path / "note.txt").write_text("hello")
+    torn = save_png(tmp_path / "torn.png", np.random.default_rng(0).integers(0, 256, (40, 40, 3)))
+    torn.write_bytes(torn.read_bytes()[:2000])  # its header is that of an image
+    result = rescnet("predict", model, torn, good, tmp_path / "note.txt", "--json")
+    assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == [str(good)]
+    assert result.stderr.startswith("2 unreadable files, skipped: ")
 
 
 def test_bad_input_is_named_and_nothing_overwritten(refused, model, pictures, tmp_path):
@@ -74,7 +89,7 @@ def test_bad_input_is_named_and_nothing_overwritten(refused, model, pictures, tm
     good = pictures / "test" / "one"
     for words, message in (
         ([tmp_path / "torn.png"], "torn.png cannot be read as an image"),
-        ([good, tmp_path / "note.txt"], "note.txt must be an image"),
+        ([tmp_path / "note.txt", tmp_path / "torn.png"], "note.txt must be an image"),
         ([tmp_path / "none.png"], "image files must exist, got"),
         ([tmp_path / "empty"], "empty must contain an image file (.bmp,"),
         ([good, "--out", tmp_path / "p.csv"], "p.csv. Use --overwrite, or choose another name"),

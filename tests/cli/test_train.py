@@ -84,11 +84,24 @@ def test_a_model_is_replaced_only_with_overwrite(small, rescnet, refused, pictur
     assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
 
 
-def test_images_are_resized_when_asked(small, rescnet, refused, pictures, save_png, tmp_path):
+def test_a_photo_folder_is_fitted_and_its_problems_are_listed(small, rescnet, refused, pictures, save_png, tmp_path):
+    mixed = shutil.copytree(pictures / "train", tmp_path / "mixed")
+    save_png(mixed / "one" / "large.png", np.zeros((300, 400, 3)))
+    (mixed / "one" / "notes.txt").write_text("hello")
+    result = rescnet("train", mixed, *small, "--out", tmp_path / "m")
+    assert "resized and centre-cropped to 8×8 (height×width); found 2 sizes from 8×8 to 300×400\n" in result.stdout
+    assert "200 grey images among colour ones, converted to colour: eight/" in result.stdout
+    assert "1 file that is not an image, skipped: one/notes.txt\n" in result.stdout
+    folder = ModelFolder.open(tmp_path / "m")
+    assert folder.image_shape == (3, 8, 8)
+    assert (folder.about["image_size"], folder.about["fit"]) == ("8,8", "centre-crop")
+    assert rescnet("train", "--resume", tmp_path / "m", "--layers", "4").exit_code == 0
+    assert "and 201 more problems. List all with rescnet check" in refused("train", mixed, "--strict")
+
+
+def test_the_size_may_be_chosen(small, rescnet, pictures, save_png, tmp_path):
     shutil.copytree(pictures / "train", tmp_path / "mixed")
-    odd = save_png(tmp_path / "mixed" / "one" / "large.png", np.zeros((16, 12)))
-    message = refused("train", tmp_path / "mixed", *small, "--out", tmp_path / "m")
-    assert str(odd) in message or "16×12" in message
+    save_png(tmp_path / "mixed" / "one" / "large.png", np.zeros((16, 12)))
     result = rescnet("train", tmp_path / "mixed", *small, "--image-size", "10,9", "--out", tmp_path / "m")
     assert result.exit_code == 0 and ModelFolder.open(tmp_path / "m").image_shape == (1, 10, 9)
     assert rescnet("evaluate", tmp_path / "m").exit_code == 0  # at the same size again
@@ -136,7 +149,7 @@ def damage_text(folder, save_png):
 DAMAGES = {
     damage_unreadable: "broken.png",
     damage_empty_file: "empty.png",
-    damage_empty_class: "ten has no images",
+    damage_empty_class: "ten has no training images",
     damage_one_image: "must have at least two training images, got one for 'ten'. Add images",
     damage_all_but_one_class: "folder must have at least two classes, got only 'two'",
     damage_text: "readme.txt",
@@ -148,7 +161,8 @@ DAMAGES = {
 def test_a_bad_folder_is_refused_and_nothing_written(damage, small, refused, pictures, save_png, tmp_path):
     shutil.copytree(pictures / "train", tmp_path / "folder")
     words = damage(tmp_path / "folder", save_png) or ()
-    assert DAMAGES[damage] in refused("train", tmp_path / "folder", *small, "--out", tmp_path / "m", *words)
+    words = [*words, "--strict", "--out", tmp_path / "m"]
+    assert DAMAGES[damage] in refused("train", tmp_path / "folder", *small, *words)
     assert not (tmp_path / "m").exists()
 
 

@@ -105,7 +105,7 @@ def test_checksum_of_a_png_file(tmp_path):
     data[data.index(b"IDAT") + 4 + struct.unpack(">I", data[data.index(b"IDAT") - 4 : data.index(b"IDAT")])[0]] ^= 1
     file.write_bytes(data)
     with pytest.raises(DataError, match=r"1\.png cannot be read as an image \(.*checksum"):
-        load(tmp_path / "own")
+        load(tmp_path / "own", strict=True)
 
 
 def test_a_pipe_is_not_opened(tmp_path):
@@ -117,7 +117,7 @@ def test_a_pipe_is_not_opened(tmp_path):
     def read():
         for source in (folder, tmp_path / "own.npz"):
             with pytest.raises(DataError, match="must be a regular file, got a pipe or a device") as error:
-                load(source)
+                load(source, strict=True)
             found.append(error)
 
     thread = threading.Thread(target=read, daemon=True)

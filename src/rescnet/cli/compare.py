@@ -56,7 +56,7 @@ def compare(
     from ..experiments.compare import compare_models, parse_models
     from ..experiments.presentation import NO_PLOTS, can_draw, draw_league
     from ..network.device import choose_device
-    from .images import check_classes, check_limit, load_source
+    from .images import check_classes, check_limit, load_source, say_notes
 
     source = one_source(source, dataset)
     contestants = parse_models(models)
@@ -69,6 +69,7 @@ def compare(
         if file is not None:
             check_out(file, overwrite=True)
     whole = load_source(source or "digits", root)
+    say_notes(whole)
     check_limit(whole, limit)
     data = hold_out_images(whole, 0, limit, seed)
     check_classes(data)

@@ -108,6 +108,8 @@ def explain_removed_flag(flag: str) -> str:
     >>> explain_removed_flag("--filterz")
     ''
     """
+    if flag == "--resize":
+        return "--resize is not needed any more: images of any size are fitted to the model. Leave it out."
     name = flag.removeprefix("--").replace("-", "_")
     name = name if explain_removed(name) else name.removeprefix("no_")
     if name in RENAMED:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..formatting import count, show_seconds
-from .shared import Device, Layers, Model, Resize, Root, TestViews, plain_table, say
+from .shared import Device, Layers, Model, Root, TestViews, plain_table, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +42,6 @@ def evaluate(
     layers: Layers = None,
     test_views: TestViews = None,
     root: Root = None,
-    resize: Resize = False,
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with the confusion matrix.")] = False,
 ) -> None:
@@ -51,14 +50,16 @@ def evaluate(
 
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
-    from .images import dataset_of, stream_outputs
+    from .images import dataset_of, say_notes, stream_outputs
 
     if split is not None and split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
     network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
-    dataset, own = dataset_of(folder, source, root, resize)
+    dataset, own = dataset_of(folder, source, root)
+    if not own:
+        say_notes(dataset)
     name, images, labels = _choose(dataset, own, split, folder)
     console = Console(stderr=as_json)
     start = perf_counter()

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from ..formatting import count, show_bytes
-from .shared import Device, Layers, Model, Overwrite, Resize, Root, TestViews, check_out, say
+from .shared import Device, Layers, Model, Overwrite, Root, TestViews, check_out, say
 
 
 def export(
@@ -77,7 +77,6 @@ def report(
     ] = False,
     layers: Layers = None,
     root: Root = None,
-    resize: Resize = False,
     overwrite: Overwrite = False,
     device: Device = "auto",
 ) -> None:
@@ -88,7 +87,7 @@ def report(
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from ..report import write_report
-    from .images import check_held_out, dataset_of
+    from .images import check_held_out, dataset_of, say_notes
 
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
@@ -101,8 +100,10 @@ def report(
             "--source, or use --without-images."
         )
     if not without_images:
-        dataset, own = dataset_of(folder, source, root, resize)
-        if own and dataset.test is None:
+        dataset, own = dataset_of(folder, source, root)
+        if not own:
+            say_notes(dataset)
+        elif dataset.test is None:
             check_held_out(dataset, folder.about)
     written = write_report(load_model(model, layers, chosen_device), page, dataset, overwrite=overwrite)
     say(Console(), f"report: [bold]{escape(str(written))}[/bold]")

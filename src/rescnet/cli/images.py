@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from ..data import Dataset, load
+from ..data import DataError, Dataset, load
 from ..data.archives import PUBLIC_SETS
-from ..data.image_files import read_headers, read_images
+from ..data.image_files import SUFFIXES, read_headers, read_readable
 from ..data.splits import fingerprint, hold_out_images
 from ..model_files import ModelFolder
 from ..network.network import Network
@@ -31,28 +26,48 @@ from ..progress import Bar
 from .shared import say
 
 BATCH = 500  # images per step of the progress bar
-SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm"}
+MANY_FILES = 300  # from here on reading them shows its progress
 
 
-def load_source(source: str, root: Path | None, image_size: tuple[int, int] | None = None) -> Dataset:
-    """Load a public data set, an image folder or an ``.npz`` file; a download shows its progress on stderr."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    bar = Bar(Console(stderr=True), *columns)
-    task = bar.add_task(f"downloading {source}", total=None)
+def load_source(source: str, root: Path | None, image_size: tuple[int, int] | None = None, **fit: Any) -> Dataset:
+    """Load a public data set, an image folder (``fit``: its channels, or strict) or an ``.npz`` file."""
+    with progress_bar(f"downloading {source}") as downloaded, progress_bar("reading images") as read:
+        return load(source, root, progress=downloaded, image_size=image_size, files_progress=read, **fit)
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of the amount done and the total, which shows a bar on stderr for a large total."""
+    bar = Bar(Console(stderr=True), TextColumn(title), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    task = bar.add_task(title, total=None)
 
     def show(done: int, total: int) -> None:
-        bar.start()
-        bar.update(task, completed=done, total=total)
+        if total >= MANY_FILES:
+            bar.start()
+            bar.update(task, completed=done, total=total)
+        if done == total:
+            bar.stop()
 
     try:
-        return load(source, root, progress=show, image_size=image_size)
+        yield show
     finally:
         bar.stop()
+
+
+def say_notes(dataset: Dataset) -> None:
+    """Print on stderr how an image folder was read."""
+    for note in dataset.notes:
+        say(Console(stderr=True), escape(note), style="dim")
 
 
 def full_name(source: str) -> str:
     """Return the name of a public data set, or the absolute path of any other source."""
     return source if source in PUBLIC_SETS else str(Path(source).expanduser().resolve())
+
+
+def is_folder(source: str) -> bool:
+    """Return whether a source is an image folder."""
+    return source not in PUBLIC_SETS and Path(source).expanduser().is_dir()
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
@@ -71,12 +86,20 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
     return int(sides[0]), int(sides[1])
 
 
+def fit_facts(source: str, dataset: Dataset) -> dict[str, str | None]:
+    """Return how the images of a folder were fitted, for the facts about a model."""
+    if not is_folder(source):
+        return {"image_size": None}
+    return {"image_size": f"{dataset.shape[1]},{dataset.shape[2]}", "fit": "centre-crop"}
+
+
 def check_classes(dataset: Dataset) -> None:
     """Raise ValueError if there are fewer than two classes, or a class has only one training image."""
     if len(dataset.class_names) < 2:
+        skipped = "" if not dataset.notes else ", not counting what rescnet check lists as skipped"
         raise ValueError(
-            f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}. An image folder has "
-            "one sub-folder per class."
+            f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}{skipped}. An image "
+            "folder has one sub-folder per class."
         )
     counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
     if single := np.flatnonzero(counts == 1).tolist():
@@ -94,13 +117,11 @@ def check_limit(dataset: Dataset, limit: int | None) -> None:
         raise ValueError(f"limit must be at least {2 * classes} with {classes} classes, got {limit}.")
 
 
-def dataset_of(
-    model: ModelFolder, source: str | None = None, root: Path | None = None, resize: bool = False
-) -> tuple[Dataset, bool]:
+def dataset_of(model: ModelFolder, source: str | None = None, root: Path | None = None) -> tuple[Dataset, bool]:
     """Load images for a model: by default those it was trained on, with the same validation images.
 
-    ``resize`` resizes the images of a folder to the size that the model expects. The second result is True if the
-    model was trained on this source.
+    The images of a folder are fitted to the size and the colour that the model expects. The second result is True if
+    the model was trained on this source.
     """
     trained_on = model.about.get("source")
     if source is None and not trained_on:
@@ -112,11 +133,12 @@ def dataset_of(
     own = full_name(chosen) == trained_on
     if own and root is None and model.about.get("root"):
         root = Path(model.about["root"])
-    size = model.image_shape[1:] if resize else parse_size(model.about.get("image_size")) if own else None
     if source is None and Path(chosen).is_absolute() and not Path(chosen).exists():
         raise ValueError(f"the training images of {model.path} must exist, got {chosen}. Name their new place.")
-    dataset = load_source(chosen, root, size)
-    _check_shape(dataset, model, Path(full_name(chosen)).is_dir())
+    channels, *size = model.image_shape
+    fits = is_folder(chosen) and channels in (1, 3)
+    dataset = load_source(chosen, root, (size[0], size[1]) if fits else None, channels=channels if fits else None)
+    _check_shape(dataset, model)
     held_out = model.about.get("held_out") if own else None
     if held_out:
         dataset = hold_out_images(dataset, held_out["fraction"], held_out["limit"], held_out["seed"])
@@ -133,14 +155,13 @@ def check_held_out(dataset: Dataset, about: dict[str, Any]) -> None:
         )
 
 
-def _check_shape(dataset: Dataset, model: ModelFolder, folder: bool) -> None:
+def _check_shape(dataset: Dataset, model: ModelFolder) -> None:
     if dataset.shape != model.image_shape:
         theirs, ours = (
             f"{height}×{width} {'grey' if channels == 1 else 'colour'}"
             for channels, height, width in (dataset.shape, model.image_shape)
         )
-        hint = " Use --resize." if folder and dataset.shape[0] == model.image_shape[0] else ""
-        raise ValueError(f"{dataset.name} must have {ours} images for this model, got {theirs} ones.{hint}")
+        raise ValueError(f"{dataset.name} must have {ours} images for this model, got {theirs} ones.")
 
 
 def batch_of(network: Network) -> int:
@@ -189,26 +210,37 @@ def find_image_files(paths: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
-def check_image_files(files: Sequence[Path], image_shape: tuple[int, int, int], resize: bool) -> None:
-    """Raise ValueError for a file that cannot be read or has not the size that the model expects."""
-    channels, height, width = image_shape
-    if channels not in (1, 3):
-        raise ValueError(f"image files have 1 or 3 channels, but the model expects {channels}. Use Python.")
+def check_image_files(
+    files: Sequence[Path], image_shape: tuple[int, int, int]
+) -> tuple[dict[Path, DataError], list[Path]]:
+    """Return the errors of files that cannot be read, and the files that have not the size that the model expects.
+
+    ValueError says if none can be read.
+    """
+    if image_shape[0] not in (1, 3):
+        raise ValueError(f"image files have 1 or 3 channels, but the model expects {image_shape[0]}. Use Python.")
+    errors, fitted = {}, []
     for file, header in zip(files, read_headers(files), strict=True):
-        if (header.height, header.width) != (height, width) and not resize:
-            remedy = "Rotate it" if (header.width, header.height) == (height, width) else "Use --resize"
-            raise ValueError(
-                f"{file} must be {height}×{width} (height×width) for this model, got {header.height}×{header.width}. "
-                f"{remedy}, or resize it yourself."
-            )
+        if isinstance(header, DataError):
+            errors[file] = header
+        elif (header.height, header.width) != image_shape[1:]:
+            fitted.append(file)
+    if len(errors) == len(files):
+        raise errors[files[0]]
+    return errors, fitted
 
 
 def read_image_files(
-    files: Sequence[Path], image_shape: tuple[int, int, int], resize: bool, preprocessing: dict[str, Any], batch: int
+    files: Sequence[Path],
+    image_shape: tuple[int, int, int],
+    preprocessing: dict[str, Any],
+    batch: int,
+    errors: dict[Path, DataError],
 ) -> Iterator[NDArray[Any]]:
-    """Yield batches (batch, channels, height, width), grey or colour like the training images of the model.
+    """Yield batches (at most batch, channels, height, width), fitted to the training images of the model.
 
-    Pixels are 0 to 255. They are divided by 255 for a model trained on floating-point images between 0 and 1.
+    Pixels are 0 to 255. They are divided by 255 for a model trained on floating-point images between 0 and 1. Files
+    that cannot be read are added to ``errors``.
     """
     low, high = preprocessing.get("low", 0), preprocessing.get("high", 255)
     floating = str(preprocessing.get("pixels", "uint8")).startswith("float")
@@ -218,5 +250,7 @@ def read_image_files(
             "Python, and prepare images like the training images."
         )
     for start in range(0, len(files), batch):
-        pixels = read_images(files[start : start + batch], image_shape[0], image_shape[1:], resize)
-        yield (pixels / 255).astype(np.float32) if floating and high <= 1 else pixels
+        pixels, failed = read_readable(files[start : start + batch], image_shape[0], image_shape[1:])
+        errors |= failed
+        if len(pixels):
+            yield (pixels / 255).astype(np.float32) if floating and high <= 1 else pixels

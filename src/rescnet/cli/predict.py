@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..formatting import atomic_write, count
-from .shared import Device, Layers, Model, Overwrite, Resize, TestViews, check_out, say
+from .shared import Device, Layers, Model, Overwrite, TestViews, check_out, say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +27,6 @@ def predict(
     paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Image files, or folders of them.")],
     layers: Layers = None,
     test_views: TestViews = None,
-    resize: Resize = False,
     out: Annotated[Path | None, typer.Option(help="Output file for the predictions, .csv or .json.")] = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
@@ -35,11 +34,14 @@ def predict(
 ) -> None:
     """Print the three most probable classes of each image file.
 
-    Images are converted to grey or colour like the training images of the model.
+    Images become grey or colour like the training images of the model. Images of another size are resized and cropped
+    around their centre. Unreadable files are skipped.
 
-    Probabilities are a softmax of the outputs at a fixed temperature. They are scores, not calibrated, and too high
+    Probabilities are calibrated if the model has a kernel readout. Without one they are scores, and too high
     after training on few images.
     """
+    import torch
+
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from ..network.probabilities import network_probabilities
@@ -52,14 +54,24 @@ def predict(
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
     files = find_image_files(paths)
-    check_image_files(files, folder.image_shape, resize)
+    errors, fitted = check_image_files(files, folder.image_shape)
+    console = Console(stderr=True)
+    if fitted and "fit" not in folder.about:
+        h, w = folder.image_shape[1:]
+        many = count(len(fitted), "image is", "images are")
+        say(console, f"{many} resized and centre-cropped to {h}×{w} (height×width) for this model", style="dim")
     network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
     preprocessing = folder.about.get("preprocessing", {})
-    images = read_image_files(files, folder.image_shape, resize, preprocessing, batch_of(network))
-    rows: list[dict[str, Any]] = []
-    for outputs in outputs_of(network, images, len(files), Console(stderr=True)):
-        shares = network_probabilities(network, outputs)
-        rows += _most_probable(files[len(rows) : len(rows) + len(shares)], shares, folder.class_names)
+    readable = [file for file in files if file not in errors]
+    images = read_image_files(readable, folder.image_shape, preprocessing, batch_of(network), errors)
+    outputs = list(outputs_of(network, images, len(readable), console))
+    if not outputs:
+        raise next(iter(errors.values()))
+    shares = network_probabilities(network, torch.cat(outputs))
+    rows = list(_most_probable([file for file in files if file not in errors], shares, folder.class_names))
+    if errors:
+        first = ", ".join(map(str, list(errors)[:TOP])) + (", …" if len(errors) > TOP else "")
+        say(console, escape(f"{count(len(errors), 'unreadable file', 'unreadable files')}, skipped: {first}"))
     if out is not None:
         _write(out, rows)
     if as_json:

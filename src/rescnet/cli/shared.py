@@ -43,7 +43,6 @@ TestViews = Annotated[
     ),
 ]
 Root = Annotated[Path | None, typer.Option(help="Folder of the public data sets.")]
-Resize = Annotated[bool, typer.Option("--resize", help="Resize the images to the size that the model expects.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]

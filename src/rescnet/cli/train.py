@@ -56,8 +56,11 @@ def train(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.", hidden=True)] = False,
     root: Annotated[Path | None, typer.Option(help="Folder of the public data sets.", hidden=True)] = None,
     image_size: Annotated[
-        str | None, typer.Option(metavar="H,W", help="Resize the images of a folder.", hidden=True)
+        str | None, typer.Option(metavar="H,W", help="Fit the images of a folder to this size.", hidden=True)
     ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse an image folder with problems (rescnet check).", hidden=True)
+    ] = False,
     validation_fraction: Annotated[
         float | None,
         typer.Option(
@@ -105,6 +108,7 @@ def train(
             "out": out,
             "overwrite": overwrite,
             "image_size": image_size,
+            "strict": strict,
             "validation_fraction": validation_fraction,
             "limit": limit,
         },
@@ -124,7 +128,7 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     from ..data.splits import fingerprint, hold_out_images
     from ..model_files import check_place
     from ..network.device import choose_device
-    from .images import check_classes, check_limit, full_name, load_source, parse_size
+    from .images import check_classes, check_limit, fit_facts, full_name, load_source, parse_size
     from .training_run import TrainCommand
 
     new, source = request.new, request.source or "digits"
@@ -135,7 +139,7 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if new["out"] is not None:
         check_place(new["out"], new["overwrite"])
-    whole = load_source(source, request.root, parse_size(new["image_size"]))
+    whole = load_source(source, request.root, parse_size(new["image_size"]), strict=new["strict"])
     check_classes(whole)
     check_limit(whole, new["limit"])
     if config is None:
@@ -148,7 +152,7 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
         "dataset": dataset.name,
         "source": full_name(source),
         "root": str(request.root.resolve()) if request.root else None,
-        "image_size": new["image_size"],
+        **fit_facts(source, dataset),
         "preset": preset,
         "command": command_line(),
         "seed": config.seed,
@@ -163,6 +167,7 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
         about=about,
         overwrite=new["overwrite"],
         log=log,
+        notes=dataset.notes,
         workers=workers,
     )
 

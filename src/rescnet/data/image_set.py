@@ -102,12 +102,15 @@ class Dataset:
     train : ImageSet
     validation, test : ImageSet or None
         None if the source has no such split.
+    notes : tuple of str
+        Lines about how an image folder was read: the size that images were fitted to, and the files left out.
     """
 
     name: str
     train: ImageSet
     validation: ImageSet | None = None
     test: ImageSet | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for split, images in (("validation", self.validation), ("test", self.test)):

@@ -11,7 +11,7 @@ import numpy as np
 from ..formatting import nearest
 from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
-from .image_files import read_image_folder
+from .image_folder import read_image_folder
 from .image_set import DataError, Dataset, ImageSet
 from .npz import read_npz
 from .readers import READERS, count_samples
@@ -24,6 +24,9 @@ def load(
     progress: Progress | None = None,
     *,
     image_size: tuple[int, int] | None = None,
+    channels: int | None = None,
+    strict: bool = False,
+    files_progress: Progress | None = None,
 ) -> Dataset:
     """Load a data set.
 
@@ -40,7 +43,13 @@ def load(
     progress : callable, optional
         Called with (bytes received, total bytes) during a download.
     image_size : tuple of int, optional
-        (h, w) to resize the images of a folder to. By default they must all have the same size.
+        (h, w) that the images of a folder are resized and centre-cropped to. Default: chosen from their sizes.
+    channels : int, optional
+        1 or 3, to read the images of a folder as grey or as colour. Default: grey if all of them are.
+    strict : bool, default False
+        Whether to refuse an image folder with problems, e.g. unreadable files. Otherwise `Dataset.notes` name them.
+    files_progress : callable, optional
+        Called with (files read, all files) for an image folder.
 
     Returns
     -------
@@ -65,7 +74,7 @@ def load(
     if path.is_dir():
         if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
             raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
-        return read_image_folder(path, image_size)
+        return read_image_folder(path, image_size, channels, strict, files_progress)
     if not path.exists():
         raise _no_such_source(source)
     if path.suffix != ".npz":

@@ -1,0 +1,314 @@
+"""Folders of images with one sub-folder per class: one pass finds every problem and reads what is usable.
+
+::
+
+    pets/                     pets/
+      cat/1.png 2.png ...       train/cat/... train/dog/...
+      dog/1.png 2.png ...       val/cat/...   val/dog/...      (or valid/, validation/)
+                                test/cat/...  test/dog/...
+
+Hidden files and folders, Thumbs.db and desktop.ini are no problem: they are ignored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ..formatting import count
+from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_readable
+from .image_set import DataError, Dataset, ImageSet
+
+Size = tuple[int, int]  # (h, w)
+LARGEST_SIDE = 64
+_LEAST_SIDE = 8  # of an image that was made smaller
+_SYSTEM_FILES = {"thumbs.db", "desktop.ini"}
+_SPLIT_OF_FOLDER = {"train": "train", "test": "test", **dict.fromkeys(("val", "valid", "validation"), "validation")}
+_PHOTOS = SUFFIXES | {".heic", ".heif", ".avif"}  # the last ones are images too, which Pillow may not read
+_EXAMPLES = 3
+
+
+class Kind(Enum):
+    """Kinds of problems: one, many, and the remedy that reading applies."""
+
+    UNREADABLE = "unreadable file", "unreadable files", "skipped"
+    NO_IMAGE = "file that is not an image", "files that are not images", "skipped"
+    OUTSIDE = "file outside the class folders", "files outside the class folders", "skipped"
+    NESTED = "folder inside a class folder", "folders inside class folders", "skipped"
+    EMPTY = "class folder without training images", "class folders without training images", "skipped"
+    MISSING = "class without images in a split", "classes without images in a split", "kept"
+    GREY = "grey image among colour ones", "grey images among colour ones", "converted to colour"
+    SIZE = "image of another size", "images of another size", "resized and centre-cropped"
+
+
+class Problem(NamedTuple):
+    """A file or folder that is not as it should be, and a sentence about it."""
+
+    kind: Kind
+    path: Path
+    reason: str
+
+    @property
+    def rule(self) -> str:
+        """The sentence without its remedy and its full stop."""
+        return self.reason.rpartition(". ")[0] or self.reason.rstrip(".")
+
+
+class ImageFile(NamedTuple):
+    """An image file with its split, its class, and its header."""
+
+    split: str
+    class_name: str
+    header: ImageHeader
+
+
+def choose_size(sizes: Mapping[Size, int], largest_side: int = LARGEST_SIDE) -> Size:
+    """Return the (h, w) that images are fitted to, from the number of images of each size.
+
+    Images of one size keep it, or are made smaller until no side exceeds `largest_side`. Images of several sizes become
+    squares with their median short side, at most `largest_side`.
+
+    Examples
+    --------
+    >>> choose_size({(32, 48): 10}), choose_size({(3000, 4000): 10}), choose_size({(30, 40): 5, (90, 60): 6})
+    ((32, 48), (48, 64), (60, 60))
+    """
+    if len(sizes) > 1:
+        short_sides = np.repeat([min(size) for size in sizes], list(sizes.values()))
+        side = min(int(np.median(short_sides)), largest_side)
+        return side, side
+    ((h, w),) = sizes
+    scale = min(1, largest_side / max(h, w))
+    return max(round(scale * h), min(h, _LEAST_SIDE)), max(round(scale * w), min(w, _LEAST_SIDE))
+
+
+def read_image_folder(
+    folder: Path,
+    image_size: Size | None = None,
+    channels: int | None = None,
+    strict: bool = False,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Read a folder of images; see `FolderScan.read`."""
+    return scan_folder(folder, progress).read(image_size, channels, strict, progress)
+
+
+def scan_folder(folder: Path, progress: Progress | None = None) -> FolderScan:
+    """List the files of a folder and read their headers.
+
+    The folder has one sub-folder per class; or ``train`` and optionally ``val`` and ``test``, each with sub-folders.
+    """
+    scan = FolderScan(folder, _find_splits(folder))
+    found = [
+        (path, split, name)
+        for split, part in scan.parts.items()
+        for name, paths in scan.list_classes(split, part).items()
+        for path in paths
+    ]
+    for (path, split, name), header in zip(found, read_headers([path for path, *_ in found], progress), strict=True):
+        if isinstance(header, DataError):
+            scan.add_unreadable(path, header)
+        else:
+            scan.files[path] = ImageFile(split, name, header)
+    return scan
+
+
+@dataclass
+class FolderScan:
+    """The image files of a folder, and its problems; :meth:`read` completes both.
+
+    ``parts`` has the folder of each split. ``files`` are in the order of splits, class names and file names.
+    """
+
+    folder: Path
+    parts: dict[str, Path]
+    files: dict[Path, ImageFile] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    class_folders: list[Path] = field(default_factory=list)
+
+    @property
+    def sizes(self) -> Counter[Size]:
+        """Number of images per (h, w)."""
+        return Counter((file.header.height, file.header.width) for file in self.files.values())
+
+    @property
+    def grey(self) -> int:
+        """Number of grey images."""
+        return sum(file.header.is_grey for file in self.files.values())
+
+    def add(self, kind: Kind, path: Path, reason: str) -> None:
+        """Add a problem."""
+        self.problems.append(Problem(kind, path, reason))
+
+    def add_unreadable(self, path: Path, error: DataError) -> None:
+        """Add a file that cannot be read; it is no image if its name does not say so."""
+        self.files.pop(path, None)
+        self.add(Kind.UNREADABLE if path.suffix.lower() in _PHOTOS else Kind.NO_IMAGE, path, str(error))
+
+    def list_classes(self, split: str, part: Path) -> dict[str, list[Path]]:
+        """Return the files of each class of a split; classes and files are sorted by name."""
+        classes: dict[str, list[Path]] = {}
+        for path in _visible(part):
+            if not path.is_dir():
+                self.add(Kind.OUTSIDE, path, f"{path} must be in the folder of a class. Move or remove it.")
+                continue
+            self.class_folders.append(path)
+            classes[path.name] = inside = []
+            for entry in _visible(path):
+                if entry.is_dir():
+                    reason = "must be an image, got a folder. Put images directly into the folder of their class."
+                    self.add(Kind.NESTED, entry, f"{entry} {reason}")
+                else:
+                    inside.append(entry)
+        return classes
+
+    def read(
+        self,
+        image_size: Size | None = None,
+        channels: int | None = None,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> Dataset:
+        """Decode the images; all have one size and number of channels.
+
+        Parameters
+        ----------
+        image_size : tuple of int, optional
+            (h, w) that images are resized and centre-cropped to. Default: :func:`choose_size`.
+        channels : int, optional
+            1 (grey) or 3 (colour). Default: grey if all images are.
+        strict : bool, default False
+            Whether to raise DataError if there is a problem. Otherwise files and folders with problems are skipped,
+            and `Dataset.notes` name them.
+        progress : callable, optional
+            Called with (files read, all files).
+        """
+        if not self.files:
+            self._check_classes()
+            raise self._unusable()
+        size = image_size or choose_size(self.sizes)
+        channels = channels or (1 if self.grey == len(self.files) else 3)
+        images, errors = read_readable(list(self.files), channels, size, progress=progress)
+        for path, error in errors.items():
+            self.add_unreadable(path, error)
+        names = self._check_classes()
+        if not names:
+            raise self._unusable()
+        self._compare_headers()
+        if strict:
+            self._refuse([problem for problem in self.problems if problem.kind is not Kind.SIZE or image_size is None])
+        kept = np.array([file.class_name in names for file in self.files.values()])
+        if not kept.all():
+            images = images[kept]
+        files = [file for file in self.files.values() if file.class_name in names]
+        splits = _cut(images, files, names)
+        notes = tuple(self.lines(but=Kind.SIZE))
+        if set(self.sizes) != {size}:
+            fitted = f"images are resized and centre-cropped to {size[0]}×{size[1]} (height×width)"
+            notes = (f"{fitted}; found {describe_sizes(self.sizes)}", *notes)
+        name = self.folder.resolve().name
+        return Dataset(name, splits["train"], splits.get("validation"), splits.get("test"), notes)
+
+    def lines(self, but: Kind | None = None) -> list[str]:
+        """Return a line per kind of problem: their number, the remedy, and the first files."""
+        lines = []
+        for kind in Kind:
+            paths = [problem.path for problem in self.problems if problem.kind is kind]
+            if paths and kind is not but:
+                one, many, done = kind.value
+                first = ", ".join(str(path.relative_to(self.folder)) for path in paths[:_EXAMPLES])
+                lines.append(
+                    f"{count(len(paths), one, many)}, {done}: {first}{', …' if len(paths) > _EXAMPLES else ''}"
+                )
+        return lines
+
+    def _check_classes(self) -> tuple[str, ...]:
+        """Return the classes with training images; add those without, and those that another split lacks."""
+        present = {(file.split, file.class_name) for file in self.files.values()}
+        names = sorted(name for split, name in present if split == "train")
+        for path in self.class_folders:
+            if path.name not in names:
+                self.add(Kind.EMPTY, path, f"{path} has no training images. Add some, or remove the folder.")
+        for split, part in self.parts.items():
+            for name in names:
+                if (split, name) not in present:
+                    reason = f"all splits must have the same classes, got no {split} images of {name!r}."
+                    self.add(Kind.MISSING, part / name, f"{self.folder}: {reason}")
+        return tuple(names)
+
+    def _compare_headers(self) -> None:
+        """Add images that are grey among colour ones, or have not the most frequent size."""
+        some_grey = 0 < self.grey < len(self.files)
+        (most, _), *_ = self.sizes.most_common(1)
+        for path, (_, _, header) in self.files.items():
+            if some_grey and header.is_grey:
+                self.add(Kind.GREY, path, f"images must be all grey or all colour, got {path} in grey.")
+            if (header.height, header.width) != most:
+                reason = f"images must have one size (height×width), got {most[0]}×{most[1]} and"
+                self.add(Kind.SIZE, path, f"{reason} {header.height}×{header.width} for {path}. Use --image-size.")
+
+    def _unusable(self) -> DataError:
+        first = f"; {self.problems[0].rule}" if self.problems else ""
+        return DataError(f"{self.folder} must have one sub-folder of images per class, got none{first}.")
+
+    def _refuse(self, problems: list[Problem]) -> None:
+        """Raise DataError if there are problems; it names the first."""
+        if not problems:
+            return
+        more = count(len(problems) - 1, "more problem", "more problems")
+        listed = f"{problems[0].rule}, and {more}. List all with rescnet check {self.folder}."
+        raise DataError(listed if len(problems) > 1 else problems[0].reason)
+
+
+def describe_sizes(sizes: Mapping[Size, int]) -> str:
+    """Return a phrase about the sizes of images.
+
+    Examples
+    --------
+    >>> describe_sizes({(32, 48): 10}), describe_sizes({(90, 60): 6, (30, 40): 5})
+    ('32×48', '2 sizes from 30×40 to 90×60')
+    """
+    ordered = [f"{h}×{w}" for h, w in sorted(sizes, key=lambda size: (size[0] * size[1], size))]
+    return ordered[0] if len(ordered) == 1 else f"{len(ordered):,} sizes from {ordered[0]} to {ordered[-1]}"
+
+
+def _cut(images: npt.NDArray[np.uint8], files: list[ImageFile], names: tuple[str, ...]) -> dict[str, ImageSet]:
+    """Return the image set of each split that has images (n, c, h, w); files are in the order of the splits."""
+    number = {name: index for index, name in enumerate(names)}
+    splits, start = {}, 0
+    for split, length in Counter(file.split for file in files).items():
+        part = slice(start, start + length)
+        labels = np.array([number[file.class_name] for file in files[part]], np.int64)
+        splits[split] = ImageSet(images[part], labels, names)
+        start += length
+    return splits
+
+
+def _find_splits(folder: Path) -> dict[str, Path]:
+    """Return the folder of each split; a folder of classes is all training images.
+
+    A folder has splits if all its sub-folders have names of splits. Otherwise ``train`` is a class of vehicles.
+    """
+    found = [path for path in _visible(folder) if path.is_dir()]
+    if not found or any(path.name.lower() not in _SPLIT_OF_FOLDER for path in found):
+        return {"train": folder}
+    splits = {_SPLIT_OF_FOLDER[path.name.lower()]: path for path in found}
+    if len(splits) < len(found):
+        raise DataError(f"{folder} must have one folder per split, e.g. val or validation, got two. Remove one.")
+    if "train" not in splits:
+        raise DataError(f"{folder} must have a train folder, got only {', '.join(path.name for path in found)}.")
+    return {split: splits[split] for split in ("train", "validation", "test") if split in splits}
+
+
+def _visible(folder: Path) -> list[Path]:
+    """List a folder, sorted by name, without hidden files and files of file managers."""
+    return sorted(
+        path for path in folder.iterdir() if not path.name.startswith(".") and path.name.lower() not in _SYSTEM_FILES
+    )
