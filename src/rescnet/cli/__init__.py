@@ -16,6 +16,7 @@ __all__ = ["app", "main"]
 
 COMMANDS = {
     "train": "Train a network.",
+    "check": "List the problems of an image folder.",
     "evaluate": "Measure the accuracy of a model.",
     "predict": "Predict the classes of image files.",
     "info": "Show the architecture, size, accuracy and origin of a model.",
@@ -32,7 +33,8 @@ _SHARED_MODULES = {"datasets": "info", "report": "export"}  # the other commands
 
 FAILED, INTERRUPTED = 1, 130
 EXIT_CODES = (
-    "Exit codes: 0 success; 1 failure of the machine, e.g. a full disk; 2 bad input, nothing written; 130 interrupted."
+    "Exit codes: 0 success; 1 failure of the machine, e.g. a full disk, or of rescnet check; 2 bad input, nothing "
+    "written; 130 interrupted."
 )
 _WRONG_PATH = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 

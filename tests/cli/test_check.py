@@ -1,0 +1,83 @@
+"""``rescnet check``: one pass over an image folder, which lists every problem."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def messy(pictures, save_png, tmp_path):
+    """The training digits with a colour image, a text file, a damaged image and an empty folder."""
+    folder = shutil.copytree(pictures / "train", tmp_path / "messy")
+    save_png(folder / "one" / "large.png", np.zeros((300, 400, 3)))
+    (folder / "one" / "notes.txt").write_text("hello")
+    (folder / "two" / "torn.png").write_bytes((folder / "one" / "large.png").read_bytes()[:400])
+    (folder / "ten").mkdir()
+    return folder
+
+
+def test_a_good_folder(rescnet, pictures):
+    result = rescnet("check", pictures, "--strict")
+    assert result.exit_code == 0
+    for words in (
+        "digits: 10 classes, 300 images\n",
+        "sizes (height×width): 8×8\n",
+        "colour: 0 in colour, 300 grey\n",
+        "problems: none\n",
+        "training would use 8×8 images in grey",
+    ):
+        assert words in result.stdout
+    counts = [str(len(list((pictures / split / "eight").iterdir()))) for split in ("train", "test")]
+    assert [line.split() for line in result.stdout.splitlines()[1:3]] == [
+        ["class", "train", "test"],
+        ["eight", *counts],
+    ]
+
+
+def test_all_problems_are_listed(rescnet, messy):
+    result = rescnet("check", messy)
+    assert result.exit_code == 0
+    for words in (
+        "sizes (height×width): 2 sizes from 8×8 to 300×400\n",
+        "colour: 1 in colour, 200 grey\n",
+        "  1 unreadable file, skipped: two/torn.png\n",
+        "  1 file that is not an image, skipped: one/notes.txt\n",
+        "  1 class folder without training images, skipped: ten\n",
+        "  200 grey images among colour ones, converted to colour: eight/",
+        "  1 image of another size, resized and centre-cropped: one/large.png\n",
+        "training would use 8×8 images in colour",
+    ):
+        assert words in result.stdout
+    assert rescnet("check", messy, "--strict").exit_code == 1
+
+
+def test_json(rescnet, messy):
+    facts = json.loads(rescnet("check", messy, "--json").stdout)
+    assert facts["classes"]["one"] == {"train": len(list((messy / "one").glob("*.png")))}
+    assert facts["sizes"][1] == {"height": 300, "width": 400, "images": 1}
+    assert facts["image_shape"] == [3, 8, 8] and facts["obstacle"] is None
+    assert {"kind": "unreadable file", "path": str(messy / "two" / "torn.png")} in facts["problems"]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ((), "must have one sub-folder of images per class, got none"),
+        (("1.png",), "got none; "),
+        (("a/1.png", "a/2.png"), "must have at least two classes, got only 'a'"),
+        (("a/1.png", "b/1.png", "b/2.png"), "must have at least two training images, got one for 'a'"),
+    ],
+)
+def test_training_is_impossible(names, message, rescnet, save_png, tmp_path):
+    for name in names:
+        save_png(tmp_path / name, np.zeros((8, 8)))
+    result = rescnet("check", tmp_path)
+    assert result.exit_code == 1 and "training is impossible: " in result.stdout and message in result.stdout
+
+
+def test_no_folder(refused, tmp_path):
+    assert "folder must be a folder of images" in refused("check", tmp_path / "none")
