@@ -60,7 +60,8 @@ def test_json(rescnet, messy):
     assert facts["classes"]["one"] == {"train": len(list((messy / "one").glob("*.png")))}
     assert facts["sizes"][1] == {"height": 300, "width": 400, "images": 1}
     assert facts["image_shape"] == [3, 8, 8] and facts["obstacle"] is None
-    assert {"kind": "unreadable file", "path": str(messy / "two" / "torn.png")} in facts["problems"]
+    (torn,) = [problem for problem in facts["problems"] if problem["kind"] == "unreadable file"]
+    assert torn["path"] == str(messy / "two" / "torn.png") and "cannot be read as an image" in torn["reason"]
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def test_hidden_files(tmp_path):
     for name in (".DS_Store", "Thumbs.db", "desktop.ini"):
         (tmp_path / "a" / name).write_bytes(b"\0")
     (tmp_path / ".git").mkdir()
+    save(tmp_path / "__MACOSX" / "a" / "1.png")
     assert len(load(tmp_path, strict=True).train) == 1
 
 
@@ -112,6 +113,11 @@ def mistake_truncated(folder):
 def mistake_outside(folder):
     save(folder / "train" / "lost.png", 6, 9, 3)
     return Kind.OUTSIDE, r"lost\.png must be in the folder of a class\. Move or remove it"
+
+
+def mistake_beside_splits(folder):
+    (folder / "README.md").write_text("hello")
+    return Kind.OUTSIDE, r"README\.md must be in the folder of a class\. Move or remove it"
 
 
 def mistake_nested(folder):
@@ -185,7 +191,8 @@ def test_all_problems_are_listed_at_once(folder):
 def test_grey_and_colour(folder):
     grey = mistake_grey(folder) and load(folder).test.images[1]
     assert grey.shape == (3, 6, 9) and (grey == grey[0]).all()
-    assert load(folder, channels=1).shape == (1, 6, 9)
+    as_grey = load(folder, channels=1)
+    assert as_grey.shape == (1, 6, 9) and as_grey.notes == ()
 
 
 def test_the_first_files_are_named(folder):

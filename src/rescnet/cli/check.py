@@ -68,7 +68,10 @@ def _facts(scan: FolderScan, dataset: Dataset | None, obstacle: str) -> dict[str
         "sizes": [{"height": h, "width": w, "images": n} for (h, w), n in scan.sizes.most_common()],
         "grey": scan.grey,
         "colour": len(scan.files) - scan.grey,
-        "problems": [{"kind": problem.kind.value[0], "path": str(problem.path)} for problem in scan.problems],
+        "problems": [
+            {"kind": problem.kind.value[0], "path": str(problem.path), "reason": problem.reason}
+            for problem in scan.problems
+        ],
         "image_shape": dataset.shape if dataset else None,
         "obstacle": obstacle or None,
     }

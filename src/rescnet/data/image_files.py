@@ -51,17 +51,22 @@ def read_headers(paths: Sequence[Path], progress: Progress | None = None) -> lis
 
     def header(path: Path) -> ImageHeader:
         with _opened(path) as image:
-            h, w = (image.width, image.height) if _is_rotated(image) else (image.height, image.width)
+            sides = image.height, image.width
+            h, w = reversed(sides) if _orientation(image) in (5, 6, 7, 8) else sides
             return ImageHeader(h, w, image.mode in _GREY_MODES + _SIXTEEN_BIT_MODES)
 
     return list(_in_order(paths, header, progress))
 
 
 def read_images(
-    paths: Sequence[Path], channels: int, size: tuple[int, int], resize: bool = True
+    paths: Sequence[Path],
+    channels: int,
+    size: tuple[int, int],
+    resize: bool = True,
+    progress: Progress | None = None,
 ) -> npt.NDArray[np.uint8]:
     """Decode image files into one array, shape (n, channels, h, w), or raise the first error; see `read_readable`."""
-    images, errors = read_readable(paths, channels, size, resize)
+    images, errors = read_readable(paths, channels, size, resize, progress)
     for error in errors.values():
         raise error
     return images
@@ -96,7 +101,8 @@ def read_readable(
             if image.format in _CAMERA_FORMATS:
                 if resize:  # decode at an eighth, a quarter or half of the size, if that is twice the size needed
                     image.draft(None, (2 * max(size), 2 * max(size)))
-                ImageOps.exif_transpose(image, in_place=True)
+                if _orientation(image) != 1:
+                    ImageOps.exif_transpose(image, in_place=True)
             return _to_array(path, image, channels, size, resize)
 
     for number, result in enumerate(_in_order(paths, decode, progress)):
@@ -119,7 +125,9 @@ def _to_array(path: Path, image: Image, channels: int, size: tuple[int, int], re
         image = PIL.Image.fromarray(_eight_bits(path, np.asarray(image)))
     elif image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
-    image = image.convert("L" if channels == 1 else "RGB")
+    mode = "L" if channels == 1 else "RGB"
+    if image.mode != mode:
+        image = image.convert(mode)
     if image.size != (w, h):
         if not resize:
             raise DataError(f"{path} must be {h}×{w} like the other images, got {image.height}×{image.width}.")
@@ -128,9 +136,11 @@ def _to_array(path: Path, image: Image, channels: int, size: tuple[int, int], re
     return array[np.newaxis] if channels == 1 else array.transpose(2, 0, 1)
 
 
-def _is_rotated(image: Image) -> bool:
-    """Return whether the EXIF orientation swaps height and width."""
-    return image.format in _CAMERA_FORMATS and image.getexif().get(_EXIF_ORIENTATION) in (5, 6, 7, 8)
+def _orientation(image: Image) -> object:
+    """Return the EXIF orientation of a photograph, 1 to 8 if valid; 1 is upright, 5 to 8 swap height and width."""
+    if image.format not in _CAMERA_FORMATS or not image.info.keys() & {"exif", "xmp"}:
+        return 1
+    return image.getexif().get(_EXIF_ORIENTATION, 1)
 
 
 def _eight_bits(path: Path, values: npt.NDArray[np.generic]) -> npt.NDArray[np.uint8]:

@@ -7,20 +7,19 @@
       dog/1.png 2.png ...       val/cat/...   val/dog/...      (or valid/, validation/)
                                 test/cat/...  test/dog/...
 
-Hidden files and folders, Thumbs.db and desktop.ini are no problem: they are ignored.
+Hidden files, and files that only file managers use, are no problem: they are ignored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..formatting import count
 from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_readable
@@ -29,7 +28,7 @@ from .image_set import DataError, Dataset, ImageSet
 Size = tuple[int, int]  # (h, w)
 LARGEST_SIDE = 64
 _LEAST_SIDE = 8  # of an image that was made smaller
-_SYSTEM_FILES = {"thumbs.db", "desktop.ini"}
+_SYSTEM_FILES = {"thumbs.db", "desktop.ini", "__macosx"}
 _SPLIT_OF_FOLDER = {"train": "train", "test": "test", **dict.fromkeys(("val", "valid", "validation"), "validation")}
 _PHOTOS = SUFFIXES | {".heic", ".heif", ".avif"}  # the last ones are images too, which Pillow may not read
 _EXAMPLES = 3
@@ -106,17 +105,16 @@ def scan_folder(folder: Path, progress: Progress | None = None) -> FolderScan:
     The folder has one sub-folder per class; or ``train`` and optionally ``val`` and ``test``, each with sub-folders.
     """
     scan = FolderScan(folder, _find_splits(folder))
-    found = [
-        (path, split, name)
-        for split, part in scan.parts.items()
-        for name, paths in scan.list_classes(split, part).items()
-        for path in paths
-    ]
-    for (path, split, name), header in zip(found, read_headers([path for path, *_ in found], progress), strict=True):
+    for part in {folder: None, **dict.fromkeys(scan.parts.values())}:
+        for path in _visible(part):
+            if not path.is_dir():
+                scan.add(Kind.OUTSIDE, path, f"{path} must be in the folder of a class. Move or remove it.")
+    found = {path: split for split, part in scan.parts.items() for path in scan.list_classes(part)}
+    for path, header in zip(found, read_headers(list(found), progress), strict=True):
         if isinstance(header, DataError):
             scan.add_unreadable(path, header)
         else:
-            scan.files[path] = ImageFile(split, name, header)
+            scan.files[path] = ImageFile(found[path], path.parent.name, header)
     return scan
 
 
@@ -152,22 +150,18 @@ class FolderScan:
         self.files.pop(path, None)
         self.add(Kind.UNREADABLE if path.suffix.lower() in _PHOTOS else Kind.NO_IMAGE, path, str(error))
 
-    def list_classes(self, split: str, part: Path) -> dict[str, list[Path]]:
-        """Return the files of each class of a split; classes and files are sorted by name."""
-        classes: dict[str, list[Path]] = {}
-        for path in _visible(part):
-            if not path.is_dir():
-                self.add(Kind.OUTSIDE, path, f"{path} must be in the folder of a class. Move or remove it.")
+    def list_classes(self, part: Path) -> Iterator[Path]:
+        """Yield the files in the class folders of a split, sorted by class and name."""
+        for class_folder in _visible(part):
+            if not class_folder.is_dir():
                 continue
-            self.class_folders.append(path)
-            classes[path.name] = inside = []
-            for entry in _visible(path):
-                if entry.is_dir():
+            self.class_folders.append(class_folder)
+            for path in _visible(class_folder):
+                if path.is_dir():
                     reason = "must be an image, got a folder. Put images directly into the folder of their class."
-                    self.add(Kind.NESTED, entry, f"{entry} {reason}")
+                    self.add(Kind.NESTED, path, f"{path} {reason}")
                 else:
-                    inside.append(entry)
-        return classes
+                    yield path
 
     def read(
         self,
@@ -201,14 +195,16 @@ class FolderScan:
         names = self._check_classes()
         if not names:
             raise self._unusable()
-        self._compare_headers()
+        self._compare_headers(channels)
         if strict:
             self._refuse([problem for problem in self.problems if problem.kind is not Kind.SIZE or image_size is None])
-        kept = np.array([file.class_name in names for file in self.files.values()])
-        if not kept.all():
-            images = images[kept]
-        files = [file for file in self.files.values() if file.class_name in names]
-        splits = _cut(images, files, names)
+        number = {name: index for index, name in enumerate(names)}
+        splits, files = {}, list(self.files.values())
+        for split in self.parts:
+            rows = [row for row, file in enumerate(files) if file.split == split and file.class_name in number]
+            if rows:
+                labels = np.array([number[files[row].class_name] for row in rows], np.int64)
+                splits[split] = ImageSet(images[rows], labels, names)
         notes = tuple(self.lines(but=Kind.SIZE))
         if set(self.sizes) != {size}:
             fitted = f"images are resized and centre-cropped to {size[0]}×{size[1]} (height×width)"
@@ -243,9 +239,9 @@ class FolderScan:
                     self.add(Kind.MISSING, part / name, f"{self.folder}: {reason}")
         return tuple(names)
 
-    def _compare_headers(self) -> None:
+    def _compare_headers(self, channels: int) -> None:
         """Add images that are grey among colour ones, or have not the most frequent size."""
-        some_grey = 0 < self.grey < len(self.files)
+        some_grey = channels == 3 and self.grey < len(self.files)
         (most, _), *_ = self.sizes.most_common(1)
         for path, (_, _, header) in self.files.items():
             if some_grey and header.is_grey:
@@ -277,18 +273,6 @@ def describe_sizes(sizes: Mapping[Size, int]) -> str:
     """
     ordered = [f"{h}×{w}" for h, w in sorted(sizes, key=lambda size: (size[0] * size[1], size))]
     return ordered[0] if len(ordered) == 1 else f"{len(ordered):,} sizes from {ordered[0]} to {ordered[-1]}"
-
-
-def _cut(images: npt.NDArray[np.uint8], files: list[ImageFile], names: tuple[str, ...]) -> dict[str, ImageSet]:
-    """Return the image set of each split that has images (n, c, h, w); files are in the order of the splits."""
-    number = {name: index for index, name in enumerate(names)}
-    splits, start = {}, 0
-    for split, length in Counter(file.split for file in files).items():
-        part = slice(start, start + length)
-        labels = np.array([number[file.class_name] for file in files[part]], np.int64)
-        splits[split] = ImageSet(images[part], labels, names)
-        start += length
-    return splits
 
 
 def _find_splits(folder: Path) -> dict[str, Path]:

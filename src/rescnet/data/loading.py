@@ -14,7 +14,7 @@ from .fetch import Progress, default_root, fetch, find_layout
 from .image_folder import read_image_folder
 from .image_set import DataError, Dataset, ImageSet
 from .npz import read_npz
-from .readers import READERS, count_samples
+from .readers import READERS, count_samples, read_tiny_imagenet
 
 
 def load(
@@ -49,7 +49,7 @@ def load(
     strict : bool, default False
         Whether to refuse an image folder with problems, e.g. unreadable files. Otherwise `Dataset.notes` name them.
     files_progress : callable, optional
-        Called with (files read, all files) for an image folder.
+        Called with (files read, all files) for a source of image files.
 
     Returns
     -------
@@ -69,7 +69,7 @@ def load(
     if isinstance(source, str) and source in PUBLIC_SETS:
         if image_size is not None:
             raise _cannot_resize(source, image_size)
-        return _load_public(PUBLIC_SETS[source], root, download, progress)
+        return _load_public(PUBLIC_SETS[source], root, download, progress, files_progress)
     path = Path(source).expanduser()
     if path.is_dir():
         if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
@@ -126,11 +126,19 @@ def _describe_one(public_set: PublicSet, root: Path) -> DatasetRow:
     return DatasetRow(name, found is not None, root / layout.folder, classes, shape, *counts)
 
 
-def _load_public(public_set: PublicSet, root: Path | None, download: bool, progress: Progress | None) -> Dataset:
+def _load_public(
+    public_set: PublicSet,
+    root: Path | None,
+    download: bool,
+    progress: Progress | None,
+    files_progress: Progress | None,
+) -> Dataset:
     if public_set.name == "digits":
         return _load_digits(public_set)
     root = _root(root)
     layout = fetch(public_set, root, download, progress)
+    if layout.format == "tiny-imagenet":
+        return read_tiny_imagenet(public_set, layout, root, files_progress)
     return READERS[layout.format](public_set, layout, root)
 
 

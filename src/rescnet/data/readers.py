@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from .archives import Layout, LayoutFormat, PublicSet
 from .cifar_pickle import read_cifar_pickle
-from .image_files import read_images
+from .image_files import Progress, read_images
 from .image_set import DataError, Dataset, ImageSet, regular_file
 
 _IMAGES_MAGIC = 0x0803  # unsigned bytes, three axes
@@ -177,7 +177,7 @@ def _entry(path: Path, content: dict[str, Any], key: str) -> object:
     return content[key]
 
 
-def read_tiny_imagenet(public_set: PublicSet, layout: Layout, root: Path) -> Dataset:
+def read_tiny_imagenet(public_set: PublicSet, layout: Layout, root: Path, progress: Progress | None = None) -> Dataset:
     """Read TinyImageNet.
 
     Labels follow the order of ``wnids.txt``. The annotated ``val`` images become the test split, because results are
@@ -195,8 +195,8 @@ def read_tiny_imagenet(public_set: PublicSet, layout: Layout, root: Path) -> Dat
         )
     return Dataset(
         public_set.name,
-        train=_read_samples(public_set, train, names),
-        test=_read_samples(public_set, test, names),
+        train=_read_samples(public_set, train, names, progress),
+        test=_read_samples(public_set, test, names, progress),
     )
 
 
@@ -237,9 +237,11 @@ def count_samples(public_set: PublicSet, layout: Layout, root: Path) -> tuple[in
     return len(_train_samples(folder, wnids)), len(_validation_samples(folder, wnids))
 
 
-def _read_samples(public_set: PublicSet, samples: list[Sample], names: tuple[str, ...]) -> ImageSet:
+def _read_samples(
+    public_set: PublicSet, samples: list[Sample], names: tuple[str, ...], progress: Progress | None
+) -> ImageSet:
     c, h, w = public_set.shape
-    images = read_images([path for path, _ in samples], channels=c, size=(h, w), resize=False)
+    images = read_images([path for path, _ in samples], c, (h, w), resize=False, progress=progress)
     return ImageSet(images, np.array([label for _, label in samples], np.int64), names)
 
 
@@ -269,5 +271,4 @@ READERS: dict[LayoutFormat, Callable[[PublicSet, Layout, Path], Dataset]] = {
     "idx": read_idx_set,
     "cifar-binary": read_cifar_set,
     "cifar-python": read_cifar_set,
-    "tiny-imagenet": read_tiny_imagenet,
 }
