@@ -38,7 +38,8 @@ def load_source(source: str, root: Path | None, image_size: tuple[int, int] | No
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function of the amount done and the total, which shows a bar on stderr for a large total."""
-    bar = Bar(Console(stderr=True), TextColumn(title), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    bar = Bar(Console(stderr=True), *columns)
     task = bar.add_task(title, total=None)
 
     def show(done: int, total: int) -> None:
@@ -96,10 +97,9 @@ def fit_facts(source: str, dataset: Dataset) -> dict[str, str | None]:
 def check_classes(dataset: Dataset) -> None:
     """Raise ValueError if there are fewer than two classes, or a class has only one training image."""
     if len(dataset.class_names) < 2:
-        skipped = "" if not dataset.notes else ", not counting what rescnet check lists as skipped"
         raise ValueError(
-            f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}{skipped}. An image "
-            "folder has one sub-folder per class."
+            f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}. An image folder has "
+            "one sub-folder per class; rescnet check lists its problems."
         )
     counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
     if single := np.flatnonzero(counts == 1).tolist():
