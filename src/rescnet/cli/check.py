@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..formatting import count
 from .shared import Json, plain_table, say
 
 if TYPE_CHECKING:
@@ -81,10 +82,8 @@ def _print(console: Console, scan: FolderScan, dataset: Dataset | None, obstacle
     from ..data.image_folder import describe_sizes
 
     counts = _counts(scan)
-    say(
-        console,
-        f"[bold]{escape(scan.folder.resolve().name)}[/bold]: {len(counts):,} classes, {len(scan.files):,} images",
-    )
+    classes, images = count(len(counts), "class", "classes"), count(len(scan.files), "image", "images")
+    say(console, f"[bold]{escape(scan.folder.resolve().name)}[/bold]: {classes}, {images}")
     if scan.files:
         table = plain_table("class", *scan.parts)
         for name, of_split in list(counts.items())[:MOST_CLASSES]:
