@@ -209,6 +209,12 @@ def test_a_class_whose_images_are_all_damaged_is_left_out(folder):
     assert dataset.class_names == ("a",) and len(dataset.train) == 2 and len(dataset.test) == 1
 
 
+def test_images_after_an_unreadable_one_keep_their_labels(folder):
+    expected = load(folder).train.images
+    mistake_truncated(folder)
+    np.testing.assert_array_equal(load(folder, image_size=(6, 9)).train.images, expected)
+
+
 def test_strict_with_a_size_allows_other_sizes(folder):
     mistake_size(folder)
     assert load(folder, image_size=(6, 6), strict=True).shape == (3, 6, 6)
