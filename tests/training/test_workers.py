@@ -34,6 +34,7 @@ CASES = [
         "compute": {"dtype": "float64"}, "head": "ridge", "bank": "patches + lda", "stack_depth": 2,
         "grey_stack_every": 2,
     },
+    {"compute": {"dtype": "float64"}, "bank": "lda + stacked-lda + pca", "weighted": True},
     # From the second layer on a residual rounded otherwise in half precision may choose another label.
     {"compute": {"precision": "balanced"}, "bank": "pca", "head": "multiclass-lda", "layers": 1},
 ]  # fmt: skip

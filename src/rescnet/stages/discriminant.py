@@ -115,12 +115,12 @@ def one_vs_rest_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
 
     The targets of ``moments`` are one-hot groups. A group without images is not ``present``.
     """
-    size = moments.target_total  # (K,) images in the group
+    size = moments.target_total  # (K,) images in the group, or their total weight
     rest = moments.count - size
-    present = size > 0
+    present, others = size > 0, rest > moments.rounding
     share = size / moments.count
     # The sums hold π(μ₁ - μ), and m = (μ₁ - μ)/(1-π).
-    mix = moments.count / rest.clamp_min(1) / share.clamp_min(1 / moments.count)
+    mix = moments.count / torch.where(others, rest, 1) / torch.where(present, share, 1 / moments.count)
     difference = moments.centred_cross() * mix[:, None]  # m, (K, D)
     solved = factor.solve(moments, mix.diag())  # (D, K)
     distance = (difference.T * solved).sum(0)  # mᵀA⁻¹m
@@ -130,7 +130,7 @@ def one_vs_rest_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
     weights = solved / slack
     # μ₁ + μ₀ = 2μ + (μ₁ - μ)(1 - π/(1-π)), so the midpoint is μ + (1-2π)/2 · m
     bias = -moments.mean @ weights - (0.5 - share) * (difference.T * weights).sum(0)
-    bias = bias + torch.log(size.clamp_min(0.5) / rest.clamp_min(0.5))
+    bias = bias + torch.log(torch.where(present, size, 0.5) / torch.where(others, rest, 0.5))
     return LinearHead(weights * present, bias * present, present)
 
 
@@ -146,8 +146,8 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
     size = moments.target_total
     cross = moments.centred_cross()  # (K, D), π_g (μ_g - μ)
     others = moments.count - size.sum()
-    all_size = torch.cat([size, others[None]])
-    share = (all_size / moments.count).clamp_min(0.5 / moments.count)
+    all_size = torch.cat([size, torch.where(others > moments.rounding, others, 0)[None]])
+    share = torch.where(all_size > 0, all_size / moments.count, 0.5 / moments.count)
     groups = torch.eye(len(size), dtype=size.dtype, device=size.device)
     mix = torch.cat([groups, -torch.ones_like(groups[:1])]).T * ((all_size > 0) / share.sqrt())  # (K, K+1)
     roots = mix.T @ cross  # √π_g (μ_g - μ), (K+1, D)

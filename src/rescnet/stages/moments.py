@@ -4,6 +4,7 @@ For features f (D numbers) and targets z (K numbers: a one-hot group, or a resid
 
     n = Σ 1      Σ f      G = Σ f fᵀ      Σ z      Σ z fᵀ
 
+With weights w, each term is multiplied by w; they are 1 on average, so n stays the number of images.
 The sums add over chunks of images and over processes, so no feature matrix is stored. Features are shifted by an
 approximate mean before they are summed: the scatter stays the same, and float32 sums do not cancel.
 
@@ -48,6 +49,7 @@ class Moments:
     gram: Tensor  # Σ (f - shift)(f - shift)ᵀ, (D, D); of a large matrix only the lower triangle is computed and read
     target_total: Tensor  # Σ z, (K,)
     cross: Tensor  # Σ z (f - shift)ᵀ, (K, D)
+    weighted: bool = False
     has_gram: ClassVar[bool] = True
 
     @classmethod
@@ -63,24 +65,36 @@ class Moments:
             cross=shift.new_zeros(targets, size),
         )
 
-    def add(self, features: Tensor, targets: Tensor) -> None:
-        """Add a chunk: ``features`` (n, D), ``targets`` (n, K)."""
-        shifted = features - self.shift.to(features.dtype)
+    def add(self, features: Tensor, targets: Tensor, weights: Tensor | None = None) -> None:
+        """Add a chunk: ``features`` (n, D), ``targets`` (n, K), and the images' ``weights`` (n,), if any."""
+        shifted, root = features - self.shift.to(features.dtype), None
         self.count += len(features)
-        self.total += shifted.sum(0, dtype=self.total.dtype)
-        if shifted.dtype == self.cross.dtype:
+        exact = shifted.dtype == self.cross.dtype
+        if weights is None:
+            self.total += shifted.sum(0, dtype=self.total.dtype)
+            self.target_total += targets.sum(0)
+        else:  # √w in both factors of a product is w
+            root = weights.sqrt().to(shifted.dtype).to(targets.dtype)[:, None]
+            shifted, targets, self.weighted = shifted.mul_(root), targets * root, True
+            self.total += (shifted.T @ root if exact else accurate_product(shifted.T, root))[:, 0]
+            self.target_total += (targets * root).sum(0)
+        if exact:
             self.cross.addmm_(targets.T, shifted)
         else:
             self.cross += accurate_product(shifted.T, targets).T
-        self.target_total += targets.sum(0)
-        self._add_pairs(shifted, targets)
+        self._add_pairs(shifted, targets, root)
 
-    def _add_pairs(self, shifted: Tensor, targets: Tensor) -> None:
-        """Add Σ (f - shift)(f - shift)ᵀ of ``shifted`` (n, D)."""
+    def _add_pairs(self, shifted: Tensor, targets: Tensor, root: Tensor | None) -> None:
+        """Add Σ (f - shift)(f - shift)ᵀ of ``shifted`` (n, D); all are times ``root`` (n, 1), if any."""
         if shifted.dtype == torch.float16:
             add_gram_(self.gram, shifted)
         else:
             add_single_gram_(self.gram, shifted.to(self.gram.dtype))
+
+    @property
+    def rounding(self) -> float:
+        """Largest difference of two sums of weights that is rounding error. Counts of images have none."""
+        return 64 * torch.finfo(self.target_total.dtype).eps * self.count if self.weighted else 0.0
 
     @property
     def mean_offset(self) -> Tensor:
@@ -152,11 +166,14 @@ class RowMoments(Moments):
 
     rows: list[Tensor] = field(default_factory=list)  # f - shift, each (m, D)
     targets: list[Tensor] = field(default_factory=list)  # each (m, K)
+    roots: list[Tensor] = field(default_factory=list)  # √w, each (m, 1), which rows and targets are multiplied by
     has_gram: ClassVar[bool] = False
 
-    def _add_pairs(self, shifted: Tensor, targets: Tensor) -> None:
+    def _add_pairs(self, shifted: Tensor, targets: Tensor, root: Tensor | None) -> None:
         self.rows.append(shifted.to(self.total.dtype))
         self.targets.append(targets)
+        if root is not None:
+            self.roots.append(root)
 
     def with_targets(self, columns: slice) -> Self:
         """Return the same sums with only some target columns; no data is copied."""
@@ -175,7 +192,7 @@ class RowMoments(Moments):
             return lambda moments, mix: torch.zeros_like(mixed(moments.cross.T, mix))
         if ridge <= 0:
             raise NotPositiveDefiniteError("ridge must be positive with fewer images than features.")
-        z = torch.cat(self.rows).sub_(self.mean_offset).mul_(scale)
+        z = self._centred(self.rows, self.mean_offset).mul_(scale)
         inner = z.new_zeros(len(z), len(z))
         add_single_gram_(inner, z.T)
         check_finite(inner.diagonal())
@@ -190,4 +207,9 @@ class RowMoments(Moments):
 
     def deviations(self) -> Tensor:
         """Return y, shape (n, K): deviations of the targets from their mean, divided by n; Zᵀy is the scaled cross."""
-        return (torch.cat(self.targets) - self.target_total / self.count).div_(self.count)
+        return self._centred(self.targets, self.target_total / self.count).div_(self.count)
+
+    def _centred(self, values: list[Tensor], mean: Tensor) -> Tensor:
+        """Return values (n, K) minus their mean (K,), both times √w if there are weights."""
+        joined = torch.cat(values)
+        return joined.addr_(torch.cat(self.roots)[:, 0], mean, alpha=-1) if self.roots else joined.sub_(mean)

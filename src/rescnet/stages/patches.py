@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -49,6 +50,17 @@ class PatchMoments:
         flat = patches.flatten(0, -2)
         return PatchMoments(len(flat), flat.sum(0).double(), (flat.T @ flat).double())
 
+    @staticmethod
+    def weighted(x: Tensor, roots: Tensor, size: int) -> PatchMoments:
+        """Return the sums over the patches of images (n, c, h, w) with weights, whose roots are (n, 1, 1, 1).
+
+        The count is that of the patches: weights must be 1 on average over all images that are added.
+        """
+        weighted = x * roots
+        sums = PatchMoments.of(extract_patches(weighted, size))
+        total = extract_patches((weighted * roots).sum(0, keepdim=True), size).sum((0, 1))
+        return replace(sums, total=total.double())
+
     def __add__(self, other: PatchMoments) -> PatchMoments:
         return PatchMoments(self.count + other.count, self.total + other.total, self.outer + other.outer)
 
@@ -66,7 +78,7 @@ class PatchMoments:
 class ClassMoments:
     """Sums over the patches of each group: a class, or one of several sets of images of a class."""
 
-    images: Tensor  # number per group, (G,)
+    images: Tensor  # number, or total weight, per group, (G,)
     outer: Tensor  # Σ p pᵀ, (G, M, M)
     by_position: Tensor  # Σ p at each position, (G, positions, M)
 
@@ -77,7 +89,7 @@ class ClassMoments:
 
     def covariances(self) -> Tensor:
         """Return the patch covariance of each group, shape (G, M, M); zero for a group without images."""
-        patches = (self.images * self.positions).clamp_min(1)
+        patches = torch.where(self.images > 0, self.images * self.positions, 1)
         mean = self.by_position.sum(1) / patches[:, None]
         return self.outer / patches[:, None, None] - mean[:, :, None] * mean[:, None, :]
 
@@ -96,19 +108,31 @@ def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:
     return labels * sets + turn, sets * (int(labels.max()) + 1)
 
 
-def sum_by_group(chunks: Iterable[tuple[Tensor, Tensor]], groups: int) -> ClassMoments:
-    """Sum chunks of images, each with groups (n,) and patches (n, positions, M); sums are float64."""
+def sum_by_group(chunks: Iterable[tuple[Tensor, Tensor]], groups: int, roots: Tensor | None = None) -> ClassMoments:
+    """Sum chunks of images, each with groups (n,) and patches (n, positions, M); sums are float64.
+
+    ``roots`` are the square roots of the weights of all images, in the order of the chunks.
+    """
     sums: ClassMoments | None = None
+    start = 0
     for group, patches in chunks:
         if sums is None:
             _, positions, size = patches.shape
             zeros = patches.new_zeros(groups).double()
             sums = ClassMoments(zeros, zeros.new_zeros(groups, size, size), zeros.new_zeros(groups, positions, size))
         for number in group.bincount().nonzero()[:, 0].tolist():
-            members = patches[group.to(patches.device) == number]
+            chosen = group.to(patches.device) == number
+            members = patches[chosen]
+            if roots is None:
+                sums.images[number] += len(members)
+                sums.by_position[number] += members.sum(0).double()
+            else:
+                root = roots[start : start + len(group)][chosen].to(members)
+                members.mul_(root[:, None, None])
+                sums.images[number] += root.double().square().sum()
+                sums.by_position[number] += torch.tensordot(root, members, 1).double()
             flat = members.flatten(0, 1)
-            sums.images[number] += len(members)
             sums.outer[number] += (flat.T @ flat).double()
-            sums.by_position[number] += members.sum(0).double()
+        start += len(group)
     assert sums is not None
     return sums

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import mmap
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.inputs import Array, as_images, as_labels
+from ..network.inputs import Array, as_images, as_labels, plain_values
 from ..network.memory import RunSizes
 
 LabelledImages: TypeAlias = tuple[Array, Array]
@@ -24,6 +25,7 @@ class TrainingData:
     labels: Tensor  # int64, (n,)
     others: dict[str, tuple[Tensor, Tensor]]  # "validation" and "test", where there are such images
     file: mmap.mmap | None = None  # that the training images are mapped from, read-only
+    weights: Tensor | None = None  # float64, (n,), all positive; an image of weight 2 counts like two. None: all are 1
 
     @staticmethod
     def of(
@@ -32,10 +34,16 @@ class TrainingData:
         labels: Array,
         validation: LabelledImages | None = None,
         test: LabelledImages | None = None,
+        weights: Array | None = None,
     ) -> TrainingData:
-        """Check all images and labels, before any work starts."""
-        checked = as_images(images)
+        """Check all images, labels and weights, before any work starts. Images of weight 0 are left out."""
+        checked, file = as_images(images), _file_of(images)
         checked_labels = as_labels(labels, checked)
+        checked_weights = as_weights(weights, len(checked))
+        if checked_weights is not None and not bool(checked_weights.all()):
+            kept = checked_weights.nonzero()[:, 0]
+            checked, checked_weights, file = checked[kept], checked_weights[kept], None
+            checked_labels = as_labels(checked_labels[kept], checked, name="labels of weighted images")
         shape = (checked.shape[1], checked.shape[2], checked.shape[3])
         config.check_images(shape[0], shape[1:])
         if config.patience and validation is None:
@@ -45,7 +53,7 @@ class TrainingData:
             if given is not None:
                 other = as_images(given[0], shape, f"{name} images")
                 others[name] = other, as_labels(given[1], other, classes, f"{name} labels")
-        return TrainingData(checked, checked_labels, others, _file_of(images))
+        return TrainingData(checked, checked_labels, others, file, checked_weights)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -64,6 +72,24 @@ class TrainingData:
         train = -(-len(self.images) // processes) * config.copies_of_each
         others = -(-others // processes) * len(config.views)
         return RunSizes(self.image_shape, self.classes, train, others, itemsize, half)
+
+
+def as_weights(weights: Any, images: int, name: str = "weights") -> Tensor | None:
+    """Return the weights of images as float64 (n,); None if all are 1. ValueError says if they are no weights."""
+    if weights is None:
+        return None
+    try:
+        found = torch.tensor(np.array(plain_values(weights, name), np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numbers, one per image, got {type(weights).__name__}.") from None
+    if found.shape != (images,):
+        raise ValueError(f"{name} must have shape ({images},), one per image, got {tuple(found.shape)}.")
+    bad = ~(found.isfinite() & (found >= 0))
+    if bool(bad.any()):
+        raise ValueError(f"{name} must be finite and at least 0, got {float(found[bad][0]):g}.")
+    if not bool(found.any()):
+        raise ValueError(f"{name} must not all be 0.")
+    return None if bool((found == 1).all()) else found
 
 
 def _file_of(images: object) -> mmap.mmap | None:

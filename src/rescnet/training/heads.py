@@ -48,6 +48,15 @@ class Targets:
         labels, positive = (torch.cat(pieces) for pieces in zip(*found, strict=True))
         return Targets(stream, config, labels, positive)
 
+    def positive_share(self, images: int, workers: Workers) -> float:
+        """Return n_p/N, where N is the number of all processes' images."""
+        weights = self.stream.weights
+        if weights is None:
+            return workers.sum_int(int(self.positive.sum())) / images
+        positive = weights[self.positive].sum(dtype=torch.float64)
+        workers.all_reduce(positive)
+        return min(1.0, float(positive) / images)
+
     def part(self, part: slice) -> Tensor:
         """Return the targets of some images: residuals (n, C) for ridge, else groups (n, 2C)."""
         if self.config.head == "ridge":
@@ -80,7 +89,8 @@ class FeatureSums:
             shift = features.mean(0, dtype=targets.dtype).to(features.dtype).to(targets.dtype)
             self._workers.broadcast(shift)
             self._sums = self._kind.zeros(shift, targets.shape[1])
-        self._sums.add(features, targets)
+        weights = self._targets.stream.weights
+        self._sums.add(features, targets, None if weights is None else weights[part])
 
     def reduce_to_rank0(self) -> Moments:
         """Return the sums over all processes' images, which are valid on rank 0 only."""

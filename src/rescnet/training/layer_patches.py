@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
 
+import torch
 from torch import Tensor
 
 from ..kernels import patch_sums_for
@@ -38,7 +39,7 @@ class LayerPatches:
     """Patches (k, k) of the scaled input of all training images: a :class:`~rescnet.stages.filters.PatchSource`.
 
     ``labels`` (n,) are the classes of all processes' images. ``shard`` is this process's part of them, which
-    ``layer_input`` holds; by default an equal one.
+    ``layer_input`` holds; by default an equal one. ``weights`` (n,) are those of all images, 1 on average.
     """
 
     def __init__(
@@ -48,11 +49,14 @@ class LayerPatches:
         size: int,
         workers: Workers | None = None,
         shard: slice | None = None,
+        weights: Tensor | None = None,
     ) -> None:
         self._input, self._workers = layer_input, workers or Workers()
         self._mean_and_covariance: tuple[Tensor, Tensor] | None = None
         self.labels, self.images, self.size = labels.cpu(), len(labels), size
         self._shard = shard or self._workers.shard(self.images)
+        self.weights = None if weights is None else weights.cpu()
+        self._roots = None if weights is None else weights[self._shard].sqrt().to(layer_input.images.device)
         self.channels = len(layer_input.input_range.low)
         self.zero_mean = False
         height, width = layer_input.images.shape[2:]
@@ -86,7 +90,7 @@ class LayerPatches:
         group, groups = groups_of(self.labels, sets)
         mine = group[self._shard]
         patches = ((mine[part], extract_patches(inputs, self.size)) for part, inputs in self._input.chunks())
-        sums = sum_by_group(patches, groups)
+        sums = sum_by_group(patches, groups, self._roots)
         self._workers.all_reduce(sums.images, sums.outer, sums.by_position)
         return sums
 
@@ -105,13 +109,25 @@ class LayerPatches:
         return self._mean_and_covariance
 
     def _exact_moments(self) -> PatchMoments:
-        return reduce(add, (PatchMoments.of(extract_patches(x, self.size)) for _, x in self._input.chunks()))
+        if self._roots is None:
+            return reduce(add, (PatchMoments.of(extract_patches(x, self.size)) for _, x in self._input.chunks()))
+        roots = self._roots.to(self._input.input_range.low.dtype)[:, None, None, None]
+        return reduce(add, (PatchMoments.weighted(x, roots[part], self.size) for part, x in self._input.chunks()))
 
     def _raw_moments(self) -> PatchMoments:
         """Return the sums over patches that are not scaled yet, in half precision."""
         here, (height, width) = self._input, self._input.images.shape[2:]
         sums = patch_sums_for(here.images.device, self.channels, (height, width), self.size)
-        for _, maps, images in stream(here.chunk, here.maps, here.images):
+        weighted_sum: Tensor | float = 0.0  # of all images, (h, w, c)
+        for part, maps, images in stream(here.chunk, here.maps, here.images):
             scaled = here.stack.scaled_images(here.input_range, images).half()
-            sums.add(raw_input(maps, scaled))
-        return sums.moments()
+            raw = raw_input(maps, scaled)
+            if self._roots is not None:
+                roots = self._roots[part].half()[:, None, None, None]
+                raw *= roots
+                weighted_sum = weighted_sum + (raw * roots).sum(0, dtype=torch.float32).double()
+            sums.add(raw)
+        if isinstance(weighted_sum, float):
+            return sums.moments()
+        total = extract_patches(weighted_sum.permute(2, 0, 1)[None, : self.channels], self.size).sum((0, 1))
+        return replace(sums.moments(), total=total)

@@ -31,6 +31,7 @@ class ImageStream:
     chunk: int = 1  # images per chunk; a multiple of ``copies``
     copies: int = 1
     averaged: bool = False
+    weights: Tensor | None = None  # of each image in the sums, (n,), 1 on average over all processes; None: all are 1
     maps: MapStore | None = None  # O of the newest layer, (n, d_i, h, w); each chunk is overwritten by its successor
     maps_range: ValueRange | None = None  # of these maps, (d_i,)
 

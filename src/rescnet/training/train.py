@@ -57,6 +57,8 @@ class TrainingRun:
         predicts with its best depth on them (``Network.depth``), and the readout is fitted to those layers.
     test : (images, labels), optional
         Test set: its accuracy is recorded, and decides nothing.
+    weights : Tensor or array, shape (n,), optional
+        Weight of each training image in all sums: one of weight 2 counts like two equal images. 0 leaves it out.
     compute : ComputeOptions, optional
     listener : Listener, optional
     start : (network, history), optional
@@ -84,6 +86,7 @@ class TrainingRun:
         *,
         validation: LabelledImages | None = None,
         test: LabelledImages | None = None,
+        weights: Array | None = None,
         compute: ComputeOptions | None = None,
         listener: Listener | None = None,
         start: tuple[Network, History] | None = None,
@@ -93,7 +96,7 @@ class TrainingRun:
     ) -> None:
         self._config, self._listener, self._deadline = config, listener, deadline
         self._readout_start = readout_start
-        self._data = TrainingData.of(config, images, labels, validation, test)
+        self._data = TrainingData.of(config, images, labels, validation, test, weights)
         self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())
         self.network, self.history, self.plan = self._trainer.network, self._trainer.history, self._trainer.plan
         if listener:
@@ -134,6 +137,7 @@ def train(
     *,
     validation: LabelledImages | None = None,
     test: LabelledImages | None = None,
+    weights: Array | None = None,
     compute: ComputeOptions | None = None,
     listener: Listener | None = None,
     start: tuple[Network, History] | None = None,
@@ -153,6 +157,7 @@ def train(
         config,
         validation=validation,
         test=test,
+        weights=weights,
         compute=compute,
         listener=listener,
         start=start,

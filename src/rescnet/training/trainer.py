@@ -70,7 +70,7 @@ class Trainer:
             input_range = self._input_range(number)
         with watch.time("residual"):
             targets = Targets.of(number, self.training, self.config)
-            positive_share = self.workers.sum_int(int(targets.positive.sum())) / len(self._labels)
+            positive_share = targets.positive_share(len(self._labels), self.workers)
         with watch.time("filters"):
             weights, bias = self._learn_filters(number, input_range)
         rate = self.config.rate_of(number)
@@ -145,7 +145,7 @@ class Trainer:
         size = config.size_of_filter(number)
         maps = stream.maps if config.place_in_stack(number) > 1 else None
         layer_input = LayerInput(self.stack, input_range, maps, stream.images, stream.chunk)
-        patches = LayerPatches(layer_input, self._labels, size, self.workers, self._shard)
+        patches = LayerPatches(layer_input, self._labels, size, self.workers, self._shard, self._weights)
         bank, options = config.bank_of(number), BankOptions.of(config)
         if config.is_grey(number):
             grey = GreyPatches(patches, self.stack.image_shape[0])
@@ -237,12 +237,18 @@ class Trainer:
         copies, shard = config.copies_of_each, self.workers.shard(len(data.images), "training images")
         self._labels = data.labels.repeat_interleave(copies)  # of all processes
         self._shard = slice(shard.start * copies, shard.stop * copies)
+        self._weights: Tensor | None = None
+        if data.weights is not None:  # 1 on average, so that counts of images stay as they are
+            self._weights = (data.weights / data.weights.mean()).repeat_interleave(copies)
         changes = None
         if copies > 1:
             augmentation = Augmentation.parse(config.augment)
             changes = draw_changes(augmentation, len(data.images), config.copies, channels, config.seed)[shard]
         images = store_images(data.images[shard], self.device, self.plan.maps_place, data.file)
-        return self._stream("training", images, data.labels[shard], changes)
+        stream = self._stream("training", images, data.labels[shard], changes)
+        if self._weights is not None:
+            stream.weights = self._weights[self._shard].to(self.device, self.dtype)
+        return stream
 
     def _evaluation_stream(self, name: str, images: Tensor, labels: Tensor) -> ImageStream:
         """Return this process's shard of the validation or test images, in all their views."""

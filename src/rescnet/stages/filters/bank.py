@@ -60,6 +60,7 @@ class PatchSource(Protocol):
     rows: int
     columns: int
     labels: Tensor  # int64, (images,), on the CPU
+    weights: Tensor | None  # (images,), on the CPU: draws pick an image in proportion to its weight. None: all are 1
     zero_mean: bool  # each channel's mean is subtracted: a filter that is constant over a channel has no response
 
     def covariance(self) -> Tensor:
@@ -109,8 +110,11 @@ def check_count(name: str, count: int, most: int) -> None:
 
 
 def sample_patches(source: PatchSource, generator: torch.Generator, samples: int = SAMPLES) -> Tensor:
-    """Return patches drawn uniformly over images and positions, float64, shape (samples, M)."""
-    image = torch.randint(source.images, (samples,), generator=generator)
+    """Return patches drawn uniformly over images, or by their weights, and positions, float64, shape (samples, M)."""
+    if source.weights is None:
+        image = torch.randint(source.images, (samples,), generator=generator)
+    else:
+        image = torch.multinomial(source.weights, samples, replacement=True, generator=generator)
     row = torch.randint(source.rows, (samples,), generator=generator)
     column = torch.randint(source.columns, (samples,), generator=generator)
     return source.gather(image, row, column)

@@ -20,7 +20,7 @@ class GreyPatches:
         self._source, self._colours = source, colours
         self.channels, self.size = source.channels - colours + 1, source.size
         self.images, self.rows, self.columns = source.images, source.rows, source.columns
-        self.labels, self.zero_mean = source.labels, source.zero_mean
+        self.labels, self.weights, self.zero_mean = source.labels, source.weights, source.zero_mean
 
     def covariance(self) -> Tensor:
         """Return the covariance of grey patches, float64."""

@@ -65,21 +65,25 @@ def _accepted(source: PatchSource, count: int, generator: torch.Generator, optio
 def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, options: BankOptions) -> Tensor:
     """Return the patches of many draws, positives first, shape (draws, positives + negatives, M)."""
     order = source.labels.argsort(stable=True)  # images by class
-    sizes = source.labels.bincount()
+    sizes = source.labels.bincount(source.weights)  # images per class, or their total weight
     classes = sizes.nonzero()[:, 0]
     starts = sizes.cumsum(0) - sizes
+    ends = None if source.weights is None else source.weights[order].cumsum(0)
     chosen = classes[torch.randint(len(classes), (draws, 1), generator=generator)]  # one class per draw
     size, start = sizes[chosen], starts[chosen]
 
     def pick(samples: int, among: Tensor) -> Tensor:
-        """Return uniform integers below ``among`` (draws, 1), shape (draws, samples)."""
+        """Return uniform integers, or with weights numbers, below ``among`` (draws, 1), shape (draws, samples)."""
         uniform = torch.rand(draws, samples, generator=generator, dtype=torch.float64)
-        return torch.minimum((uniform * among).long(), among - 1)
+        return uniform * among if ends is not None else torch.minimum((uniform * among).long(), among - 1)
 
     positive = start + pick(options.positives, size)
-    negative = pick(options.negatives, len(order) - size)
+    negative = pick(options.negatives, sizes.sum() - size)
     negative = torch.where(negative < start, negative, negative + size)  # skip the chosen class
-    image = order[torch.cat([positive, negative], dim=1)].flatten()
+    place = torch.cat([positive, negative], dim=1)
+    if ends is not None:  # an image has a share of [0, Σ weights) as long as its weight
+        place = torch.searchsorted(ends, place, right=True).clamp_max(len(order) - 1)
+    image = order[place].flatten()
     row = torch.randint(source.rows, image.shape, generator=generator)
     column = torch.randint(source.columns, image.shape, generator=generator)
     patches = source.gather(image, row, column)
