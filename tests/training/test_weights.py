@@ -83,9 +83,9 @@ def test_a_class_may_weigh_less_than_one_image(head, blobs):
         (np.full(60, -1), r"weights must be finite and at least 0, got -1\.$"),
         (np.full(60, np.nan), r"weights must be finite and at least 0, got nan\.$"),
         (np.full(60, np.inf), r"weights must be finite and at least 0, got inf\.$"),
-        (np.zeros(60), r"weights must not all be 0\.$"),
+        (np.zeros(60), r"weights must not all be zero\.$"),
         (np.arange(60) % 6 == 0, r"labels of weighted images must have at least two classes, got only 0\.$"),
-        (["heavy"] * 60, r"weights must be numbers, one per image, got list\.$"),
+        (["heavy"] * 60, r"weights must be numbers, got list\.$"),
     ],
 )
 def test_bad_weights_are_refused_in_one_sentence(weights, message, blobs):

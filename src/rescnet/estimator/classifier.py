@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..data.splits import stratified_split
 from ..network.device import choose_device
 from ..network.history import History
-from ..network.model import Model, describe_images, describe_run
-from ..network.network import Network, refuse_infinite
-from ..network.probabilities import network_probabilities, probabilities
+from ..network.network import Network
 from ..training.train import train
 from .configuration import automatic_dtype, check_grows, configure, warn_if_none_was_added
-from .image_classifier import ImageClassifier, check_pixels, draw_seed
+from .image_classifier import check_pixels, draw_seed
 from .layouts import ChannelRule
+from .prediction import FittedNetwork
 
 
-class ResCNetClassifier(ImageClassifier):
+class ResCNetClassifier(FittedNetwork):
     """Deep image classifier trained without back-propagation, layer by layer on the residual of the layers before.
 
     ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width) or flat rows, of any
@@ -34,6 +28,9 @@ class ResCNetClassifier(ImageClassifier):
     square, and images of one line if it is another number up to 64. Images with a side under 8 pixels are enlarged by
     repeating pixels. Tables of measurements can be fitted, but have no neighbouring pixels to learn from: use another
     classifier for them.
+
+    ``X`` may also be a torch ``Dataset`` or ``DataLoader`` of (image, label), without ``y``. Methods of a fitted
+    classifier take lists of image files too, which are fitted to the size and colour of the training images.
 
     A parameter that is None takes its value from the ``preset``.
 
@@ -71,8 +68,11 @@ class ResCNetClassifier(ImageClassifier):
     test_views : str, default=None
         Views that a prediction is averaged over, e.g. ``"flip"`` or ``"flip + shift 1"``; ``""`` is the image alone. It
         is also read when predicting: ``set_params(test_views="flip")`` changes a fitted estimator.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of each class's images, which multiplies ``sample_weight``. ``"balanced"`` gives all classes the same
+        total weight.
     options : dict, default=None
-        Other options of :class:`rescnet.NetworkConfig`, e.g. ``{"posterior": "softmax", "stop_at_zero_error": False}``.
+        Any option of :class:`rescnet.NetworkConfig`, e.g. ``{"posterior": "softmax", "stop_at_zero_error": False}``.
     image_shape : sequence of int, default=None
         Shape of one image: (height, width), or with channels. Needed for flat rows that are no square grey images.
     channels : {"auto", "first", "last"}, default="auto"
@@ -126,11 +126,7 @@ class ResCNetClassifier(ImageClassifier):
     ((8, 8), (1197,))
     """
 
-    network_: Network
-    history_: History
-    n_layers_: int
     _held: NDArray[np.intp] | None  # indices of the validation images: a warm start needs the same
-    _preprocessing: dict[str, Any] | None = None  # properties of the images; None if an earlier version fitted
 
     def __init__(
         self,
@@ -149,6 +145,7 @@ class ResCNetClassifier(ImageClassifier):
         learning_rate: float | None = None,
         ceiling: float | None = None,
         test_views: str | None = None,
+        class_weight: dict[Any, float] | str | None = None,
         options: dict[str, Any] | None = None,
         image_shape: Sequence[int] | None = None,
         channels: ChannelRule = "auto",
@@ -176,6 +173,7 @@ class ResCNetClassifier(ImageClassifier):
         self.learning_rate = learning_rate
         self.ceiling = ceiling
         self.test_views = test_views
+        self.class_weight = class_weight
         self.options = options
         self.image_shape = image_shape
         self.channels = channels
@@ -189,13 +187,14 @@ class ResCNetClassifier(ImageClassifier):
         self.verbose = verbose
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train a network, or with ``warm_start`` add layers to the fitted one.
 
-        ``y``, shape (n,), are labels of any type that can be sorted.
+        ``y``, shape (n,), are labels of any type that can be sorted; None if ``X`` is a torch ``Dataset`` or
+        ``DataLoader``. An image with a ``sample_weight`` of 2 counts like two equal images; 0 leaves it out.
         """
         continues = bool(self.warm_start) and hasattr(self, "network_")
-        array, layout, classes, labels = self._training_images(X, y)
+        array, layout, classes, labels, weights = self._training_images(X, y, self.class_weight, sample_weight)
         seed = self.network_.config.seed if continues else draw_seed(self.random_state)
         config = configure(self.get_params(deep=False), self.options, self.preset, layout, len(classes), seed)
         dtype: Any = automatic_dtype(layout) if self.dtype == "auto" else self.dtype
@@ -204,7 +203,7 @@ class ResCNetClassifier(ImageClassifier):
         check_pixels(array)
         kept: Any = slice(None)
         held: NDArray[np.intp] | None = None
-        if self.n_iter_no_change is not None:
+        if config.patience:
             kept, held = stratified_split(labels, self.validation_fraction, config.seed)
         if continues:
             check_grows(self, layout, classes, config, held)
@@ -212,45 +211,20 @@ class ResCNetClassifier(ImageClassifier):
         validation = None if held is None else (images[held], labels[held])
         start = (self.network_, self.history_) if continues else None
         network, history = self._train(
-            images[kept], labels[kept], config, validation=validation, compute=compute, start=start
+            images[kept],
+            labels[kept],
+            config,
+            validation=validation,
+            weights=None if weights is None else weights[kept],
+            compute=compute,
+            start=start,
         )
         if continues:
             warn_if_none_was_added(len(self.network_.layers), len(network.layers), config.layers, history.stopped)
-        self._images_seen(layout, classes)
+        self._images_seen(layout, classes, images)
         self.network_, self.history_, self._held = network, history, held
-        self._preprocessing = describe_images(images)
         self.n_layers_ = network.used_layers
         return self
-
-    def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
-        """Return a probability for each class, shape (n, C): a softmax of the outputs, which ranks classes like them.
-
-        With a kernel readout they are calibrated on leave-one-out outputs of the training images.
-        """
-        return network_probabilities(self.network_, self._outputs(X)).numpy()
-
-    def staged_predict(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the labels after 1, 2, … layers, each of shape (n,); without the readout."""
-        for stage in self._stages(X, lambda outputs: outputs.argmax(1)):
-            yield self.classes_[stage.numpy()]
-
-    def staged_predict_proba(self, X: ArrayLike) -> Iterator[NDArray[Any]]:
-        """Yield the probabilities after 1, 2, … layers, each of shape (n, C); all n·C·layers numbers are held."""
-        for stage in self._stages(X, lambda outputs: probabilities(outputs, self.network_.config.ceiling)):
-            yield stage.numpy()
-
-    def to_model(self) -> Model:
-        """Return the fitted network as a :class:`rescnet.Model`, which ``rescnet.save`` writes to a folder.
-
-        The model takes images (n, channels, height, width). It has the layers used for prediction.
-        """
-        check_is_fitted(self)
-        network = self.network_.averaged_over(self.test_views).first_layers(self.n_layers_)
-        history = History(self.history_.records[: self.n_layers_], self.history_.stopped, self.history_.readout)
-        about = describe_run(network.layers[0].weights.device)
-        if self._preprocessing is not None:
-            about["preprocessing"] = self._preprocessing
-        return Model(network, history, tuple(map(str, self.classes_)), about)
 
     def _train(self, *data: Any, **how: Any) -> tuple[Network, History]:
         """Call :func:`train`, with a table if ``verbose``."""
@@ -264,52 +238,3 @@ class ResCNetClassifier(ImageClassifier):
             network, history = train(*data, **how, listener=table)
             table.finished(history)
         return network, history
-
-    @torch.inference_mode()
-    def _outputs(self, X: ArrayLike) -> Tensor:
-        array = self._new_images(X)
-        network = self.network_.averaged_over(self.test_views)
-        outputs = torch.empty(len(array), network.classes, dtype=network.layers[0].weights.dtype)
-        for start, part in self._chunks(array, network.batch):
-            outputs[start : start + len(part)] = network.outputs(part, self.n_layers_)
-        return outputs
-
-    @torch.inference_mode()
-    def _stages(self, X: ArrayLike, keep: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return ``keep`` of Ỹ⁽¹⁾, Ỹ⁽²⁾, …, each (chunk, C), on the CPU, shape (layers, n, …); only this is held."""
-        array = self._new_images(X)
-        network = self.network_.averaged_over(self.test_views)
-        device, stages = network.layers[0].weights.device, torch.empty(0)
-        for start, part in self._chunks(array, network.stack.chunk):
-            network.warn_of_other_units(part)
-            for layer, output in enumerate(islice(network.stack.staged_outputs(part.to(device)), self.n_layers_)):
-                kept = keep(refuse_infinite(output))
-                if not len(stages):
-                    stages = torch.empty(self.n_layers_, len(array), *kept.shape[1:], dtype=kept.dtype)
-                stages[layer, start : start + len(part)] = kept
-        return stages
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the state to pickle: the layers on the CPU, so that a machine without a GPU can load them."""
-        state: dict[str, Any] = super().__getstate__()
-        if "network_" not in state:
-            return state
-        return state | {"network_": _moved(state["network_"], torch.device("cpu"))}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore a pickled state, with the layers on ``device`` if it is available, else on the CPU."""
-        super().__setstate__(state)
-        if hasattr(self, "network_"):
-            try:
-                device = choose_device(self.device)
-            except ValueError:
-                device = torch.device("cpu")
-            network = _moved(self.network_, device)
-            half = network.half and device.type == "cuda"
-            self.network_ = replace(network, stack=replace(network.stack, half=half))
-
-
-def _moved(network: Network, device: torch.device) -> Network:
-    """Return the network with its layers on a device."""
-    layers = [layer.to(device, layer.weights.dtype) for layer in network.layers]
-    return replace(network, stack=replace(network.stack, layers=layers))

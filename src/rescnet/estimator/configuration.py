@@ -16,10 +16,11 @@ from ..network.history import StopReason
 from ..network.inputs import InputWarning
 from .layouts import ImageLayout
 
-PARAMETERS = {
+PARAMETERS: dict[str, str] = {
     name: entry.metadata["sklearn"] for name, entry in options_of(NetworkConfig).items() if entry.metadata["sklearn"]
 }
 """The estimator's parameter of each option that has one."""
+OPTION_OF = {parameter: name for name, parameter in PARAMETERS.items()}
 FIT_AGAIN = "Use warm_start=False to fit again."
 
 
@@ -45,31 +46,43 @@ def automatic_dtype(layout: ImageLayout) -> str:
 def configure(
     parameters: Mapping[str, Any], options: Any, preset: str | None, layout: ImageLayout, classes: int, seed: int
 ) -> NetworkConfig:
-    """Build the configuration: the preset or what suits the images, then ``options``, then the named parameters.
+    """Build the configuration: the preset or what suits the images, then ``options`` and the named parameters.
 
-    A parameter that is None leaves the choice to the preset. Error messages use the estimator's name of the option.
+    A parameter that is None leaves the choice to ``options`` and the preset. Both may use either name of an option.
+    Error messages use the estimator's name of it.
     """
     if options is not None and not isinstance(options, Mapping):
         raise ValueError(f"options must be a dict, e.g. {{'posterior': 'softmax'}}, or None, got {options!r}.")
-    others = dict(options or {})
-    check_names(others, "options")
-    for name in others:
-        if name in PARAMETERS:
-            raise ValueError(f"options must not hold {name!r}. Use the parameter {PARAMETERS[name]} instead.")
-    settings = automatic_settings(layout, classes) if preset is None else load_preset(str(preset))
     named = {name: parameters[own] for name, own in PARAMETERS.items() if parameters.get(own) is not None}
+    others: dict[str, Any] = {}
+    for key, value in (options or {}).items():
+        name = str(OPTION_OF.get(key, key))
+        for known in (named, others):
+            if name in known and not _same(known[name], value):
+                own = PARAMETERS.get(name, name)
+                raise ValueError(f"{own} must be given once, got {known[name]!r}, and {value!r} in options.")
+        others[name] = value
+    check_names(others, "options")
+    settings = automatic_settings(layout, classes) if preset is None else load_preset(str(preset))
     types = declared_types(NetworkConfig)
     try:
-        for name, value in named.items():  # the command line writes numbers as text, Python does not
+        given = {name: value for name, value in (others | named).items() if name in PARAMETERS}
+        for name, value in given.items():  # the command line writes numbers as text, Python does not
             if types[name] in (int, float) and isinstance(value, str):
                 raise OptionError(name, f"must be a number, got {value!r}.")
-        config = NetworkConfig(**(settings | others | named | {"seed": seed}))
+        config = NetworkConfig(**(settings | named | {"seed": seed} | others))
         if named.get("patience") is not None and config.patience < 1:
             raise OptionError("patience", "must be at least 1, or None to add all layers, got 0.")
         check_readout_options(config, others)
     except OptionError as error:
         raise error.under_name(PARAMETERS.get(error.name, error.name)) from None
     return config
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether two values of an option are equal; a list equals a tuple of the same numbers."""
+    one, other = (tuple(value) if isinstance(value, list) else value for value in (one, other))
+    return bool(one == other)
 
 
 def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config: NetworkConfig, held: Any) -> None:

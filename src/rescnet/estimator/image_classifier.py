@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,23 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from ..network.inputs import as_images, how_to_fit, plain_values
+from ..network.model import describe_images
 from .layouts import ChannelRule, ImageLayout, find_layout
+from .sources import ImageFiles, is_torch_data, listed_files, read_torch_data
+from .weights import image_weights
 
 CHUNK = 2**22  # numbers that are checked together
+NewImages: TypeAlias = "NDArray[Any] | ImageFiles"
+
+
+class TrainingImages(NamedTuple):
+    """Images to train on, without those of weight 0."""
+
+    array: NDArray[Any]
+    layout: ImageLayout  # of the array
+    classes: NDArray[Any]  # sorted labels
+    labels: NDArray[Any]  # index of each image's class
+    weights: NDArray[np.float64] | None
 
 
 class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -31,35 +45,45 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     channels: ChannelRule
     network_: Any
     _layout: ImageLayout
+    _preprocessing: dict[str, Any] | None = None  # properties of the images; None if an earlier version fitted
 
     @abstractmethod
-    def _outputs(self, X: ArrayLike) -> Tensor:
+    def _outputs(self, X: Any) -> Tensor:
         """Return a score for each class, on the CPU, shape (n, C)."""
 
-    def _training_images(
-        self, X: ArrayLike, y: ArrayLike
-    ) -> tuple[NDArray[Any], ImageLayout, NDArray[Any], NDArray[Any]]:
-        """Return images as an array, its layout, the sorted classes, and the index of each label's class.
+    def _training_images(self, X: Any, y: Any, class_weight: Any = None, sample_weight: Any = None) -> TrainingImages:
+        """Return checked images, labels and weights.
 
         Pixels are checked later: cheap checks come first, those of all options included.
         """
+        X, y = _labelled(X, y, ordered=sample_weight is not None)
+        if listed_files(X):
+            raise ValueError("X must be images in fit, got file paths. Use e.g. a torch Dataset that reads them.")
         X, y = plain_values(X, "X"), plain_values(y, "y")
         array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
         layout = find_layout(array.shape, self.image_shape, self.channels)
         check_classification_targets(targets)
+        weights = image_weights(targets, class_weight, sample_weight)
+        if weights is not None and not weights.all():
+            kept = weights > 0
+            array, targets, weights = array[kept], targets[kept], weights[kept]
         classes, labels = np.unique(targets, return_inverse=True)
         if len(classes) < 2:
             raise ValueError(f"y must have at least two classes, got one class, {classes.tolist()[0]!r}.")
-        return array, layout, classes, labels
+        return TrainingImages(array, layout, classes, labels, weights)
 
-    def _images_seen(self, layout: ImageLayout, classes: NDArray[Any]) -> None:
-        """Store the classes and the layout of the training images."""
-        self.classes_, self._layout = classes, layout
+    def _images_seen(self, layout: ImageLayout, classes: NDArray[Any], images: Any) -> None:
+        """Store the classes, the layout and the properties of the training images (n, channels, height, width)."""
+        self.classes_, self._layout, self._preprocessing = classes, layout, describe_images(images)
         self.image_shape_, self.n_features_in_ = layout.shape, layout.numbers
 
-    def _new_images(self, X: ArrayLike) -> NDArray[Any]:
-        """Return images to predict as a checked array."""
+    def _new_images(self, X: Any) -> NewImages:
+        """Return images to predict as a checked array, or as files that are read chunk by chunk."""
         check_is_fitted(self)
+        if is_torch_data(X):
+            X, _ = read_torch_data(X, ordered=True)
+        elif files := listed_files(X):
+            return ImageFiles(files, self._layout, self._preprocessing or {})
         array: NDArray[Any] = validate_data(
             self, plain_values(X, "X"), reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False
         )
@@ -67,7 +91,7 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_pixels(array)
         return array
 
-    def _chunks(self, X: NDArray[Any], size: int) -> Iterator[tuple[int, Tensor]]:
+    def _chunks(self, X: NewImages, size: int) -> Iterator[tuple[int, Tensor]]:
         """Yield the start of each chunk, and its images (chunk, channels, height, width).
 
         Chunks are converted one at a time, so ``X`` may be a memory-mapped file larger than memory.
@@ -75,12 +99,17 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         for start in range(0, len(X), size):
             yield start, as_images(self._layout.to_images(X[start : start + size]), self.network_.image_shape)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each image, shape (n,). Memory does not grow with the number of images."""
         best = self._outputs(X).argmax(1).numpy()
         return np.take(self.classes_, best)
 
-    def decision_function(self, X: ArrayLike) -> NDArray[Any]:
+    def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy; ``y`` is None if ``X`` is a torch ``Dataset`` or ``DataLoader``."""
+        X, y = _labelled(X, y, ordered=sample_weight is not None)
+        return float(super().score(X, y, sample_weight))
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, shape (n,), positive for the second class."""
         outputs = self._outputs(X)
         return outputs.numpy() if len(self.classes_) > 2 else (outputs[:, 1] - outputs[:, 0]).numpy()
@@ -89,6 +118,18 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _labelled(X: Any, y: Any, ordered: bool) -> tuple[Any, Any]:
+    """Return images and labels, those of a torch ``Dataset`` or ``DataLoader`` included."""
+    if not is_torch_data(X):
+        return X, y
+    if y is not None:
+        raise ValueError(f"y must be None, since the {type(X).__name__} holds the labels.")
+    images, labels = read_torch_data(X, ordered)
+    if labels is None:
+        raise ValueError(f"X must yield (image, label), got a {type(X).__name__} of images without labels.")
+    return images, labels
 
 
 def draw_seed(random_state: Any) -> int:

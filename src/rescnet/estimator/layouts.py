@@ -34,13 +34,13 @@ class ImageLayout:
     @property
     def enlargement(self) -> tuple[int, int]:
         """Repetitions of rows and columns of pixels, so that both sides have at least 8 pixels."""
-        _, height, width = self._channels_first
+        _, height, width = self.channels_first
         return -(-LEAST_SIDE // height), -(-LEAST_SIDE // width)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
         """(channels, height, width) of the network's images, after enlargement."""
-        channels, height, width = self._channels_first
+        channels, height, width = self.channels_first
         return channels, height * self.enlargement[0], width * self.enlargement[1]
 
     def to_images(self, X: NDArray[Any]) -> NDArray[Any]:
@@ -57,8 +57,15 @@ class ImageLayout:
             images = images.repeat(times, axis) if times > 1 else images
         return images
 
+    def from_channels_first(self, images: NDArray[Any]) -> NDArray[Any]:
+        """Return images (n, channels, height, width), not enlarged, in this layout."""
+        if self.channels == "none":
+            return images[:, 0]
+        return images.transpose(0, 2, 3, 1) if self.channels == "last" else images
+
     @property
-    def _channels_first(self) -> tuple[int, int, int]:
+    def channels_first(self) -> tuple[int, int, int]:
+        """(channels, height, width) of the images in ``X``."""
         if self.channels == "none":
             return 1, self.shape[0], self.shape[1]
         if self.channels == "first":

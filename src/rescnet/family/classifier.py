@@ -92,9 +92,9 @@ class FamilyClassifier(ImageClassifier):
         self.memory = memory
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Learn the filters and the classifier; ``y``, shape (n,), are labels of any type that can be sorted."""
-        array, layout, classes, labels = self._training_images(X, y)
+        array, layout, classes, labels, _ = self._training_images(X, y)
         if self.options is not None and not isinstance(self.options, Mapping):
             raise ValueError(f"options must be a dict, e.g. {{'svm_cost': 0.5}}, or None, got {self.options!r}.")
         options = dict(self.options or {}) | {"seed": draw_seed(self.random_state)}
@@ -104,11 +104,11 @@ class FamilyClassifier(ImageClassifier):
         images = as_images(layout.to_images(array))
         budget = memory_budget(str(self.memory), device)
         self.network_ = fit_member(images, torch.from_numpy(labels), len(classes), config, device, budget)
-        self._images_seen(layout, classes)
+        self._images_seen(layout, classes, images)
         self.config_ = config
         return self
 
-    def _outputs(self, X: ArrayLike) -> Tensor:
+    def _outputs(self, X: Any) -> Tensor:
         chunks = self._chunks(self._new_images(X), IMAGES_AT_A_TIME)
         return torch.cat([self.network_.outputs(part) for _, part in chunks])
 

@@ -81,14 +81,14 @@ def as_weights(weights: Any, images: int, name: str = "weights") -> Tensor | Non
     try:
         found = torch.tensor(np.array(plain_values(weights, name), np.float64))
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, one per image, got {type(weights).__name__}.") from None
+        raise ValueError(f"{name} must be numbers, got {type(weights).__name__}.") from None
     if found.shape != (images,):
         raise ValueError(f"{name} must have shape ({images},), one per image, got {tuple(found.shape)}.")
     bad = ~(found.isfinite() & (found >= 0))
     if bool(bad.any()):
         raise ValueError(f"{name} must be finite and at least 0, got {float(found[bad][0]):g}.")
     if not bool(found.any()):
-        raise ValueError(f"{name} must not all be 0.")
+        raise ValueError(f"{name} must not all be zero.")
     return None if bool((found == 1).all()) else found
 
 
