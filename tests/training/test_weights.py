@@ -9,7 +9,7 @@ import torch
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.training.data import TrainingData
 
-pytestmark = pytest.mark.usefixtures("one_cpu")
+pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = {
     "filters": 6, "layers": 2, "block_sizes": [6], "block_stride": 3, "pyramid": (2, 1), "ridge": 0.3,
     "stop_at_zero_error": False, "bank": "pca",
@@ -48,10 +48,11 @@ def test_integer_weights_are_repeated_images(options, count, blobs):
 
 
 def test_weights_in_half_precision(blobs):
+    """On a GPU if there is one: the second layer has enough channels for the kernel that sums patches."""
     images, labels = blobs[0][:60], blobs[1][:60]
-    half = ComputeOptions(device="cpu", precision="balanced")
+    half = ComputeOptions(precision="balanced")
     found, exact, plain = (
-        outputs(images, labels, blobs[0][200:], weights, compute, layers=1).double()
+        outputs(images, labels, blobs[0][200:], weights, compute, filters=16).double().cpu()
         for weights, compute in ((WEIGHTS[:60], half), (WEIGHTS[:60], DOUBLE), (None, DOUBLE))
     )
     assert float((found - exact).norm()) < 0.1 * float((plain - exact).norm())
