@@ -1,4 +1,4 @@
-"""Text of numbers, bytes and durations, suggestions for misspelt names, and atomic writes of files."""
+"""Text of numbers, bytes, durations and accuracies, suggestions for misspelt names, and atomic writes of files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from math import sqrt
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,32 @@ def show_seconds(seconds: float) -> str:
     if hours < 48:
         return f"{hours} h {int(seconds) % 3600 // 60:02} min"
     return f"{hours // 24} days {hours % 24} h"
+
+
+def wilson_interval(share: float, images: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of an accuracy, a fraction of 1, measured on n images.
+
+    Examples
+    --------
+    >>> [round(end, 4) for end in wilson_interval(0.9, 100)]
+    [0.8256, 0.9448]
+    """
+    z = 1.959964  # 97.5 % of a normal distribution are below
+    spread = z / (1 + z * z / images) * sqrt(share * (1 - share) / images + (z / (2 * images)) ** 2)
+    centre = (share + z * z / (2 * images)) / (1 + z * z / images)
+    return max(0.0, centre - spread), min(1.0, centre + spread)
+
+
+def show_interval(share: float, images: int) -> str:
+    """Return the 95 % interval of an accuracy as text, in percent.
+
+    Examples
+    --------
+    >>> show_interval(0.9, 10_000)
+    '89.4 to 90.6 %'
+    """
+    low, high = wilson_interval(share, images)
+    return f"{100 * low:.1f} to {100 * high:.1f} %"
 
 
 def nearest(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str:

@@ -7,8 +7,10 @@ import shutil
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from rescnet import data
+from rescnet.formatting import show_interval
 from rescnet.model_files import ModelFolder, load_model, save_model
 
 
@@ -63,6 +65,8 @@ def test_the_images_held_out_in_training_are_found_again(rescnet, model):
         facts = json.loads(rescnet("evaluate", model, "--json", "--split", split).stdout)
         assert (facts["split"], facts["images"]) == (split, images)
         assert facts["accuracy"] == pytest.approx(accuracy)
+        expected = binomtest(round(accuracy * images), images).proportion_ci(method="wilson")
+        assert facts["interval"] == pytest.approx(list(expected), abs=1e-6)
 
 
 def test_a_set_that_comes_in_one_split_is_evaluated_on_what_was_held_out(rescnet, refused, small, tmp_path):
@@ -72,6 +76,7 @@ def test_a_set_that_comes_in_one_split_is_evaluated_on_what_was_held_out(rescnet
     result = rescnet("evaluate", tmp_path / "m")
     assert "90 validation images of digits, 3 layers, on cpu" in result.stdout
     assert f"accuracy: {100 * record.validation_accuracy:.2f} %" in result.stdout
+    assert f"95 % interval {show_interval(record.validation_accuracy, 90)})" in result.stdout
     words = ["--validation-fraction", "0", "--layers", "1", "--limit", "100", "--out", tmp_path / "all"]
     assert rescnet("train", "digits", *small, *words).exit_code == 0
     message = refused("evaluate", tmp_path / "all")

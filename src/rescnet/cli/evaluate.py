@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..formatting import count, show_seconds
+from ..formatting import count, show_interval, show_seconds, wilson_interval
 from .shared import Device, Layers, Model, Root, TestViews, plain_table, say
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def evaluate(
         "test_views": network.config.test_views,
         "readout": network.readout is not None,
         "device": str(chosen_device),
-        "accuracy": float(confusion.trace() / confusion.sum()),
+        "accuracy": (accuracy := float(confusion.trace() / confusion.sum())),
+        "interval": wilson_interval(accuracy, len(labels)),
         "seconds": seconds,
     }
     if as_json:
@@ -90,8 +91,10 @@ def evaluate(
     if folder.misses_readout:
         readout = " (the kernel readout is missing; rescnet train --resume fits it)"
     say(console, f"{what}, {depth}{readout}{mean}, on {chosen_device}")
-    correct = f"{int(confusion.trace()):,} of {len(labels):,} correct"
-    say(console, f"accuracy: [bold]{100 * facts['accuracy']:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}\n")
+    correct = (
+        f"{int(confusion.trace()):,} of {len(labels):,} correct, 95 % interval {show_interval(accuracy, len(labels))}"
+    )
+    say(console, f"accuracy: [bold]{100 * accuracy:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}\n")
     _print_details(console, details)
 
 
