@@ -11,13 +11,14 @@ from collections.abc import Callable
 
 from torch import nn
 
+from rescnet.experiments.baselines import resnet18
+
 from .maxout import MaxoutNetwork
 from .network_in_network import NetworkInNetwork
-from .resnet18 import ResNet18
 from .stochastic_pooling import StochasticPoolingNetwork
 
 NETWORKS: dict[str, Callable[[tuple[int, int, int], int], nn.Module]] = {
-    "resnet18": ResNet18,
+    "resnet18": resnet18,
     "network-in-network": NetworkInNetwork,
     "maxout": MaxoutNetwork,
     "stochastic-pooling": StochasticPoolingNetwork,
@@ -40,6 +41,6 @@ __all__ = [
     "NETWORKS",
     "MaxoutNetwork",
     "NetworkInNetwork",
-    "ResNet18",
     "StochasticPoolingNetwork",
+    "resnet18",
 ]

@@ -151,7 +151,29 @@ def test_a_file_that_is_no_table_is_not_added_to(refused, tmp_path):
     assert file.read_text() == "{}1"
 
 
-def test_all_are_compared_by_default():
-    assert [contestant.name for contestant in parse_models("all")] == model_names()
-    assert "rescnet" in model_names() and len(model_names()) == 15
+def test_all_are_compared_by_default_but_the_slow_one():
+    assert [contestant.name for contestant in parse_models("all")] == model_names()[:-1]
+    assert model_names()[0] == "rescnet" and model_names()[-1] == "resnet18" and len(model_names()) == 20
     assert np.array([c.options == {} for c in parse_models("all")]).all()
+
+
+def test_baselines_beside_the_network(rescnet, save_png, tmp_path, monkeypatch):
+    monkeypatch.setattr("rescnet.experiments.baselines.TREES", 30)
+    rng = np.random.default_rng(0)
+    for name, light in (("dark", 60), ("light", 180)):
+        for number in range(20):
+            save_png(tmp_path / "set" / name / f"{number}.png", rng.integers(light - 50, light + 50, (12, 12)))
+    models = "cnn,svc,rescnet:layers=1:filters=4:augment=flip,cnn:seconds=0.01:flips=false,pcanet:filters=2/2"
+    words = ["--models", models, "--image-size", "8,8", "--baseline", "forest,hog-svm", "--json"]
+    result = rescnet("compare", tmp_path / "set", *words)
+    rows = {row["model"]: row for row in json.loads(result.stdout)}
+    baselines = ["cnn", "svc", models.split(",")[3], "forest", "hog-svm"]
+    assert next(iter(rows)).startswith("rescnet") and list(rows)[2:] == baselines
+    assert all(row["error"] == "" for row in rows.values())
+    assert rows["svc"]["accuracy"] == rows["forest"]["accuracy"] == 1
+    network, cnn, short = (rows[name] for name in (models.split(",")[2], "cnn", models.split(",")[3]))
+    assert cnn["config"]["seconds"] == network["seconds"] and cnn["config"]["flips"]
+    assert cnn["seconds"] == pytest.approx(network["seconds"], rel=0.3, abs=0.3)
+    assert short["config"]["seconds"] == 0.01 and not short["config"]["flips"]
+    assert rows["pcanet:filters=2/2"]["changed"].startswith("sizes of small images: filters=8/8:filter_sizes=3")
+    assert cnn["changed"].endswith("shifts and flips") and "settings for these images" in result.stderr

@@ -31,6 +31,9 @@ def compare(
     models: Annotated[
         str, typer.Option(help="Models separated by commas, options after colons, e.g. rescnet:layers=5; or all.")
     ] = "all",
+    baseline: Annotated[
+        str | None, typer.Option(help="Add baselines to the models: svc, forest, hog-svm, cnn, resnet18.")
+    ] = None,
     held_out: Annotated[
         float | None,
         typer.Option(
@@ -44,22 +47,23 @@ def compare(
     add: Annotated[bool, typer.Option("--add", help="Keep the rows of other models in that file.")] = False,
     plot: Annotated[Path | None, typer.Option(help="SVG file for a figure of the table.")] = None,
     root: Root = None,
+    image_size: Annotated[str | None, typer.Option(metavar="H,W", help="Resize the images of a folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout, nothing else.")] = False,
     **options: Any,
 ) -> None:
     """Train several models on the same images and print accuracy, time, memory and size.
 
-    Without arguments: ResCNet and all of PCANet's family on the digits of scikit-learn. The options dtype and precision
-    are for ResCNet only.
+    Without arguments: ResCNet, all of PCANet's family, and stock baselines on the digits of scikit-learn. The options
+    dtype and precision are for ResCNet only.
     """
     from ..data.splits import hold_out_images
     from ..experiments.compare import compare_models, parse_models
     from ..experiments.presentation import NO_PLOTS, can_draw, draw_league
     from ..network.device import choose_device
-    from .images import check_classes, check_limit, load_source, say_notes
+    from .images import check_classes, check_limit, load_source, parse_size, say_notes
 
     source = one_source(source, dataset)
-    contestants = parse_models(models)
+    contestants = [*parse_models(models), *(parse_models(baseline) if baseline else [])]
     compute = ComputeOptions(**given(options, ComputeOptions))
     device = choose_device(compute.device)
     if splits < 1:
@@ -68,7 +72,7 @@ def compare(
     for file in (out, plot):
         if file is not None:
             check_out(file, overwrite=True)
-    whole = load_source(source or "digits", root)
+    whole = load_source(source or "digits", root, parse_size(image_size))
     say_notes(whole)
     check_limit(whole, limit)
     data = hold_out_images(whole, 0, limit, seed)
@@ -82,7 +86,8 @@ def compare(
     for row in compare_models(data, contestants, share, splits, seed, compute):
         rows.append(row)
         result = f"{100 * row.accuracy:6.2f} %  {row.seconds:8.1f} s" if row.accuracy is not None else row.error
-        say(console, f"{row.model:20} {escape(result)}")
+        changed = f"  [dim]{escape(row.changed)}[/dim]" if row.changed else ""
+        say(console, f"{escape(row.model):20} {escape(result)}{changed}")
         if out is not None:
             mine = [{"name": f"league-{data.name}", **asdict(each), **facts} for each in rows]
             others = [old for old in kept if old["model"] not in {each.model for each in rows}]

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from statistics import fmean, pstdev
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ..config.compute import ComputeOptions
+from ..config.grammars import Augmentation
+from ..config.network import NetworkConfig
 from ..config.presets import check_names, make_config, preset_names
 from ..data import Dataset, ImageSet
 from ..data.archives import PUBLIC_SETS
 from ..data.splits import stratified_split
-from ..family.config import FamilyConfig, make_member, member_names
+from ..family.config import FamilyConfig, make_member, member_names, preset_of
 from ..family.fitting import fit_member
 from ..formatting import nearest
 from ..network.device import choose_device
@@ -25,8 +26,12 @@ from ..network.inputs import as_images, as_labels
 from ..network.memory import memory_budget
 from ..training.stopwatch import Stopwatch, free_memory
 from ..training.train import train
+from .baselines import Baseline, BaselineConfig, Predict, fit_baseline
 
 RESCNET = "rescnet"
+BASELINES: tuple[str, ...] = get_args(Baseline)
+ON_REQUEST = ("resnet18",)  # takes minutes, so that "all" leaves it out
+Config = NetworkConfig | FamilyConfig | BaselineConfig
 PUBLISHED: dict[str, dict[str, float]] = {
     "pcanet": {"cifar10": 77.14, "cifar100": 51.62, "mnist": 99.34, "tiny-imagenet": 30.0},
     "ldanet": {"cifar10": 78.33, "mnist": 99.38},
@@ -37,51 +42,76 @@ PUBLISHED: dict[str, dict[str, float]] = {
 """Test accuracy in percent in the model's own paper."""
 
 
-Predict = Callable[[NDArray[Any]], Tensor]
-"""Maps images (n, channels, height, width) to classes (n,)."""
-
-
 @dataclass(frozen=True)
 class Contestant:
     """A model by its name, and options over its preset; the label is the name with its options, as the user gave it.
 
-    Options are those of :class:`rescnet.NetworkConfig` for ResCNet, of :class:`rescnet.family.FamilyConfig` for others.
+    Options are those of :class:`rescnet.NetworkConfig` and ``preset`` for ResCNet, of
+    :class:`rescnet.family.FamilyConfig` for its family, and of :class:`BaselineConfig` for a baseline.
     """
 
     label: str
     name: str
     options: dict[str, Any]
 
-    def configure(self, dataset: Dataset, seed: int) -> Any:
+    def configure(self, dataset: Dataset, seed: int) -> Config:
         """Return the configuration for a data set."""
         options = self.options | {"seed": seed}
+        if self.name in BASELINES:
+            return BaselineConfig(name=self.name, **options)  # type: ignore[arg-type]
         if self.name != RESCNET:
             return make_member(self.name, dataset.shape, options)
-        preset = dataset.name if dataset.name in preset_names() else None
-        return make_config(preset, image_shape=dataset.shape, classes=len(dataset.class_names), **options)
+        options.pop("preset", None)
+        return make_config(self.preset(dataset), image_shape=dataset.shape, classes=len(dataset.class_names), **options)
+
+    def preset(self, dataset: Dataset) -> str | None:
+        """Return the preset that ResCNet starts from; None for settings chosen by the images."""
+        return self.options.get("preset") or (dataset.name if dataset.name in preset_names() else None)
+
+    def changes(self, dataset: Dataset, before: Config, after: Config) -> str:
+        """Return in words where the settings come from, and what was changed for these images."""
+        if isinstance(after, BaselineConfig):
+            return after.describe(len(dataset.train))
+        if isinstance(after, FamilyConfig):
+            _, kind, sizes = preset_of(self.name, dataset.shape)
+            return f"sizes of {kind} images: {_options(sizes)}" if sizes else ""
+        asked = before.to_dict()
+        chosen = _options({name: value for name, value in after.to_dict().items() if value != asked[name]})
+        start = f"preset {preset}" if (preset := self.preset(dataset)) else "settings for these images"
+        return f"{start}; chosen in training: {chosen}" if chosen else start
 
 
-def _fit(config: Any, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions) -> tuple[Predict, int]:
-    """Fit a model to images (n, channels, height, width) and their classes (n,); return also its bytes."""
-    if not isinstance(config, FamilyConfig):
-        network, _ = train(images, labels, config, compute=compute)
-        return network.predict, network.nbytes
+def _options(values: dict[str, Any]) -> str:
+    """Write options like ``--models`` reads them."""
+    lists = {name: "/".join(map(str, value)) if isinstance(value, list) else value for name, value in values.items()}
+    return ":".join(f"{name}={value}" for name, value in lists.items())
+
+
+def _fit(
+    config: Config, images: NDArray[Any], labels: NDArray[Any], compute: ComputeOptions
+) -> tuple[Predict, int, Config]:
+    """Fit a model to images (n, channels, height, width) and classes (n,); return also bytes and settings used."""
     device = choose_device(compute.device)
+    if isinstance(config, BaselineConfig):
+        return *fit_baseline(config, images, labels, device), config
+    if isinstance(config, NetworkConfig):
+        network, _ = train(images, labels, config, compute=compute)
+        return network.predict, network.nbytes, network.config
     checked = as_images(images)
     # A class without an image has no score: fit the classes that occur, and map their numbers back.
     present, numbered = torch.unique(as_labels(labels, checked), return_inverse=True)
     member = fit_member(checked, numbered, len(present), config, device, memory_budget(compute.memory, device))
     size = sum(tensor.nbytes for tensor in member.tensors())
-    return lambda new: present[member.outputs(as_images(new, member.image_shape)).argmax(1)], size
+    return lambda new: present[member.outputs(as_images(new, member.image_shape)).argmax(1)], size, config
 
 
 def model_names() -> list[str]:
     """Return the names of all models."""
-    return [*member_names(), RESCNET]
+    return [RESCNET, *member_names(), *BASELINES]
 
 
 def parse_models(text: str) -> list[Contestant]:
-    """Read models: names separated by commas, each with options after colons; ``all`` is every model.
+    """Read models: names separated by commas, each with options after colons; ``all`` leaves out slow ones.
 
     Numbers of a list are separated by slashes: ``pcanet:filters=8/6``.
 
@@ -90,7 +120,8 @@ def parse_models(text: str) -> list[Contestant]:
     >>> [contestant.label for contestant in parse_models("pcanet, rescnet:layers=5:filters=20")]
     ['pcanet', 'rescnet:layers=5:filters=20']
     """
-    names = model_names() if text.strip() == "all" else text.split(",")
+    every = [name for name in model_names() if name not in ON_REQUEST]
+    names = every if text.strip() == "all" else text.split(",")
     return [_parse_one(name.strip()) for name in names]
 
 
@@ -105,7 +136,8 @@ def _parse_one(text: str) -> Contestant:
         if not equals:
             raise ValueError(f"option of {name} must be key=value, got {word!r}: write for example filters=20.")
         options[key] = {"true": True, "false": False}.get(value.strip(), value.strip().replace("/", " "))
-    check_names(options, name, *([FamilyConfig] if name != RESCNET else []))
+    owner = NetworkConfig if name == RESCNET else BaselineConfig if name in BASELINES else FamilyConfig
+    check_names({key: value for key, value in options.items() if (name, key) != (RESCNET, "preset")}, name, owner)
     return Contestant(text, name, options)
 
 
@@ -123,6 +155,7 @@ class Row:
     model_bytes: int = 0
     published: float | None = None  # test accuracy in its paper, on the same data set
     error: str = ""  # reason of a failure
+    changed: str = ""  # where its settings come from, and what was changed for the images
     config: dict[str, Any] | None = None
 
 
@@ -132,11 +165,22 @@ def compare_models(
     """Yield the row of each model when it is done.
 
     Models are measured on a share ``held_out`` of the training images, or on the test images if it is 0. Several splits
-    have the seeds ``seed``, ``seed + 1``, …
+    have the seeds ``seed``, ``seed + 1``, … Baselines run last: the small CNN trains as long as ResCNet did, and
+    networks flip images only if ResCNet does, unless their options say otherwise.
     """
     configs = [contestant.configure(dataset, seed) for contestant in contestants]  # all are checked before any work
-    for contestant, config in zip(contestants, configs, strict=True):
-        yield _measure(dataset, contestant, config, held_out, range(seed, seed + splits), compute)
+    beside: dict[str, Any] = {}
+    for contestant, config in sorted(
+        zip(contestants, configs, strict=True), key=lambda each: each[0].name in BASELINES
+    ):
+        if isinstance(config, BaselineConfig) and config.is_network:
+            asked = contestant.options.keys() | ({"seconds"} if config.name != "cnn" else set())
+            torch.optim.Adam([torch.zeros(1)])  # the first one imports for seconds, which are no training
+            config = replace(config, **{name: value for name, value in beside.items() if name not in asked})
+        row = _measure(dataset, contestant, config, held_out, range(seed, seed + splits), compute)
+        if contestant.name == RESCNET and row.config:
+            beside = {"seconds": row.seconds, "flips": Augmentation.parse(row.config["augment"]).flip}
+        yield row
 
 
 def split_of(dataset: Dataset, held_out: float, seed: int) -> tuple[ImageSet, ImageSet]:
@@ -156,17 +200,17 @@ def _published(contestant: Contestant, dataset: Dataset) -> float | None:
 
 
 def _measure(
-    dataset: Dataset, contestant: Contestant, config: Any, held_out: float, seeds: range, compute: ComputeOptions
+    dataset: Dataset, contestant: Contestant, config: Config, held_out: float, seeds: range, compute: ComputeOptions
 ) -> Row:
     watch = Stopwatch(choose_device(compute.device))
-    accuracies, cpu_seconds, size = [], 0.0, 0
+    accuracies, cpu_seconds, size, used = [], 0.0, 0, config
     for seed in seeds:
         training, test = split_of(dataset, held_out, seed)
         free_memory()
         processor = time.process_time()
         try:
             with watch.time("fit"):
-                predict, size = _fit(config, training.images, training.labels, compute)
+                predict, size, used = _fit(config, training.images, training.labels, compute)
         except (ValueError, ArithmeticError, MemoryError, RuntimeError) as error:  # the other models still run
             said = str(error).splitlines()[0] if str(error) else "it is out of memory"
             return Row(contestant.label, error=said, config=config.to_dict())
@@ -185,5 +229,6 @@ def _measure(
         peak_memory=max(watch.memory.values()),
         model_bytes=size,
         published=None if held_out else _published(contestant, dataset),
-        config=config.to_dict(),
+        changed=contestant.changes(dataset, config, used),
+        config=used.to_dict(),
     )

@@ -193,6 +193,17 @@ def member_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
+def preset_of(name: str, image_shape: tuple[int, int, int]) -> tuple[dict[str, Any], str, dict[str, Any]]:
+    """Return the options that define a member, the kind of images (channels, height, width), and the sizes for them."""
+    known = member_names()
+    if name not in known:
+        raise ValueError(f"member must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+    preset = tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
+    tables = {kind: preset.pop(kind, {}) for kind in KINDS}
+    kind = "small" if min(image_shape[1:]) < SMALL_SIDE else "grey" if image_shape[0] == 1 else "colour"
+    return preset, kind, tables[kind]
+
+
 def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[str, Any] | None = None) -> FamilyConfig:
     """Build a member's configuration for images (channels, height, width): its preset, changed by ``options``.
 
@@ -203,13 +214,8 @@ def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[s
     >>> make_member("pcanet", (3, 32, 32)).features((3, 32, 32), 2)
     215040
     """
-    known = member_names()
-    if name not in known:
-        raise ValueError(f"member must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
-    preset = tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
-    tables = {kind: preset.pop(kind, {}) for kind in KINDS}
-    kind = "small" if min(image_shape[1:]) < SMALL_SIDE else "grey" if image_shape[0] == 1 else "colour"
-    settings = preset | tables[kind]
+    preset, _, sizes = preset_of(name, image_shape)
+    settings = preset | sizes
     check_names(settings, f"the preset {name}", FamilyConfig)
     check_names(options or {}, "options", FamilyConfig)
     return FamilyConfig(**(settings | dict(options or {})))
