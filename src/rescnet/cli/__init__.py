@@ -23,6 +23,7 @@ COMMANDS = {
     "report": "Write an HTML page about a model.",
     "export": "Write a model as ONNX or as a torch.export program.",
     "compare": "Train several models on the same images and compare them.",
+    "curve": "Measure accuracy over the number of training images.",
     "datasets": "List the public data sets.",
     "bench": "Measure the time and memory of a layer on this machine.",
     "reproduce": "Run the experiments of the paper, or ours.",

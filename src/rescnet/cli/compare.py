@@ -68,7 +68,7 @@ def compare(
     device = choose_device(compute.device)
     if splits < 1:
         raise ValueError(f"splits must be at least 1, got {splits}.")
-    kept = _rows_to_keep(out, add)
+    kept = rows_to_keep(out, add)
     for file in (out, plot):
         if file is not None:
             check_out(file, overwrite=True)
@@ -81,7 +81,7 @@ def compare(
     if share == 0 and (data.test is None or splits > 1):
         raise ValueError("--held-out must be above 0 for several splits, or without test images, got 0.")
     console = Console(stderr=as_json)
-    facts = _facts(data, share, splits, seed, device)
+    facts = facts_of(data, share, splits, seed, device)
     rows: list[Row] = []
     for row in compare_models(data, contestants, share, splits, seed, compute):
         rows.append(row)
@@ -102,7 +102,8 @@ def compare(
         typer.echo(json.dumps([{**asdict(row), **facts} for row in rows]))
 
 
-def _rows_to_keep(out: Path | None, add: bool) -> list[dict[str, Any]]:
+def rows_to_keep(out: Path | None, add: bool) -> list[dict[str, Any]]:
+    """Return the rows in a file that are kept, none without ``add``."""
     if out is None or not add or not out.exists():
         return []
     try:
@@ -112,7 +113,7 @@ def _rows_to_keep(out: Path | None, add: bool) -> list[dict[str, Any]]:
         raise ValueError(f"{out} must hold rows of rescnet compare: name another file, or omit --add.") from None
 
 
-def _facts(data: Dataset, share: float, splits: int, seed: int, device: Any) -> dict[str, Any]:
+def facts_of(data: Dataset, share: float, splits: int, seed: int, device: Any) -> dict[str, Any]:
     """Return the provenance of the rows."""
     import sklearn
 

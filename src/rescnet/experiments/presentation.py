@@ -10,6 +10,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from ..formatting import count, show_bytes, show_seconds
+from .curve import Curves, crossings
 from .plans import Plan
 from .records import seeds_together
 
@@ -178,6 +179,23 @@ def draw_league(file: Path, rows: Sequence[Row], title: str) -> None:
                  for share, row in zip(shares, done, strict=True)]  # fmt: skip
         right.set_yticks(range(len(done)), facts)
         axes.set(title=title, xlabel="accuracy, %")
+
+
+def draw_learning_curve(file: Path, curves: Curves, title: str) -> None:
+    """Draw accuracy over images per class, one line per model; a dashed line marks where the first two cross."""
+    with figure(file, 7, 4.2) as axes:
+        for number, (model, curve) in enumerate(curves.items()):
+            shares = [100 * share for share in curve.values()]
+            axes.plot(list(curve), shares, "o-", color=f"C{number}", label=_short(model))
+        first, *others = curves.values()
+        for place in crossings(first, others[0]) if others else []:
+            axes.axvline(place, color="#888888", linestyle="--", linewidth=1)
+        ticks = sorted({images for curve in curves.values() for images in curve})
+        axes.set_xscale("log")
+        axes.set_xticks(ticks, [f"{images:,}" for images in ticks])
+        axes.minorticks_off()
+        axes.legend(frameon=False, loc="lower right")
+        axes.set(title=title, xlabel="training images per class", ylabel="test accuracy, %")
 
 
 def _short(model: str, letters: int = 46) -> str:
