@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 .PHONY: demo quick test tests alone lint format records clean
 
 demo: $(VENV)/installed
-	$(BIN)/python -m rescnet train
+	$(BIN)/python -m experiments.demo
 
 # One process per core: threads that share a core wait for each other longer than they compute.
 quick tests alone: export OMP_NUM_THREADS := 1

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..config.compute import ComputeOptions
 from ..data import Dataset
@@ -29,23 +30,23 @@ def with_test_images(dataset: Dataset, seed: int) -> Dataset:
     return replace(dataset, train=dataset.train.subset(kept), test=dataset.train.subset(held))
 
 
-def first_of_each_class(dataset: Dataset, images: int) -> Dataset:
-    """Return the data set with the first n training images of each class, in the order of the set."""
-    labels = dataset.train.labels
+def first_of_each_class(labels: NDArray[np.int64], images: int) -> NDArray[np.intp]:
+    """Return the indices of the first n images of each class, ascending, from labels (images,)."""
     counts = np.bincount(labels)
     if not 2 <= images <= counts.max():
         raise ValueError(f"images_per_class must be between 2 and {counts.max():,}, got {images:,}.")
     order = np.argsort(labels, kind="stable")
     place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # within its class
-    return replace(dataset, train=dataset.train.subset(np.sort(order[place < images])))
+    return np.sort(order[place < images])
 
 
 def learning_curve(
     dataset: Dataset, contestants: list[Contestant], images_per_class: Sequence[int], seed: int, compute: ComputeOptions
 ) -> Iterator[tuple[int, Dataset, Row]]:
     """Yield images per class, the data set with these images, and the row of each model, the fewest images first."""
-    parts = {images: first_of_each_class(dataset, images) for images in sorted(images_per_class)}
-    for images, part in parts.items():
+    chosen = {images: first_of_each_class(dataset.train.labels, images) for images in sorted(images_per_class)}
+    for images, indices in chosen.items():
+        part = replace(dataset, train=dataset.train.subset(indices))
         for row in compare_models(part, contestants, 0.0, 1, seed, compute):
             yield images, part, row
 
