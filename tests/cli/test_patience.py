@@ -180,4 +180,4 @@ def test_a_model_in_python_is_saved_whole_and_used_as_deep(run, tmp_path):
     assert torch.equal(load_model(tmp_path / "m").network.outputs(images), whole.network.outputs(images))
     assert not torch.equal(whole.network.outputs(images, layers), whole.network.outputs(images))
     page = write_report(whole, tmp_path / "page.html").read_text()
-    assert f"The network was trained to {layers} layers. This report covers the first {best}." in page
+    assert f"The network was trained to {layers} layers. Predictions use the first {best}." in page

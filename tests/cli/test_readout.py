@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 
@@ -129,10 +130,15 @@ def test_the_json_summary_has_it(rescnet, pictures, options, tmp_path):
     assert 0 < json.loads(lines[-1])["readout"]["validation_accuracy"] <= 1
 
 
-def test_the_report_says_what_it_leaves_out(place, rescnet, tmp_path):
-    """The page is about the layers, and says so."""
+def test_the_report_has_it(place, rescnet, tmp_path):
+    """The accuracy of the page is that of ``evaluate``."""
     assert rescnet("report", place, "--out", tmp_path / "page.html").exit_code == 0
-    assert "without the kernel readout that follows them" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    found = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])["evaluation"]
+    facts = json.loads(rescnet("evaluate", place, "--json").stdout)
+    assert found["readout"] and found["accuracy"] == facts["accuracy"] and found["interval"] == facts["interval"]
+    assert found["confusions"][-1]["counts"] == np.ravel(facts["confusion"]).tolist()
+    assert "A kernel readout follows layer" in page
 
 
 def test_first_layers_are_saved_and_loaded_again(place, tmp_path):

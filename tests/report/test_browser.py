@@ -12,6 +12,7 @@ from PIL import Image
 
 from rescnet import NetworkConfig, train
 from rescnet.data import Dataset, ImageSet
+from rescnet.formatting import show_interval
 from rescnet.report import write_report
 
 pytestmark = pytest.mark.slow
@@ -24,6 +25,7 @@ CHARTS = (
     "trace-margin",
     "trace-runs",
     "cost-plot",
+    "calibration-plot",
     "chain",
 )
 HOSTILE = "</script><script>window.pwned = 1</script>"
@@ -111,6 +113,20 @@ def test_confusion_slider(opened, model, dataset):
     )
     assert opened.text("#confusion-depth output").startswith("after layer 1")
     assert opened.evaluate(count) == correct[0].sum()
+
+
+def test_layers_after_those_used(browser, model, dataset, tmp_path):
+    short = replace(model, network=replace(model.network, depth=2))
+    browser.open(write_report(short, tmp_path / "short.html", dataset))
+    assert_sound(browser)
+    assert browser.text("#confusion-depth output").startswith("after layer 2")
+    assert "Predictions use the first 2." in browser.text("#accuracy-words")
+    last = model.history[-1].test_accuracy
+    interval = f"95 % interval {show_interval(last, len(dataset.test))}"
+    assert interval in browser.text("#figures") and browser.count("#accuracy-plot polygon") == 1
+    assert "expected calibration error is 0." in browser.text("#calibration-words")
+    wrong = round((1 - model.history[1].test_accuracy) * len(dataset.test))
+    assert browser.text("#wrong-lede").startswith(f"Of {wrong} wrong predictions")
 
 
 def test_gallery_opens_the_trace(opened):

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from rescnet.data import Dataset
-from rescnet.report.evaluation import depths_to_show, evaluation_images, margins
+from rescnet.report.evaluation import calibration, depths_to_show, evaluate, evaluation_images, margins
 
 
 def test_predictions_of_all_layers(evaluation, model, dataset):
@@ -12,7 +14,8 @@ def test_predictions_of_all_layers(evaluation, model, dataset):
     assert evaluation.source.split == "test"
     for layer in range(1, 6):
         np.testing.assert_array_equal(evaluation.predictions[layer - 1], model.network.predict(images, layer))
-    np.testing.assert_allclose(evaluation.outputs, model.network.outputs(images), atol=1e-5)
+    np.testing.assert_allclose(evaluation.probabilities, model.predict_proba(images))
+    np.testing.assert_array_equal(evaluation.final, model.network.predict(images))
     assert evaluation.accuracy[-1] == model.history[-1].test_accuracy
 
 
@@ -24,9 +27,8 @@ def test_validation_images_without_test_images(model, dataset):
 def test_confusion_and_changes(evaluation, dataset):
     labels = dataset.test.labels
     for layer in (1, 5):
-        np.testing.assert_array_equal(
-            evaluation.confusion(layer), confusion_matrix(labels, evaluation.predictions[layer - 1])
-        )
+        predictions = evaluation.predictions[layer - 1]
+        np.testing.assert_array_equal(evaluation.confusion(predictions), confusion_matrix(labels, predictions))
     changes = evaluation.changes()
     for layer in range(2, 6):
         before, after = evaluation.correct[layer - 2], evaluation.correct[layer - 1]
@@ -34,6 +36,28 @@ def test_confusion_and_changes(evaluation, dataset):
         assert changes["newly_wrong"][layer - 1] == sum(b > a for b, a in zip(before, after, strict=True))
     net = np.subtract(changes["corrected"], changes["newly_wrong"])
     assert np.cumsum(net).tolist() == evaluation.correct.sum(1).tolist()
+
+
+def test_layers_after_those_used(model, dataset):
+    short = replace(model, network=replace(model.network, depth=2))
+    evaluation = evaluate(short, evaluation_images(short, dataset))
+    assert len(evaluation.predictions) == 5 and evaluation.depth == 2
+    np.testing.assert_array_equal(evaluation.final, model.network.predict(dataset.test.images, 2))
+    summary = evaluation.summary(3)
+    assert summary["accuracy"] == model.history[1].test_accuracy == evaluation.accuracy[1]
+    assert summary["majority"] == np.bincount(dataset.test.labels).max() / len(dataset.test)
+    assert [each["layer"] for each in summary["confusions"]] == [1, 2, 3, 4, 5]
+
+
+def test_calibration():
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.5, 1, 40_000)
+    probabilities, labels = np.stack([confidence, 1 - confidence], 1), (rng.random(40_000) > confidence).astype(int)
+    fair = calibration(probabilities, labels)
+    assert fair["error"] < 0.02 and [part["bin"] for part in fair["bins"]] == [5, 6, 7, 8, 9]
+    assert sum(part["images"] for part in fair["bins"]) == 40_000
+    sure = calibration(np.array([[1.0, 0.0]] * 4), np.array([0, 0, 0, 1]))
+    assert sure["error"] == 0.25 and sure["bins"][0] == {"bin": 9, "images": 4, "confidence": 1.0, "accuracy": 0.75}
 
 
 def test_margins():

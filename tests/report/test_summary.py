@@ -5,14 +5,19 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
+import pytest
+
 from rescnet import NetworkConfig, make_config
-from rescnet.formatting import show_bytes
-from rescnet.network.history import History
-from rescnet.report.page import used_part
+from rescnet.formatting import show_bytes, wilson_interval
+from rescnet.network.history import History, ReadoutRecord
 from rescnet.report.summary import (
     about_rows,
+    accuracy_curves,
+    accuracy_intervals,
     best_depth,
+    notes,
     rebuilt_command,
+    seconds_of,
     settings,
     summarise,
     training_record,
@@ -71,6 +76,24 @@ def test_figures(model):
     assert rows == [["a b: c", "1"], ["list", "1, 2"]]
 
 
-def test_unused_layers_are_left_out(model):
-    short = used_part(replace(model, network=replace(model.network, depth=2)))
-    assert len(short.network.layers) == len(short.history) == 2 and best_depth(short) <= 2
+def test_layers_after_those_used_are_noted(model):
+    short = replace(model, network=replace(model.network, depth=2))
+    assert notes(short, None) == ["The network was trained to 5 layers. Predictions use the first 2."]
+    assert summarise(short, None, None)["used"] == 2 and summarise(short, None, None)["layers"] == 5
+
+
+def test_all_seconds(model):
+    history = replace(model.history, readout=ReadoutRecord(seconds=7.5))
+    parts = seconds_of(replace(model, history=history, about={"loading_seconds": 1.25}))
+    layers = sum(record.total_seconds for record in model.history)
+    assert parts == {"loading": 1.25, "layers": pytest.approx(layers, abs=1e-4), "readout": 7.5}
+    assert seconds_of(model).keys() == {"layers"}
+
+
+def test_intervals_where_the_number_of_images_is_known(model, evaluation):
+    curves = accuracy_curves(model, evaluation)
+    found = accuracy_intervals(model, curves, evaluation)
+    assert found.keys() == {"test"} and len(found["test"]) == 5
+    assert found["test"][2] == pytest.approx(wilson_interval(curves["test"][2], len(evaluation.labels)), abs=1e-5)
+    counted = replace(model, about={"images": {"train": 120, "validation": 50}})
+    assert accuracy_intervals(counted, curves, None).keys() == {"validation"}

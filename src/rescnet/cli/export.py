@@ -105,5 +105,9 @@ def report(
             say_notes(dataset)
         elif dataset.test is None:
             check_held_out(dataset, folder.about)
-    written = write_report(load_model(model, layers, chosen_device), page, dataset, overwrite=overwrite)
+    loaded = load_model(model, layers or len(folder.records), chosen_device)
+    if layers is None:  # all layers are shown; those used and the readout are marked
+        network = replace(loaded.network, readout=folder.read_readout(), depth=folder.depth)
+        loaded = replace(loaded, network=network, history=folder.history(), about=folder.about)
+    written = write_report(loaded, page, dataset, overwrite=overwrite)
     say(Console(), f"report: [bold]{escape(str(written))}[/bold]")

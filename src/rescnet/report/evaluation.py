@@ -1,4 +1,4 @@
-"""Evaluation of a network on images, checked before any work: predictions after every layer, and final outputs."""
+"""Evaluation of a model on images, checked before any work: predictions after every layer, and probabilities."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from ..data import Dataset, ImageSet
+from ..formatting import wilson_interval
 from ..network.inputs import as_images
 from ..network.model import Model
-from ..network.network import Network
 
 MAX_CELLS = 40_000  # numbers in all confusion matrices of the page
+BINS = 10  # of confidence, equally wide
 
 
 @dataclass(frozen=True)
@@ -51,11 +52,13 @@ def evaluation_images(model: Model, dataset: Dataset | None) -> EvaluationImages
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictions and outputs for n images."""
+    """Predictions and probabilities for n images; ``depth`` layers are used for prediction."""
 
     source: EvaluationImages
     predictions: NDArray[np.int32]  # class with the greatest output after each layer, (layers, n)
-    outputs: NDArray[np.float32]  # Ỹ after the last layer, (n, classes)
+    probabilities: NDArray[np.float64]  # of the model, with its readout if it has one, (n, classes)
+    depth: int
+    readout: bool = False
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -73,14 +76,19 @@ class Evaluation:
         return [float(share) for share in self.correct.mean(1)]
 
     @property
-    def margins(self) -> NDArray[np.float32]:
-        """Margin of each image after the last layer, shape (n,). Negative means wrong."""
-        return margins(self.outputs, self.labels)
+    def final(self) -> NDArray[np.int64]:
+        """Predictions of the model, shape (n,)."""
+        return np.asarray(self.probabilities.argmax(1), np.int64)
 
-    def confusion(self, layer: int) -> NDArray[np.int64]:
-        """Count images by true class (rows) and prediction after a layer (columns), shape (classes, classes)."""
-        classes = self.outputs.shape[1]
-        pairs = self.labels * classes + self.predictions[layer - 1]
+    @property
+    def margins(self) -> NDArray[np.float64]:
+        """Margin of each image in log-probability, shape (n,). Negative means wrong."""
+        return margins(np.log(np.maximum(self.probabilities, 1e-300)), self.labels)
+
+    def confusion(self, predictions: NDArray[Any]) -> NDArray[np.int64]:
+        """Count images by true class (rows) and prediction (columns), shape (classes, classes)."""
+        classes = self.probabilities.shape[1]
+        pairs = self.labels * classes + predictions
         return np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
 
     def changes(self) -> dict[str, list[int]]:
@@ -91,34 +99,74 @@ class Evaluation:
 
     def summary(self, best_depth: int) -> dict[str, Any]:
         """Return the figures of all images together, ready for JSON."""
-        correct = self.correct
-        classes = self.outputs.shape[1]
-        layers = depths_to_show(len(correct), best_depth, max(3, min(40, MAX_CELLS // classes**2)))
+        first, last, images = self.correct[0], self.final == self.labels, len(self.labels)
+        classes = self.probabilities.shape[1]
+        layers = depths_to_show(len(self.correct), best_depth, max(3, min(40, MAX_CELLS // classes**2)))
+        shown = sorted({*layers, self.depth})
+        matrices = [(layer, False, self.predictions[layer - 1]) for layer in shown]
+        matrices += [(self.depth, True, self.final)] if self.readout else []
+        share = float(last.mean())
         return {
             "split": self.source.split,
-            "images": len(self.labels),
-            "correct_first": int(correct[0].sum()),
-            "correct_last": int(correct[-1].sum()),
-            "corrected": int((~correct[0] & correct[-1]).sum()),
-            "newly_wrong": int((correct[0] & ~correct[-1]).sum()),
+            "images": images,
+            "readout": self.readout,
+            "accuracy": share,
+            "interval": wilson_interval(share, images),
+            "majority": float(np.bincount(self.labels).max() / images),
+            "correct_first": int(first.sum()),
+            "correct_last": int(last.sum()),
+            "corrected": int((~first & last).sum()),
+            "newly_wrong": int((first & ~last).sum()),
             "changes": self.changes(),
-            "confusions": [{"layer": layer, "counts": self.confusion(layer).ravel().tolist()} for layer in layers],
+            "confusions": [
+                {"layer": layer, "readout": readout, "counts": self.confusion(predictions).ravel().tolist()}
+                for layer, readout, predictions in matrices
+            ],
+            "calibration": calibration(self.probabilities, self.labels),
         }
 
 
 @torch.inference_mode()
-def evaluate(network: Network, source: EvaluationImages) -> Evaluation:
-    """Evaluate images in chunks; one forward pass gives the predictions of all layers."""
+def evaluate(model: Model, source: EvaluationImages) -> Evaluation:
+    """Evaluate images in chunks: one forward pass for the predictions of all layers, one for the probabilities."""
+    network = model.network
     images = as_images(source.images.images, network.image_shape)
     first = network.layers[0].weights
-    predictions, outputs = [], []
+    predictions = []
     for chunk in torch.split(images, network.stack.chunk):
-        output, staged = torch.empty(0), []
-        for output in network.stack.staged_outputs(chunk.to(first.device)):
-            staged.append(output.argmax(1).to(torch.int32).cpu())
-        predictions.append(torch.stack(staged))
-        outputs.append(output.float().cpu())
-    return Evaluation(source, torch.cat(predictions, dim=1).numpy(), torch.cat(outputs).numpy())
+        staged = network.stack.staged_outputs(chunk.to(first.device))
+        predictions.append(torch.stack([output.argmax(1).to(torch.int32).cpu() for output in staged]))
+    probabilities = model.predict_proba(images)
+    has_readout = network.readout is not None
+    return Evaluation(source, torch.cat(predictions, dim=1).numpy(), probabilities, network.used_layers, has_readout)
+
+
+def calibration(probabilities: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[str, Any]:
+    """Compare confidence with accuracy in bins, from probabilities (n, classes) and labels (n,).
+
+    The confidence is the largest probability of an image. ``error`` is the expected calibration error: the mean over
+    images of the difference between mean confidence and accuracy of their bin.
+
+    Examples
+    --------
+    >>> calibration(np.array([[0.9, 0.1], [0.7, 0.3]]), np.array([0, 1]))["error"]
+    0.4
+    """
+    confidence, correct = probabilities.max(1), probabilities.argmax(1) == labels
+    numbers = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    bins = []
+    for number in np.unique(numbers).tolist():
+        inside = numbers == number
+        bins.append(
+            {
+                "bin": number,
+                "images": int(inside.sum()),
+                "confidence": round(float(confidence[inside].mean()), 5),
+                "accuracy": round(float(correct[inside].mean()), 5),
+            }
+        )
+    error = sum(part["images"] * abs(part["confidence"] - part["accuracy"]) for part in bins) / len(labels)
+    return {"bins": bins, "count": BINS, "error": round(error, 5), "confidence": round(float(confidence.mean()), 5)}
 
 
 def margins(outputs: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[Any]:

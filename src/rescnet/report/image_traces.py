@@ -40,16 +40,17 @@ def pick_images(evaluation: Evaluation, count: int) -> list[ImageGroup]:
     """
     correct, margin, labels = evaluation.correct, evaluation.margins, evaluation.labels
     ascending, descending = np.argsort(margin, kind="stable"), np.argsort(-margin, kind="stable")
-    corrected, newly_wrong = ~correct[0] & correct[-1], correct[0] & ~correct[-1]
-    easy = np.asarray(correct.all(0))
-    unstable = correct[0] & correct[-1] & ~easy
-    wrong = ~correct[-1]
+    last = evaluation.final == labels
+    corrected, newly_wrong = ~correct[0] & last, correct[0] & ~last
+    easy = np.asarray(correct[: evaluation.depth].all(0)) & last
+    unstable = correct[0] & last & ~easy
+    wrong = ~last
     kinds = (
-        ("corrected", "Corrected", "wrong after layer 1, correct after the last", corrected),
-        ("newly_wrong", "Newly wrong", "correct after layer 1, wrong after the last", newly_wrong),
-        ("unstable", "Unstable", "correct after layer 1 and after the last, wrong in between", unstable),
-        ("wrong", "Largest errors", "wrong after the last layer", wrong),
-        ("easy", "Easy", "correct after every layer", easy),
+        ("corrected", "Corrected", "wrong after layer 1, correct in the end", corrected),
+        ("newly_wrong", "Newly wrong", "correct after layer 1, wrong in the end", newly_wrong),
+        ("unstable", "Unstable", "correct after layer 1 and in the end, wrong in between", unstable),
+        ("wrong", "Largest errors", "wrong in the end", wrong),
+        ("easy", "Easy", "correct after every layer used", easy),
     )
     groups = []
     for key, title, meaning, members in kinds:
@@ -90,15 +91,24 @@ def trace_images(
     traces: list[dict[str, Any]] = []
     for indices, outputs in _staged_outputs(network, images, chosen):
         for place, index in enumerate(indices):
-            trace = trace_image(outputs[:, place], int(labels[index]), names, network.config.ceiling)
-            traces.append(trace | {"index": index, "picture": data_uri(thumbnail(images[index], low, high))})
+            trace = trace_image(outputs[:, place], int(labels[index]), names, network.config.ceiling, evaluation.depth)
+            final, likely = int(evaluation.final[index]), evaluation.probabilities[index]
+            if evaluation.readout:
+                verdict = "correct" if final == trace["label"] else "wrong"
+                trace["changes"].append((verdict, f"With the readout the prediction is {names[final]}: {verdict}."))
+            confidence = [round(float(likely[final]), 4), round(float(likely[trace["label"]]), 4)]
+            picture = data_uri(thumbnail(images[index], low, high))
+            traces.append(trace | {"prediction": final, "confidence": confidence, "index": index, "picture": picture})
     return traces
 
 
-def trace_image(outputs: NDArray[np.float32], label: int, names: Sequence[str], ceiling: float) -> dict[str, Any]:
+def trace_image(
+    outputs: NDArray[np.float32], label: int, names: Sequence[str], ceiling: float, depth: int | None = None
+) -> dict[str, Any]:
     """Return the trace of one image from Ỹ after each layer, shape (layers, classes), ready for JSON.
 
-    ``label`` is the true class. ``ceiling`` is λ, which sets the temperature of the probabilities.
+    ``label`` is the true class. ``ceiling`` is λ, which sets the temperature of the probabilities. The words are about
+    the first ``depth`` layers, by default all.
 
     Of the result, ``layers`` and ``classes`` are those drawn; ``outputs`` and ``probabilities`` have shape (classes,
     layers); these two, and per layer the ``mean`` output of all classes and the ``margin``, are in units of 1/10,000.
@@ -107,14 +117,14 @@ def trace_image(outputs: NDArray[np.float32], label: int, names: Sequence[str], 
     predictions = outputs.argmax(1)
     starts = [0, *(np.flatnonzero(np.diff(predictions)) + 1).tolist()]
     runs = [[layer + 1, int(predictions[layer])] for layer in starts]
-    layers = len(outputs)
+    layers, depth = len(outputs), depth or len(outputs)
     drawn = np.unique(np.linspace(0, layers - 1, min(layers, MAX_POINTS)).round().astype(int))
     classes = classes_to_draw(outputs, label)
     likely = probabilities(torch.from_numpy(outputs[drawn]), ceiling).numpy()
     margin = margins(outputs[:, None], np.array([label]))[:, 0]
     return {
         "label": label,
-        "prediction": int(predictions[-1]),
+        "prediction": int(predictions[depth - 1]),
         "layers": (drawn + 1).tolist(),
         "classes": classes,
         "outputs": [_ten_thousandths(outputs[drawn, c]) for c in classes],
@@ -122,7 +132,9 @@ def trace_image(outputs: NDArray[np.float32], label: int, names: Sequence[str], 
         "mean": _ten_thousandths(outputs[drawn].mean(1)),
         "margin": _ten_thousandths(margin[drawn]),
         "runs": runs,
-        "changes": describe_changes(runs, label, layers, float(margin[-1]), names),
+        "changes": describe_changes(
+            [run for run in runs if run[0] <= depth], label, depth, float(margin[depth - 1]), names
+        ),
     }
 
 

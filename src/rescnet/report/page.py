@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from dataclasses import replace
 from hashlib import sha256
 from html import escape
 from importlib import resources
@@ -19,13 +18,13 @@ from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
 from .image_traces import pick_images, trace_images
 from .pictures import draw_filters
-from .summary import accuracy_curves, best_depth, settings, summarise, training_record
+from .summary import accuracy_curves, accuracy_intervals, best_depth, settings, summarise, training_record
 
 # Joined in this order: helpers first, then the sections, then the start.
 SCRIPTS = (
     *("draw.js", "chart.js"),
     *("summary.js", "chain.js", "step_art.js", "layer.js", "accuracy.js", "images.js", "trace.js"),
-    *("confusion.js", "filters.js", "cost.js", "settings.js"),
+    *("confusion.js", "calibration.js", "filters.js", "cost.js", "settings.js"),
     "start.js",
 )
 
@@ -71,33 +70,19 @@ def write_report(
     """
     target = Path(path)
     _check_path(target, overwrite)
-    whole = as_model(model)
-    model = used_part(whole)
+    model = as_model(model)
+    if not len(model.network.layers):
+        raise ValueError("network must have at least one layer, got none. Train it first.")
     images = evaluation_images(model, dataset)
     if images_shown < 1:
         raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
-    evaluation = evaluate(model.network, images) if images else None
+    evaluation = evaluate(model, images) if images else None
     data = collect(model, dataset, evaluation, images_shown)
-    trained, used = len(whole.history), len(model.history)
-    if used < trained:
-        note = f"The network was trained to {trained} layers. This report covers the first {used}."
-        data["summary"]["notes"].insert(0, note)
     page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
     with atomic_write(target) as partial:
         partial.write_text(page, "utf-8")
         _check_path(target, overwrite)  # again: the file may have appeared during the evaluation
     return target
-
-
-def used_part(model: Model) -> Model:
-    """Return the model without the layers after its prediction depth."""
-    network, used = model.network, model.network.used_layers
-    if not len(network.layers):
-        raise ValueError("network must have at least one layer, got none. Train it first.")
-    if used == len(network.layers):
-        return model
-    history = replace(model.history, records=model.history.records[:used])
-    return replace(model, network=network.first_layers(used), history=history)
 
 
 def collect(model: Model, dataset: Dataset | None, evaluation: Evaluation | None, images_shown: int) -> dict[str, Any]:
@@ -108,6 +93,7 @@ def collect(model: Model, dataset: Dataset | None, evaluation: Evaluation | None
     data: dict[str, Any] = {
         "summary": summary,
         "curves": {split: [round(value, 5) for value in line] for split, line in curves.items()},
+        "intervals": accuracy_intervals(model, curves, evaluation),
         "layer": layer_sizes(network),
         "training": training_record(model),
         "filters": draw_filters(network),
@@ -121,7 +107,7 @@ def collect(model: Model, dataset: Dataset | None, evaluation: Evaluation | None
         groups = pick_images(evaluation, images_shown)
         chosen = list(dict.fromkeys(index for group in groups for index in group.images))
         place = {index: number for number, index in enumerate(chosen)}
-        depth = best_depth(model) or len(network.layers)
+        depth = best_depth(model) or network.used_layers
         data |= {
             "evaluation": evaluation.summary(depth),
             "groups": [vars(group) | {"images": [place[index] for index in group.images]} for group in groups],

@@ -10,7 +10,7 @@ from typing import Any
 from ..config.network import NetworkConfig
 from ..config.presets import make_config, preset_names
 from ..data import Dataset
-from ..formatting import show_bytes, show_seconds
+from ..formatting import show_bytes, show_seconds, wilson_interval
 from ..network.model import Model
 from .evaluation import Evaluation
 
@@ -32,8 +32,7 @@ def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | No
     """Return the title, the figures of the first screen, and the facts about the training."""
     network, about = model.network, model.about
     name = str(about.get("dataset") or (dataset.name if dataset else "") or "unnamed images")
-    seconds = sum(record.total_seconds for record in model.history)
-    seconds += model.history.readout.seconds if model.history.readout and network.readout else 0
+    seconds = seconds_of(model)
     return {
         "name": name,
         "classes": list(model.class_names),
@@ -44,9 +43,22 @@ def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | No
         "notes": notes(model, evaluation),
         "parameters": sum(tensor.numel() for tensor in network.learned()),
         "size": show_bytes(network.nbytes),
-        "time": show_seconds(seconds) if seconds else None,
+        "used": network.used_layers,
+        "time": show_seconds(sum(seconds.values())) if seconds else None,
+        "seconds": seconds,
         "about": about_rows({key: value for key, value in about.items() if key != "readout"}),
     }
+
+
+def seconds_of(model: Model) -> dict[str, float]:
+    """Return the seconds of the parts of the training that are known."""
+    history = model.history
+    parts = {
+        "loading": float(model.about.get("loading_seconds") or 0),
+        "layers": sum(record.total_seconds for record in history),
+        "readout": history.readout.seconds if history.readout else 0.0,
+    }
+    return {name: round(seconds, 4) for name, seconds in parts.items() if seconds}
 
 
 def best_depth(model: Model) -> int | None:
@@ -66,23 +78,40 @@ def accuracy_curves(model: Model, evaluation: Evaluation | None) -> dict[str, li
     return curves
 
 
-def notes(model: Model, evaluation: Evaluation | None) -> list[str]:
-    """Return notes on the figures: other images than in training, or a kernel readout."""
-    found = []
+def accuracy_intervals(
+    model: Model, curves: Mapping[str, list[float]], evaluation: Evaluation | None
+) -> dict[str, list[list[float]]]:
+    """Return the 95 % intervals of the accuracy curves, per layer, for splits whose number of images is known."""
+    images = dict(model.about.get("images") or {})
     if evaluation:
-        split = evaluation.source.split
-        recorded = getattr(model.history[-1], f"{split}_accuracy")
-        if recorded is not None and abs(recorded - evaluation.accuracy[-1]) > ACCURACY_TOLERANCE:
-            found.append(
-                f"Training recorded an accuracy of {100 * recorded:.2f} % on its {split} images. It is "
-                f"{100 * evaluation.accuracy[-1]:.2f} % on the {len(evaluation.labels):,} images of this report."
-            )
-    if model.network.readout is not None:
-        record = model.history.readout
+        images[evaluation.source.split] = len(evaluation.labels)
+    return {
+        split: [[round(end, 5) for end in wilson_interval(share, images[split])] for share in curve]
+        for split, curve in curves.items()
+        if images.get(split) and split != "train"
+    }
+
+
+def notes(model: Model, evaluation: Evaluation | None) -> list[str]:
+    """Return notes on the figures: layers that are not used, other images than in training, a kernel readout."""
+    network, history, found = model.network, model.history, []
+    trained, used = len(network.layers), network.used_layers
+    if used < trained:
+        found.append(f"The network was trained to {trained} layers. Predictions use the first {used}.")
+    if network.readout is not None:
+        record = history.readout
         known = () if record is None else (("validation", record.validation_accuracy), ("test", record.test_accuracy))
         shares = [f"{100 * share:.2f} % ({name})" for name, share in known if share is not None]
-        accuracy = f" With the readout, training recorded an accuracy of {' and '.join(shares)}." if shares else ""
-        found.append(f"This report covers the layers, without the kernel readout that follows them.{accuracy}")
+        accuracy = f" With it, training recorded an accuracy of {' and '.join(shares)}." if shares else ""
+        found.append(f"A kernel readout follows layer {used}. Curves per layer are without it.{accuracy}")
+    if evaluation:
+        split = evaluation.source.split
+        recorded, measured = getattr(history[used - 1], f"{split}_accuracy"), evaluation.accuracy[used - 1]
+        if recorded is not None and abs(recorded - measured) > ACCURACY_TOLERANCE:
+            found.append(
+                f"Training recorded an accuracy of {100 * recorded:.2f} % on its {split} images after layer {used}. It "
+                f"is {100 * measured:.2f} % on the {len(evaluation.labels):,} images of this report."
+            )
     return found
 
 

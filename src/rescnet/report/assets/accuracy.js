@@ -22,9 +22,11 @@ function accuracy() {
       LAYERS === 1 && `One layer classifies ${percent(curve[0])} of the ${name} images correctly.`,
       LAYERS > 1 && `Layer 1 alone classifies ${percent(curve[0])} of the ${name} images correctly,`,
       LAYERS > 1 && `all ${LAYERS} layers ${percent(curve[LAYERS - 1])}.`,
-      bestDepth && `The best validation depth is ${plural(bestDepth, 'layer')}: use this depth.`,
+      bestDepth && `The best validation depth is ${plural(bestDepth, 'layer')}.`,
       bestDepth && differs && `(The best test depth is ${best}, but depth must not be chosen on test images.)`,
-      !bestDepth && 'Without validation images, all layers are used.',
+      `Predictions use ${DATA.summary.used === LAYERS ? 'all layers' : `the first ${DATA.summary.used}`}.`,
+      evaluation && `The most frequent class has ${percent(evaluation.majority, 1)} of the images.`,
+      DATA.intervals[main] && 'The band is the 95 % interval.',
     );
   }
   if (!recorded.length) {
@@ -53,7 +55,11 @@ function accuracy() {
     hover(byId('accuracy-figure'), charts, (layer) => [
       `layer ${layer}`,
       [
-        ...recorded.map(([key, words, colour]) => [colour, words, percent(curves[key][layer - 1])]),
+        ...recorded.map(([key, words, colour]) => [
+          colour,
+          words,
+          percent(curves[key][layer - 1]) + intervalAt(key, layer).replace('95 % interval ', ''),
+        ]),
         ...(evaluation
           ? [
               ['var(--correct)', 'become correct', changed('corrected', layer)],
@@ -71,10 +77,18 @@ function accuracy() {
     if (!holder.childNodes.length)
       holder.append(
         table(
-          ['layer', ...recorded.map(([, words]) => `${words} %`), 'positive signs %', 'α'],
+          [
+            'layer',
+            ...recorded.map(([key, words]) => `${words} %${DATA.intervals[key] ? ' (95 % interval)' : ''}`),
+            'positive signs %',
+            'α',
+          ],
           all.map((layer) => [
             String(layer),
-            ...recorded.map(([key]) => (100 * curves[key][layer - 1]).toFixed(2)),
+            ...recorded.map(([key]) => {
+              const ends = DATA.intervals[key]?.[layer - 1].map((end) => (100 * end).toFixed(1));
+              return (100 * curves[key][layer - 1]).toFixed(2) + (ends ? ` (${ends.join(' to ')})` : '');
+            }),
             (100 * DATA.training.positive[layer - 1]).toFixed(1),
             String(DATA.training.rate[layer - 1]),
           ]),
@@ -85,7 +99,9 @@ function accuracy() {
 }
 
 function accuracyChart(holder, recorded, all) {
-  const values = recorded.flatMap(([key]) => DATA.curves[key]);
+  const banded = DATA.intervals.test ? 'test' : 'validation';
+  const band = DATA.intervals[banded] || [];
+  const values = [...recorded.flatMap(([key]) => DATA.curves[key]), ...band.flat()];
   const most = Math.max(...values, 0.01);
   const least = Math.min(...values, most - 0.01);
   const pad = 0.06 * (most - least);
@@ -101,6 +117,12 @@ function accuracyChart(holder, recorded, all) {
     rows: 5,
     top: 24,
   });
+  if (band.length) {
+    const upper = band.map(([, high], i) => `${chart.x(i + 1).toFixed(1)},${chart.y(high).toFixed(1)}`);
+    const lower = band.map(([low], i) => `${chart.x(i + 1).toFixed(1)},${chart.y(low).toFixed(1)}`);
+    const points = [...upper, ...lower.reverse()].join(' ');
+    chart.svg.append(shape('polygon', { points, style: { fill: `var(--${banded})`, opacity: 0.13 } }));
+  }
   if (DATA.summary.best_depth)
     layerMark(chart, DATA.summary.best_depth, `layer ${DATA.summary.best_depth}: best validation depth`);
   for (const [key, , colour, dash] of recorded)

@@ -15,20 +15,21 @@ function confusion() {
     'Blue is correct, orange is wrong; a stronger colour means more images.',
     matrices.length > 1 && 'Move the slider to see other depths.',
   );
+  const start = matrices.findLastIndex(({ layer }) => layer === DATA.summary.used); // the readout comes last
   if (matrices.length > 1) {
     const depth = node('output', null);
     const slider = node('input', {
       type: 'range',
       min: 0,
       max: matrices.length - 1,
-      value: matrices.length - 1,
+      value: start,
       'aria-label': 'layers',
     });
     const show = () => {
-      const { layer } = matrices[slider.value];
+      const { layer, readout } = matrices[slider.value];
       const last = layer === LAYERS ? ', the last' : '';
       const best = layer === DATA.summary.best_depth ? ', the best validation depth' : '';
-      depth.textContent = `after layer ${layer}${last}${best}`;
+      depth.textContent = readout ? 'with the kernel readout' : `after layer ${layer}${last}${best}`;
       slider.setAttribute('aria-valuetext', depth.textContent);
       showConfusion(matrices[slider.value]);
     };

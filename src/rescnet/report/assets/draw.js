@@ -30,6 +30,8 @@ const shape = (tag, attributes, ...children) =>
   fill(document.createElementNS('http://www.w3.org/2000/svg', tag), attributes, children);
 
 const percent = (share, digits = 2) => `${(100 * share).toFixed(digits)} %`;
+const interval = ([low, high]) => `95 % interval ${(100 * low).toFixed(1)} to ${percent(high, 1)}`;
+const intervalAt = (split, layer) => (DATA.intervals[split] ? `, ${interval(DATA.intervals[split][layer - 1])}` : '');
 const count = (number) => number.toLocaleString('en-US');
 const plural = (number, word) => `${count(number)} ${word}${number === 1 ? '' : 's'}`;
 const signed = (number, digits = 2) => (number < 0 ? '−' : '+') + Math.abs(number).toFixed(digits);

@@ -74,8 +74,8 @@ function gallery() {
   }
   addText(
     'wrong-lede',
-    `Of ${count(group.total)} wrong predictions after layer ${LAYERS}, those whose true class is furthest`,
-    'behind the predicted class. Choose one to see it layer by layer.',
+    `Of ${count(group.total)} wrong predictions, those whose true class is furthest behind the predicted class,`,
+    'by probability. Choose one to see it layer by layer.',
   );
   byId('gallery').append(
     ...group.images.map((number) => {
@@ -88,9 +88,9 @@ function gallery() {
         'button',
         { type: 'button', onclick: go },
         node('img', { class: 'pixels', src: image.picture, alt: caption(image) }),
-        node('span', { class: 'prediction' }, `predicted ${NAMES[image.prediction]}`),
-        node('span', { class: 'truth' }, `true ${NAMES[image.label]}`),
-        node('span', { class: 'margin' }, `${minus(-image.margin.at(-1) / UNIT)} behind · no. ${image.index}`),
+        node('span', { class: 'prediction' }, `predicted ${NAMES[image.prediction]}, ${percent(image.confidence[0], 0)}`),
+        node('span', { class: 'truth' }, `true ${NAMES[image.label]}, ${percent(image.confidence[1], 0)}`),
+        node('span', { class: 'margin' }, `no. ${image.index}`),
       );
     }),
   );

@@ -6,6 +6,7 @@ for (const section of [
   accuracy,
   trace,
   confusion,
+  calibration,
   gallery,
   filterPictures,
   cost,

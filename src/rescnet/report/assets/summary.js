@@ -25,40 +25,32 @@ function device() {
 
 function accuracyFigures() {
   const { best_depth: bestDepth } = DATA.summary;
-  const { test, validation, train } = DATA.curves;
-  const at = (curve, layer) => percent(curve[layer - 1]);
-  const images = (split) =>
-    DATA.evaluation && DATA.evaluation.split === split ? ` (${count(DATA.evaluation.images)} images)` : '';
+  const { evaluation } = DATA;
   const found = [];
-  if (test) {
-    if (bestDepth && bestDepth !== LAYERS)
-      found.push([
-        at(test, bestDepth),
-        `test accuracy after layer ${bestDepth}, the best validation depth`,
-        true,
-      ]);
+  if (evaluation?.readout)
+    found.push([
+      percent(evaluation.accuracy),
+      `${evaluation.split} accuracy with the kernel readout (${count(evaluation.images)} images)` +
+        `, ${interval(evaluation.interval)}`,
+      true,
+    ]);
+  for (const split of ['test', 'validation']) {
+    const curve = DATA.curves[split];
+    if (!curve) continue;
+    const first = !found.length;
+    const figure = (layer, words, best) =>
+      found.push([percent(curve[layer - 1]), `${split} accuracy after ${words}${intervalAt(split, layer)}`, best]);
+    const chosen = split === 'validation' ? ', chosen on the same images, so slightly optimistic' : '';
+    if (bestDepth && bestDepth !== LAYERS && (split === 'test' || !DATA.curves.test))
+      figure(bestDepth, `layer ${bestDepth}, the best validation depth${chosen}`, first);
+    const images = evaluation?.split === split ? ` (${count(evaluation.images)} images)` : '';
     const also = bestDepth === LAYERS ? ', the best validation depth' : '';
-    found.push([
-      at(test, LAYERS),
-      `test accuracy after the last layer, ${LAYERS}${also}${images('test')}`,
-      !bestDepth || bestDepth === LAYERS,
-    ]);
+    figure(LAYERS, `the last layer, ${LAYERS}${also}${images}`, first && (!bestDepth || bestDepth === LAYERS));
   }
-  if (validation) {
-    if (bestDepth && bestDepth !== LAYERS && !test)
-      found.push([
-        at(validation, bestDepth),
-        `validation accuracy after layer ${bestDepth}, chosen on the same images, so slightly optimistic`,
-        true,
-      ]);
-    found.push([
-      at(validation, LAYERS),
-      `validation accuracy after the last layer, ${LAYERS}${images('validation')}`,
-      !test && bestDepth === LAYERS,
-    ]);
-  }
-  if (!test && !validation && train)
-    found.push([at(train, LAYERS), 'training accuracy; no other images were evaluated']);
+  if (!found.length && DATA.curves.train)
+    found.push([percent(DATA.curves.train.at(-1)), 'training accuracy; no other images were evaluated']);
+  if (evaluation)
+    found.push([percent(evaluation.majority, 1), 'baseline: accuracy of always predicting the most frequent class']);
   return found;
 }
 

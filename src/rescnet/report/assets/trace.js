@@ -6,7 +6,9 @@ function trace() {
     byId('trace-body').hidden = true;
     return;
   }
-  const last = LAYERS === 1 ? 'the only layer' : `all ${LAYERS} layers`;
+  const { used } = DATA.summary;
+  const depth = LAYERS === 1 ? 'the only layer' : used === LAYERS ? `all ${LAYERS} layers` : `the ${used} layers used`;
+  const last = evaluation.readout ? `${depth} and the readout` : depth;
   addText(
     'trace-lede',
     `Layer 1 classifies ${count(evaluation.correct_first)} of ${count(evaluation.images)}`,
@@ -25,7 +27,7 @@ function trace() {
 // Views of the outputs of an image.
 const VIEWS = {
   probabilities: {
-    words: 'Probability of each class after each layer, as in predict_proba.',
+    words: 'Probability of each class after each layer.',
     lines: (image) => image.probabilities,
     tick: (value) => percent(value, 0),
   },
