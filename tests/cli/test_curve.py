@@ -43,8 +43,10 @@ def test_other_points_and_seeds_are_kept(measured, rescnet, tmp_path):
     file = tmp_path / "points.json"
     file.write_text((measured[1] / "points.json").read_text())
     words = ["--models", "svc", "--images-per-class", "4", "--out", file, "--add"]
-    assert rescnet("curve", *words).exit_code == 0
-    assert len(json.loads(file.read_text())) == 4
+    before = file.read_text()
+    result = rescnet("curve", *words, "--plot", tmp_path / "again.svg")
+    assert result.exit_code == 0 and "per class  svc" not in result.stdout  # the file has it
+    assert file.read_text() == before and (tmp_path / "again.svg").exists()
     assert rescnet("curve", *words, "--seed", 1).exit_code == 0
     points = json.loads(file.read_text())
     assert len(points) == 5

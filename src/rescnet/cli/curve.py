@@ -26,7 +26,9 @@ def curve(
     ] = "rescnet,resnet18",
     seed: Annotated[int, typer.Option(help="Random seed of the models.")] = 0,
     out: Annotated[Path | None, typer.Option(help="JSON file of the points, rewritten after every point.")] = None,
-    add: Annotated[bool, typer.Option("--add", help="Keep other points in that file; seeds are averaged.")] = False,
+    add: Annotated[
+        bool, typer.Option("--add", help="Keep the points in that file, and measure only those that it lacks.")
+    ] = False,
     plot: Annotated[Path | None, typer.Option(help="SVG or PNG file for the figure.")] = None,
     root: Root = None,
     image_size: Annotated[str | None, typer.Option(metavar="H,W", help="Resize the images of a folder.")] = None,
@@ -34,7 +36,7 @@ def curve(
 ) -> None:
     """Measure accuracy over the number of training images per class, and say where two models cross.
 
-    The test images are those of the set, or a fifth of the training images.
+    The test images are those of the set, or a fifth of the training images. Points of several seeds are averaged.
     """
     from ..experiments.compare import parse_models
     from ..experiments.curve import curves_of, describe_crossing, learning_curve, with_test_images
@@ -51,7 +53,12 @@ def curve(
             check_out(file, overwrite=True)
     dataset = with_test_images(load_source(source or "digits", root, parse_size(image_size)), seed)
     check_classes(dataset)
-    counts = _numbers(images_per_class)
+    done = {(point["model"], point.get("images_per_class"), point.get("seed")) for point in points if point["accuracy"]}
+    counts = [
+        images
+        for images in _numbers(images_per_class)
+        if not all((contestant.label, images, seed) in done for contestant in contestants)
+    ]
     for images, part, row in learning_curve(dataset, contestants, counts, seed, compute):
         result = f"{100 * row.accuracy:6.2f} %  {row.seconds:8.1f} s" if row.accuracy is not None else row.error
         say(console, f"{images:6,} per class  {escape(f'{row.model:20} {result}')}  [dim]{escape(row.changed)}[/dim]")
