@@ -63,7 +63,7 @@ def test_sentences():
     assert crossings(curve, {10: 0.6, 1000: 0.8}) == pytest.approx([100])
     curves = {"us": curve, "low": {10: 0.4, 1000: 0.8}, "late": {10: 0.4, 100: 0.8, 1000: 0.8}, "none": {5: 0.3}}
     assert describe_crossing(curves, "us", "low") == (
-        "us is ahead of low at all numbers of images per class, 10 to 1,000."
+        "us is ahead of low at 10 to 1,000 images per class; the curves do not cross."
     )
     assert describe_crossing(curves, "us", "late") == (
         "us and late cross at about 32 images per class: us is ahead below; the lead changes again at about 320."

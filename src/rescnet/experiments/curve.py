@@ -85,6 +85,7 @@ def describe_crossing(curves: Curves, ours: str, theirs: str) -> str:
     found = [f"{float(f'{at:.2g}'):,.0f}" for at in crossings(mine, other)]
     if not found:
         second = theirs if first == ours else ours
-        return f"{first} is ahead of {second} at all numbers of images per class, {shared[0]:,} to {shared[-1]:,}."
+        span = f"{shared[0]:,}" if len(shared) == 1 else f"{shared[0]:,} to {shared[-1]:,}"
+        return f"{first} is ahead of {second} at {span} images per class; the curves do not cross."
     again = "" if len(found) == 1 else "; the lead changes again at about " + " and ".join(found[1:])
     return f"{ours} and {theirs} cross at about {found[0]} images per class: {first} is ahead below{again}."
