@@ -22,10 +22,10 @@ from rescnet.network.model import Model
 from rescnet.network.probabilities import network_probabilities, probabilities
 from rescnet.network.readout import KernelReadout, sketches_of
 from rescnet.stages.augment import change_images, draw_changes, view_images
+from rescnet.stages.code_kernel import Codes
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.fit import CodeFit, Collected
-from rescnet.training.readout.system import RIDGES, WIDTHS
 from rescnet.training.train import TrainingRun
 from rescnet.training.trainer import Trainer
 
@@ -63,22 +63,35 @@ def layers_alone(network, images):
     return replace(network, readout=None).outputs(images)
 
 
-@torch.inference_mode()
 def naive_codes(network, images):
-    """Return the codes of images (n, r), from loops over layers and features."""
+    return naive_sketches(network, images) @ projection_of(network)
+
+
+def projection_of(network):
+    projection = network.readout.encoder.projection
+    return projection.integers.double() * projection.steps.double()
+
+
+@torch.inference_mode()
+def naive_sketches(network, images):
+    """Return the centred sketches of images (n, P), from loops over layers and features."""
     encoder, images, sketches = network.readout.encoder, torch.as_tensor(images), []
     for weights, step in zip(encoder.weights.double(), network.stack.steps(images), strict=True):
         sums = torch.zeros(len(images), encoder.sketch_size, dtype=torch.float64)
         for j in range(len(weights)):
             sums[:, j % encoder.sketch_size] += weights[j] * step.features[:, j]
         sketches.append(sums)
-    projection = encoder.projection.integers.double() * encoder.projection.steps.double()
-    return (torch.cat(sketches, 1) - encoder.centre.double()) @ projection
+    return torch.cat(sketches, 1) - encoder.centre.double()
 
 
-def naive_kernel(network, codes):
+def naive_kernel(network, codes, sketches=None):
+    """Return the kernel to the training images; new images also have a part that no component describes."""
     stored = network.readout.codes.integers.double() * network.readout.codes.steps.double()
-    return torch.exp(-network.readout.scale * torch.cdist(codes, stored) ** 2), stored
+    squares = torch.cdist(codes, stored) ** 2
+    if sketches is not None:
+        described = (codes / projection_of(network).norm(dim=0)).square().sum(1)
+        squares += network.readout.encoder.outside * (sketches.square().sum(1) - described).clamp_min(0)[:, None]
+    return torch.exp(-network.readout.scale * squares), stored
 
 
 @pytest.mark.parametrize("on_residual", [False, True], ids=["classes", "residual"])
@@ -94,7 +107,7 @@ def test_the_readout_is_what_its_formula_says(options, on_residual, monkeypatch)
             return what(network, pictures)
         return (what(network, pictures) + what(network, mirrored(pictures))) / 2
 
-    kernel, stored = naive_kernel(network, both(naive_codes, new))
+    kernel, stored = naive_kernel(network, both(naive_codes, new), both(naive_sketches, new))
     wanted = on_residual * both(layers_alone, new) + kernel @ network.readout.coefficients
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
     assert float((network.outputs(new) - layers_alone(network, new)).abs().max()) > 0.1
@@ -199,16 +212,19 @@ def test_copies_are_training_images_too():
     assert bool(((naive_codes(several, images) - first).abs() <= 0.51 * several.readout.codes.steps).all())
 
 
-def test_width_and_ridge_are_chosen_by_leaving_out():
-    _, history = trained(kernel_width=0)
-    found = {}
-    for width in WIDTHS:
-        for ridge in RIDGES:
-            _, other = trained(kernel_width=width, kernel_ridge=ridge)
-            found[width, ridge] = other.readout.loo_accuracy
-    record = history.readout
-    assert record.loo_accuracy == max(found.values()) == found[record.width, record.ridge] > min(found.values())
-    assert 0.5 < record.loo_accuracy < 1
+def test_new_images_are_as_far_as_training_images_are_from_each_other():
+    """Components that are as many as the images describe only these; with fewer, both lose the same part."""
+    network, _ = train(*some(slice(30)), config_of(filters=12), compute=DOUBLE)
+    encoder = network.readout.encoder
+    assert encoder.outside > 0 and trained(readout_size=7)[0].readout.encoder.outside == 0
+    sketches = naive_sketches(network, IMAGES[TEST])
+    apart = []
+    for some in (encoder, replace(encoder, outside=0.0)):
+        codes = some.codes(sketches + encoder.centre, projection_of(network))
+        stored = Codes.of(network.readout.codes.values(torch.float64))
+        apart.append(float((codes.norms[:, None] + stored.norms - 2 * codes.values @ stored.values.T).median()))
+    known = 1 / network.readout.scale * network.config.kernel_width
+    assert 0.8 * known < apart[0] < 1.25 * known and apart[1] < 0.9 * apart[0]
 
 
 def test_the_temperature_suits_images_that_were_left_out():

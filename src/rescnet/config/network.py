@@ -149,10 +149,7 @@ class NetworkConfig:
     )
     readout_size: int = _readout(3800, "Numbers per code of the kernel readout; each takes a byte per image.", 1)
     kernel_width: float = _readout(
-        0.8,
-        "Width w of the kernel exp(-w·d²), where the median d² of the training images is 1. 0 chooses width and ridge "
-        "by leave-one-out accuracy.",
-        0,
+        0.8, "Width w of the kernel exp(-w·d²), where the median d² of the training images is 1.", 1e-6
     )
     kernel_ridge: float = _readout(0.01, "Ridge of the kernel, whose diagonal is 1.", 0)
     kernel_copies: str = _readout("", "Copies per training image that the readout also learns from, e.g. '4 shift 2'.")

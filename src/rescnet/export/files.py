@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from ..formatting import show_bytes
 from ..network.model import Model, as_model
 from ..network.network import Network
-from ..network.readout import Encoder, ExactReadout, KernelReadout, LeaveOneOutCorrection, Quantised
+from ..network.readout import ExactReadout, KernelReadout, LeaveOneOutCorrection, Quantised
 from ..network.stack import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
@@ -81,7 +81,8 @@ class ExportedReadout(nn.Module):
         """Return the readout with the buffers as its tensors."""
         buffers = dict(self.named_buffers())
         projection = Quantised(buffers["projection"], buffers["projection_steps"])
-        encoder = Encoder(buffers["weights"], buffers["centre"], projection, self.readout.mirrored)
+        weights, centre = buffers["weights"], buffers["centre"]
+        encoder = replace(self.readout.encoder, weights=weights, centre=centre, projection=projection)
         correction = None
         if "correction_centres" in buffers:
             correction = LeaveOneOutCorrection(buffers["correction_centres"], buffers["correction_coefficients"])

@@ -35,7 +35,6 @@ _READOUT_RECORD = {
     "test_accuracy": _NUMBER + _NONE,
     "loo_accuracy": _NUMBER + _NONE,
     "ridge": _NUMBER + _NONE,
-    "width": _NUMBER + _NONE,
     "seconds": _NUMBER,
     "layers": _COUNT + _NONE,
     "steps": _COUNT,

@@ -112,6 +112,7 @@ def readout_to_bytes(readout: Readout) -> bytes:
         tensors |= {"encoder.weights": encoder.weights, "encoder.centre": encoder.centre}
         tensors |= {"encoder.projection": encoder.projection.integers, "encoder.steps": encoder.projection.steps}
         tensors |= {"codes": codes.integers, "codes.steps": codes.steps}
+        tensors["encoder.outside"] = torch.tensor(encoder.outside, dtype=torch.float64)
         tensors["on_residual"] = torch.tensor(readout.on_residual)
         if readout.temperature is not None:
             tensors["temperature"] = torch.tensor(readout.temperature, dtype=torch.float64)
@@ -137,7 +138,8 @@ def readout_from_bytes(
     if "images" in tensors:
         return ExactReadout(tensors["images"], tensors["coefficients"], scale, bool(mirrored), ridge, correction)
     projection = Quantised(tensors["encoder.projection"], tensors["encoder.steps"])
-    encoder = Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, bool(mirrored))
+    outside = tensors["encoder.outside"].item() if "encoder.outside" in tensors else 0.0
+    encoder = Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, bool(mirrored), outside)
     codes = Quantised(tensors["codes"], tensors["codes.steps"])
     temperature = tensors["temperature"].item() if "temperature" in tensors else None
     on_residual = bool(tensors.get("on_residual", True))  # format 3 does not say it
@@ -176,7 +178,8 @@ def _check_readout(
             "codes": ((rows, size), (torch.int8,)),
             "codes.steps": ((size,), single),
         }
-        optional = {"on_residual": ((), (torch.bool,)), "temperature": ((), (torch.float64,))}
+        number = ((), (torch.float64,))
+        optional = {"on_residual": ((), (torch.bool,)), "temperature": number, "encoder.outside": number}
         wanted |= {key: kind for key, kind in optional.items() if key in tensors}
     prefix = _correction_in(tensors)
     if any(key.startswith(f"{prefix}.") for key in tensors):

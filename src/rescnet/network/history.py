@@ -38,7 +38,6 @@ class ReadoutRecord:
     test_accuracy: float | None = None
     loo_accuracy: float | None = None  # leave-one-out accuracy of the training images
     ridge: float | None = None  # the ε used
-    width: float | None = None  # w of the kernel
     seconds: float = 0.0  # to fit the readout and to predict the validation and test images
     layers: int | None = None  # that the readout compares; None means all
     steps: int = 0  # of conjugate gradients; 0 if one factor solved the readout exactly

@@ -68,12 +68,16 @@ class Encoder:
     projection : Quantised, shape (P, r)
     mirrored : bool
         True if a sketch is the mean of an image's own and its mirror image's, so that both have one code.
+    outside : float
+        Weight of the part of a sketch that no component describes; it is added to the squared distances. Components
+        that are as many as the training images describe those completely, but not new ones, which would look too near.
     """
 
     weights: Tensor
     centre: Tensor
     projection: Quantised
     mirrored: bool
+    outside: float = 0.0
 
     @property
     def sketch_size(self) -> int:
@@ -84,8 +88,16 @@ class Encoder:
         """Return the codes of sketches (n, P), by the projection in the type to compute in."""
         centred = sketches - self.centre.to(sketches)
         if projection.dtype == torch.float16:
-            return Codes.of(product(centred.half(), projection).half())
-        return Codes.of(centred.to(projection.dtype) @ projection)
+            codes = Codes.of(product(centred.half(), projection).half())
+        else:
+            codes = Codes.of(centred.to(projection.dtype) @ projection)
+        if not self.outside:
+            return codes
+        wide = codes.norms.dtype  # the components are orthogonal, times a factor each
+        lengths = torch.linalg.vector_norm(projection, dim=0, dtype=wide)
+        inside = (codes.values.to(wide) / lengths).square().sum(1)
+        rest = (centred.to(wide).square().sum(1) - inside).clamp_min(0)
+        return Codes(codes.values, codes.norms + self.outside * rest)
 
     def to(self, device: torch.device) -> Encoder:
         """Return it on a device."""

@@ -26,23 +26,21 @@ from .encoder import SketchRows, codes_of
 from .sketches import Sketches
 from .system import (
     CENTRES,
-    DEFAULT_WIDTH,
     LARGEST_TILE,
     PER_CENTRE,
     KernelProducts,
     Progress,
     Solution,
     check_least_memory,
-    choose_solution,
     exact_bytes,
-    scale_of,
+    solve_exactly,
     solve_iteratively,
 )
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
 
-RESIDUAL_FROM = 10_000  # training images: with fewer, heads know them too well to leave a useful residual
+RESIDUAL_FROM = 5000  # training images: with fewer, heads know them too well to leave a useful residual
 COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
 
 
@@ -95,7 +93,7 @@ def fit_readout(
         fit = CodeFit(used, data, collected)
         network.readout, found, loo_accuracy = fit.solve(progress, start)
         right = {name: fit.accuracy(name, network.readout) for name in data.others}
-        record = replace(record, ridge=found.ridge, width=found.width, steps=found.steps, residual=found.residual)
+        record = replace(record, ridge=found.ridge, steps=found.steps, residual=found.residual)
         record = replace(record, loo_accuracy=loo_accuracy)
     record = replace(record, validation_accuracy=right.get("validation"), test_accuracy=right.get("test"))
     return replace(record, seconds=perf_counter() - began)
@@ -132,9 +130,11 @@ class CodeFit:
         own = self._place_of(len(labels))
         rows = SketchRows(images.sketches, own.start, total, self.device, self.workers)
         size = min(self.config.readout_size, total, len(self.offset))
-        projection = Quantised.of(rows.components(size, self.config.seed))
+        components = rows.components(size, self.config.seed)
+        outside = float(components.norm(dim=0).median()) ** 2 if size == total and components.numel() else 0.0
+        projection = Quantised.of(components)
         self.workers.broadcast(projection.integers, projection.steps)  # other machines may differ in the last bit
-        encoder = Encoder(self.weights, rows.centre + self.offset, projection, self.config.mirrors_kernel)
+        encoder = Encoder(self.weights, rows.centre + self.offset, projection, self.config.mirrors_kernel, outside)
         codes = rows.codes(projection)
         integers = codes.integers.new_zeros(total, codes.integers.shape[1])
         integers[own] = codes.integers
@@ -147,7 +147,8 @@ class CodeFit:
         whole = Quantised(integers, codes.steps)
         centres = Codes.of(whole.values(self.dtype))
         median = median_distance(centres)
-        solution = self._solve(centres, right if self.on_residual else targets, median, progress, start)
+        scale = self.config.kernel_width / median if median > 0 else 0.0
+        solution = self._solve(centres, right if self.on_residual else targets, scale, progress, start)
         correction, temperature, accuracy = None, None, None
         if solution.blocks is not None:
             known, wanted = leave_one_out(targets, solution.columns[:, :classes], solution.blocks), targets[::side]
@@ -161,7 +162,7 @@ class CodeFit:
             encoder.to(cpu),
             whole.to(cpu),
             solution.columns[:, -classes:].contiguous().cpu(),
-            scale_of(solution.width, median),
+            scale,
             solution.ridge,
             correction,
             temperature,
@@ -181,42 +182,39 @@ class CodeFit:
         return self.workers.sum_int(right) / len(self.data.others[name][1])
 
     def _solve(
-        self, codes: Codes, right: Tensor, median: float, progress: Progress | None, start: Tensor | None
+        self, codes: Codes, right: Tensor, scale: float, progress: Progress | None, start: Tensor | None
     ) -> Solution:
         """Solve the system for the targets, and for the residual if that is regressed."""
         config, workers = self.config, self.workers
         room = self.budget - codes.values.nbytes - 4 * right.nbytes
         if exact_bytes(len(codes), right.itemsize) <= room:
-            return self._solve_on_rank0(codes, right, median)
+            return self._solve_on_rank0(codes, right, scale)
         free = check_least_memory(config, len(codes), right.shape[1], right.itemsize, self.budget)
         centres = min(CENTRES, len(codes), isqrt(free // PER_CENTRE))
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
-        width = config.kernel_width or DEFAULT_WIDTH
-        scale, ridge = scale_of(width, median), max(config.kernel_ridge, 1e-6)
-        products = KernelProducts(codes, scale, ridge, workers, tile)
+        products = KernelProducts(codes, scale, max(config.kernel_ridge, 1e-6), workers, tile)
         probe = config.rows_of_each == 1  # the block of an image and its copies is not estimated
-        found = solve_iteratively(products, right, centres, config.seed, probe, progress, start)
-        return replace(found, width=width)
+        return solve_iteratively(products, right, centres, config.seed, probe, progress, start)
 
-    def _solve_on_rank0(self, codes: Codes, right: Tensor, median: float) -> Solution:
+    def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float) -> Solution:
         """Solve the system exactly on rank 0, and broadcast the solution."""
         failure: ArithmeticError | None = None
         side = self.config.rows_of_each
-        columns, facts = torch.zeros_like(right), torch.zeros(3, dtype=torch.float64, device=self.device)
+        columns, facts = torch.zeros_like(right), torch.zeros(2, dtype=torch.float64, device=self.device)
         blocks = right.new_zeros(len(right) // side, side, side)
         if self.workers.is_rank0:
             try:
-                found = choose_solution(codes, right, self.network.classes, median, self.config)
+                found = solve_exactly(codes, right, scale, self.config.kernel_ridge, side)
                 assert found.blocks is not None
                 columns, blocks = found.columns.contiguous(), found.blocks
-                facts = facts.new_tensor([1, found.ridge, found.width])
+                facts = facts.new_tensor([1, found.ridge])
             except ArithmeticError as error:  # the other ranks must not wait
                 failure = error
         self.workers.broadcast(facts)
         if not bool(facts[0]):
             raise failure or FloatingPointError("rank 0 could not fit the readout. See its message.")
         self.workers.broadcast(columns, blocks)
-        return Solution(columns, blocks, float(facts[1]), float(facts[2]))
+        return Solution(columns, blocks, float(facts[1]))
 
     def _training_images(self) -> _Images:
         """Return this worker's training images, each followed by its copies."""

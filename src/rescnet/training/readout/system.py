@@ -16,7 +16,7 @@ right sides: E[v ⊙ (K + εI)⁻¹v] is the diagonal.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from math import isqrt
 
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ...config.network import NetworkConfig
 from ...formatting import show_bytes
-from ...network.readout.loo_correction import UNSOLVED, leave_one_out
+from ...network.readout.loo_correction import UNSOLVED
 from ...stages.code_kernel import Codes, code_kernel
 from ...stages.linear_algebra import (
     PANEL,
@@ -50,9 +50,6 @@ LARGEST_RESIDUAL = 0.1  # of a solution that is returned
 MOST_STEPS = 200
 JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
 LARGEST_TILE = 2**28  # entries of K at a time
-DEFAULT_WIDTH = 0.8
-WIDTHS, RIDGES = (0.2, 0.4, 0.8, 1.6), (0.001, 0.01, 0.05)  # that are tried if kernel_width is 0
-MOST_TRIED = {"cpu": 1500, "cuda": 12_000}  # rows; twelve factors of more take too long
 LARGEST_EXPONENT = 10.0  # e^11 is the largest number in half precision
 
 Progress = Callable[[int, float, Tensor], None]
@@ -72,8 +69,8 @@ class Solution:
         (K + εI)⁻¹ times the right sides.
     blocks : Tensor, shape (images, c, c), optional
         Blocks on the diagonal of (K + εI)⁻¹, one per image with c rows; None if they are not known.
-    ridge, width : float
-        ε and w used.
+    ridge : float
+        The ε used.
     steps : int
         Steps of conjugate gradients; 0 if the solution is exact, and the diagonal too.
     residual : float
@@ -83,7 +80,6 @@ class Solution:
     columns: Tensor
     blocks: Tensor | None
     ridge: float
-    width: float = 0.0
     steps: int = 0
     residual: float = 0.0
 
@@ -122,37 +118,6 @@ def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, side:
             continue
         return Solution(factor_solve(matrix, right), inverse_blocks(matrix, side), tried)
     raise FloatingPointError(UNSOLVED)
-
-
-def choose_solution(codes: Codes, right: Tensor, classes: int, median: float, config: NetworkConfig) -> Solution:
-    """Solve the system exactly for right sides (N, K); ``kernel_width`` 0 tries several widths and ridges.
-
-    The first ``classes`` columns are the targets. Their best leave-one-out accuracy decides, or of equal ones the
-    smaller error. If the rows are many, the default is used: it is nearly as good.
-    """
-    side, tried = config.rows_of_each, [(config.kernel_width, config.kernel_ridge)]
-    if not config.kernel_width:
-        few = len(codes) <= MOST_TRIED[codes.norms.device.type]
-        tried = [(w, e) for w in WIDTHS for e in RIDGES] if few else [(DEFAULT_WIDTH, config.kernel_ridge)]
-    best, best_merit = None, (-1.0, 0.0)
-    for width, ridge in tried:
-        found = replace(solve_exactly(codes, right, scale_of(width, median), ridge, side), width=width)
-        if len(tried) == 1:
-            return found
-        assert found.blocks is not None
-        targets = right[:, :classes]
-        outputs, wanted = leave_one_out(targets, found.columns[:, :classes], found.blocks), targets[::side]
-        accuracy = float((outputs.argmax(1) == wanted.argmax(1)).double().mean())
-        merit = accuracy, -float((outputs - wanted).square().mean())
-        if merit > best_merit:
-            best, best_merit = found, merit
-    assert best is not None
-    return best
-
-
-def scale_of(width: float, median: float) -> float:
-    """Return s of the kernel for a width, where ``median`` is the median squared distance of the codes."""
-    return width / median if median > 0 else 0.0
 
 
 class KernelProducts:
