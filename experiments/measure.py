@@ -50,7 +50,7 @@ READOUT_NUMBERS, READOUT_CLASSES = 1024, 200
 
 def small_config(**changes: Any) -> NetworkConfig:
     """Return a network for 16×16 grey images."""
-    return make_config(image_shape=SHAPE, classes=CLASSES, **(SMALL | {"stop_at_zero_error": False} | changes))
+    return make_config("paper", image_shape=SHAPE, classes=CLASSES, **(SMALL | {"stop_at_zero_error": False} | changes))
 
 
 def gratings(file: Path, count: int) -> None:

@@ -71,6 +71,28 @@ def show_seconds(seconds: float) -> str:
     return f"{hours // 24} days {hours % 24} h"
 
 
+def parse_seconds(text: str) -> float:
+    """Read a time in seconds, minutes or hours.
+
+    Examples
+    --------
+    >>> parse_seconds("90"), parse_seconds("60s"), parse_seconds("1.5 m"), parse_seconds("2h")
+    (90.0, 60.0, 90.0, 7200.0)
+    """
+    number, unit = text.strip().lower(), 1
+    for ending, seconds in {"min": 60, "s": 1, "m": 60, "h": 3600}.items():
+        if number.endswith(ending):
+            number, unit = number.removesuffix(ending), seconds
+            break
+    try:
+        found = float(number) * unit
+    except ValueError:
+        found = 0.0
+    if not 0 < found < 1e9:
+        raise ValueError(f"time must be a positive number of s, m or h, e.g. 90s or 10m, got {text!r}.")
+    return found
+
+
 def wilson_interval(share: float, images: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval of an accuracy, a fraction of 1, measured on n images.
 

@@ -23,7 +23,7 @@ def one_cpu():
 def small():
     """Options of a small network: three layers of six filters."""
     sizes = ["--filters", "6", "--layers", "3", "--block-sizes", "4", "--block-stride", "2", "--pyramid", "2,1"]
-    return [*sizes, "--bank", "pca", "--no-stop-at-zero-error"]
+    return ["--preset", "paper", *sizes, "--bank", "pca", "--no-stop-at-zero-error"]
 
 
 @pytest.fixture(scope="package")

@@ -47,7 +47,7 @@ def test_help_lists_the_commands_and_exit_codes(rescnet):
 
 def test_help_of_train_shows_the_common_options_and_two_examples(rescnet):
     text = rescnet("train", "--help").stdout
-    own = ["--preset", "--out", "--resume"]
+    own = ["--preset", "--quality", "--time-limit", "--out", "--resume"]
     assert flags_in(text) == [*own, *("--" + name.replace("_", "-") for name in COMMON), "--help-all", "--help"]
     assert sum(line.strip().startswith("rescnet train ") for line in text.splitlines()) == 2
 

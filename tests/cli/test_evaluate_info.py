@@ -160,7 +160,7 @@ def test_info_shows_the_facts_of_a_model(rescnet, model):
     for words in (
         "and last" if history.best_layer() == 3 else "3, last",
         "trained on  digits; cpu",
-        "the defaults, except layers 3, ",
+        "the preset paper, except layers 3, ",
     ):
         assert words in result.stdout
 

@@ -25,7 +25,7 @@ def test_a_run_is_printed_and_saved_layer_by_layer(small, rescnet, pictures, tmp
     assert result.exit_code == 0
     for words in (
         "digits: 10 classes, images 8×8×1, on cpu",
-        "  160 training, 40 validation, 100 test images\n",
+        "  160 training, 40 validation, 100 test images; settings of the preset paper\n",
         "up to 3 layers of 6 pca filters",
         "3 layers in",
         "stopped because all layers were added.",
@@ -253,3 +253,15 @@ def test_images_of_a_model_made_with_a_smaller_limit_are_still_found():
         check_limit(dataset, 3)
     check_limit(dataset, 20)
     assert np.bincount(hold_out_images(dataset, 0, 3, 0).train.labels).tolist() == [2] * 10
+
+
+def test_the_default_network_needs_no_validation_images(rescnet, refused, pictures, tmp_path):
+    words = ["train", pictures, "--limit", 60, "--quality", "fast", "--time-limit", "10m", "--filters", 4]
+    result = rescnet(*words, "--out", tmp_path / "m")
+    assert result.exit_code == 0 and "mirror images: " in result.stdout and "of 10 min 00 s on" in result.stdout
+    assert re.search(r"leave-one-out accuracy of the training images: [\d.]+ % \(95 % interval", result.stdout)
+    folder = ModelFolder.open(tmp_path / "m")
+    assert folder.about["images"]["train"] == 60 and folder.config.readout == "kernel" and len(folder.records) == 2
+    assert "must not be used with a preset" in refused(*words, "--preset", "paper")
+    assert "time must be a positive number of s, m or h" in refused("train", pictures, "--time-limit", "soon")
+    assert "quality must be one of" in refused("train", pictures, "--quality", "good")

@@ -8,8 +8,10 @@ import sys
 import pytest
 
 from rescnet import ComputeOptions, make_config, preset_names
+from rescnet.config.defaults import QUALITIES, check_quality, default_settings
 from rescnet.config.grammars import bank_of_layer, parse_mixture, share_out
-from rescnet.config.presets import SMALL_SIDE, make_compute
+from rescnet.config.network import NetworkConfig
+from rescnet.config.presets import make_compute
 
 PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
     "mnist": {
@@ -93,7 +95,7 @@ def test_an_unknown_key_names_the_nearest(tmp_path):
     file.write_text("learning_rat = 0.5\n")
     with pytest.raises(ValueError, match=r"'learning_rat' in .*mine.toml\. Did you mean 'learning_rate'\?"):
         make_config("digits", file)
-    with pytest.raises(ValueError, match=r"preset must be one of cifar10, .*, got 'cifar1'\. Did you mean 'cifar10'\?"):
+    with pytest.raises(ValueError, match=r"preset must be one of paper, cifar10, .*, got 'cifar1'\. Did you mean"):
         make_config("cifar1")
 
 
@@ -131,22 +133,44 @@ def test_a_folder_is_no_configuration_file(tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 16, 20), (3, 32, 32), (3, 64, 64)])
-def test_default_settings_suit_the_images(shape):
-    config = make_config(image_shape=shape)
+def test_the_papers_network_suits_the_images(shape):
+    config = make_config("paper", image_shape=shape)
     config.check_images(shape[0], shape[1:])
     size = config.size_of_filter(1)
     assert shape[0] * size**2 >= config.filters // 2  # as many principal components as are asked for
-    assert config.pca_signs == ("drawn" if shape[0] == 3 and min(shape[1:]) >= SMALL_SIDE else "fixed")
+    assert config.pca_signs == ("drawn" if shape[0] == 3 and min(shape[1:]) >= 16 else "fixed")
+
+
+@pytest.mark.parametrize("quality", QUALITIES)
+@pytest.mark.parametrize("images", [20, 1000, 50_000])
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 8, 8), (2, 17, 40), (3, 32, 32)])
+def test_the_default_network_suits_the_images(shape, images, quality):
+    """It can be built, mirrored or not; more images or quality never make it smaller."""
+    for mirrored in (False, True):
+        config = NetworkConfig(**default_settings(shape, images, 10, quality, mirrored))
+        config.check_images(shape[0], shape[1:])
+        assert config.mirrors_kernel == mirrored and images * config.rows_of_each <= max(images, 20_000)
+    more = default_settings(shape, 10 * images, 10, quality)
+    better = default_settings(shape, images, 10, "best")
+    assert config.layers <= min(more["layers"], better["layers"])
+    assert make_config(image_shape=shape, classes=10, images=images, quality=quality).layers == config.layers
+
+
+def test_a_wrong_quality_is_named():
+    with pytest.raises(ValueError, match=r"quality must be one of fast, balanced, best, got 'bets'\. Did"):
+        check_quality("bets")
+    with pytest.raises(ValueError, match="preset 'paper' needs images"):
+        make_config("paper")
 
 
 def test_colour_and_many_classes_get_multiclass_scores():
-    few, many = (make_config(image_shape=(1, 28, 28), classes=classes) for classes in (10, 11))
-    assert few == make_config(image_shape=(1, 28, 28)) and (few.head, few.posterior) == ("lda", "sigmoid")
+    few, many = (make_config("paper", image_shape=(1, 28, 28), classes=classes) for classes in (10, 11))
+    assert few == make_config("paper", image_shape=(1, 28, 28)) and (few.head, few.posterior) == ("lda", "sigmoid")
     preset = make_config("cifar10")
-    for config in (preset, many, make_config(image_shape=(3, 32, 32), classes=2), make_config("cifar100")):
+    for config in (preset, many, make_config("paper", image_shape=(3, 32, 32), classes=2), make_config("cifar100")):
         assert (config.head, config.posterior) == ("multiclass-lda", "normalised-sigmoid")
-    assert make_config(image_shape=(3, 32, 32), classes=11, head="ridge").head == "ridge"  # keywords win
-    small = make_config(image_shape=(1, 8, 8), classes=11)
+    assert make_config("paper", image_shape=(3, 32, 32), classes=11, head="ridge").head == "ridge"  # keywords win
+    small = make_config("paper", image_shape=(1, 8, 8), classes=11)
     assert small == make_config("digits", head=preset.head, posterior=preset.posterior)
     assert make_config("mnist", image_shape=(1, 28, 28), classes=11) == make_config("mnist")
 

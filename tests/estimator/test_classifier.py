@@ -32,7 +32,8 @@ from rescnet.network.history import StopReason
 from rescnet.network.inputs import InputWarning
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SMALL = {"n_layers": 3, "n_filters": 8, "random_state": 0, "options": {"stop_at_zero_error": False}}
+OPTIONS = {"stop_at_zero_error": False}
+SMALL = {"preset": "paper", "n_layers": 3, "n_filters": 8, "random_state": 0, "options": OPTIONS}
 
 
 def small(**parameters):
@@ -174,7 +175,7 @@ def test_methods_agree(digits, fitted):
 def test_an_image_that_no_class_claims_has_probabilities_that_agree_with_its_prediction(digits):
     """With so few training images all outputs of many an image are next to zero, and one of them is the largest."""
     (images, labels), (test, truth) = digits
-    classifier = ResCNetClassifier(1, dtype="float32", random_state=0).fit(images[:60], labels[:60])
+    classifier = ResCNetClassifier(1, preset="paper", dtype="float32", random_state=0).fit(images[:60], labels[:60])
     outputs, chances = classifier.decision_function(test), classifier.predict_proba(test)
     unclaimed = outputs.max(1) < 1e-6
     assert 0.05 < unclaimed.mean() < 0.5 and outputs.max(1).min() > 0
@@ -414,7 +415,7 @@ BAD = {
     "no class weight": ({"class_weight": {0: 0, 1: 0}}, (20, 8, 8), "^class_weight must not all be zero.$"),
     "one class has no weight": ({"class_weight": {0: 0}}, (20, 8, 8), "^y must have at least two classes, got one"),
     "no readout": (
-        {"options": {"loo_correction": True}},
+        {"preset": "paper", "options": {"loo_correction": True}},
         (20, 8, 8),
         "loo_correction must be used with readout 'kernel', got readout 'heads'",
     ),

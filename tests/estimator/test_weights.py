@@ -9,7 +9,14 @@ from rescnet import ResCNetClassifier
 from rescnet.network.history import StopReason
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SMALL = {"n_layers": 2, "n_filters": 4, "bank": "dct", "random_state": 0, "options": {"stop_at_zero_error": False}}
+SMALL = {
+    "preset": "paper",
+    "n_layers": 2,
+    "n_filters": 4,
+    "bank": "dct",
+    "random_state": 0,
+    "options": {"stop_at_zero_error": False},
+}
 
 
 def fit(images, labels, sample_weight=None, **parameters):

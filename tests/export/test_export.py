@@ -319,7 +319,9 @@ def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
 def of_few():
     """A classifier of so few digits that most images are far from all classes, and such images."""
     images, labels = load_digits(return_X_y=True)
-    return ResCNetClassifier(n_layers=1, random_state=0, dtype="float32").fit(images[:60], labels[:60]), images[60:160]
+    return ResCNetClassifier(1, preset="paper", random_state=0, dtype="float32").fit(images[:60], labels[:60]), images[
+        60:160
+    ]
 
 
 @pytest.mark.slow

@@ -192,7 +192,11 @@ def test_a_registered_bank_works_in_rescnet_and_the_family(tmp_path, monkeypatch
         expected = board(grey, 1, None, BankOptions()).weights.view(1, 3, 3)
         expected = expected - expected.mean()
         torch.testing.assert_close(member.network_.stages[0].weights[0], expected)
-        network = ResCNetClassifier(2, bank="pca; checkerboard + pca", n_filters=4, random_state=0).fit(x, y).network_
+        network = (
+            ResCNetClassifier(2, preset="paper", bank="pca; checkerboard + pca", n_filters=4, random_state=0)
+            .fit(x, y)
+            .network_
+        )
         assert float(network.layers[1].weights[0].abs().std()) < 1e-12
     finally:
         from rescnet.config.grammars import KNOWN

@@ -219,8 +219,8 @@ def test_new_images_are_as_far_as_training_images_are_from_each_other():
     assert encoder.outside > 0 and trained(readout_size=7)[0].readout.encoder.outside == 0
     sketches = naive_sketches(network, IMAGES[TEST])
     apart = []
-    for some in (encoder, replace(encoder, outside=0.0)):
-        codes = some.codes(sketches + encoder.centre, projection_of(network))
+    for each in (encoder, replace(encoder, outside=0.0)):
+        codes = each.codes(sketches + encoder.centre, projection_of(network))
         stored = Codes.of(network.readout.codes.values(torch.float64))
         apart.append(float((codes.norms[:, None] + stored.norms - 2 * codes.values @ stored.values.T).median()))
     known = 1 / network.readout.scale * network.config.kernel_width

@@ -110,3 +110,17 @@ def test_conjugate_gradients_of_duplicates_and_of_equal_codes_are_sound(generato
             assert bool((found.columns[:, 1] == 0).all())
         wanted = solve_exactly(several, both, SCALE, 0.01).columns
         assert float((found.columns - wanted).norm() / wanted.norm()) < 0.05
+
+
+def test_a_row_of_weight_two_is_that_row_twice(generator):
+    """A repeated row leaves the other coefficients as they are; exactly, and by conjugate gradients."""
+    codes, right = problem(generator, 30)
+    weights = 1.0 + torch.arange(30) % 3
+    twice = Codes.of(codes.values.repeat_interleave(weights.long(), 0))
+    wanted = solve_exactly(twice, right.repeat_interleave(weights.long(), 0), SCALE, RIDGE).columns
+    near = code_kernel(codes, twice, SCALE) @ wanted
+    found = solve_exactly(codes, right, SCALE, RIDGE, 1, 1 / weights).columns
+    torch.testing.assert_close(code_kernel(codes, codes, SCALE) @ found, near)
+    products = KernelProducts(codes, SCALE, RIDGE, Workers(), 2**20, 1 / weights)
+    by_steps = solve_iteratively(products, right, 10, 0, False).columns
+    torch.testing.assert_close(code_kernel(codes, codes, SCALE) @ by_steps, near, rtol=0, atol=0.02)

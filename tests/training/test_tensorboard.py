@@ -15,7 +15,10 @@ from rescnet.training.trainer import Trainer
 
 pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install 'rescnet[tensorboard]'")
 
-SMALL = "--filters 6 --block-sizes 4 --block-stride 2 --pyramid 2,1 --bank pca --no-stop-at-zero-error --device cpu"
+SMALL = (
+    "--preset paper --filters 6 --block-sizes 4 --block-stride 2 --pyramid 2,1 --bank pca --no-stop-at-zero-error "
+    "--device cpu"
+)
 STAGES = {"scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update"}
 
 

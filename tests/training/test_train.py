@@ -97,11 +97,23 @@ def test_a_deadline_stops_the_run_without_a_readout(few):
 
 
 def test_a_deadline_is_checked_before_each_layer(few, monkeypatch):
-    clock = iter([0.0, 10.0, 20.0, 30.0])
+    clock = iter([0.0, 0.0, 10.0, 20.0, 30.0])
     monkeypatch.setattr("rescnet.training.train.monotonic", lambda: next(clock))
     run = TrainingRun(*few, config_of(layers=9), deadline=20.0)
     assert [record.layer for record in run] == [1, 2]
     assert run.history.stopped is StopReason.DEADLINE
+
+
+def test_a_time_limit_leaves_time_for_the_readout(few, monkeypatch):
+    """A layer takes 10 s here, and so does the pass of its copy for the readout."""
+    monkeypatch.setattr("rescnet.network.history.LayerRecord.total_seconds", 10.0)
+    for copies, limit, layers in (("", 35, 3), ("", 25, 2), ("shift 1", 35, 1), ("shift 1", 45, 2)):
+        clock = iter(range(0, 1000, 10))
+        monkeypatch.setattr("rescnet.training.train.monotonic", lambda clock=clock: next(clock))
+        config = config_of(layers=9, readout="kernel", kernel_copies=copies)
+        run = TrainingRun(*few, config, time_limit=limit)
+        assert len(list(run)) == layers and run.history.readout is not None
+        assert run.history.stopped is StopReason.TIME and run.history.stopped.is_complete
 
 
 def test_a_complete_run_is_not_stopped_by_its_deadline(few):

@@ -98,10 +98,11 @@ def _accuracies(folder: ModelFolder) -> dict[str, Any]:
 
 def _differences(folder: ModelFolder) -> dict[str, Any]:
     """Return the options that differ from the preset, or from the defaults if there is no preset."""
-    from ..config.presets import make_config, preset_names
+    from ..config.presets import PAPER, SOME_IMAGES, make_config, preset_names
 
-    preset = folder.about.get("preset")
-    base = make_config(preset if preset in preset_names() else None).to_dict()
+    preset, images = folder.about.get("preset"), (folder.about.get("images") or {}).get("train", SOME_IMAGES)
+    facts = {"image_shape": folder.image_shape, "classes": len(folder.class_names), "images": images}
+    base = make_config(preset if preset in (PAPER, *preset_names()) else None, **facts).to_dict()
     return {name: value for name, value in folder.config.to_dict().items() if value != base[name]}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,11 +12,21 @@ import typer
 from rich.console import Console
 
 from ..config.compute import ComputeOptions
+from ..config.defaults import Quality, check_quality
 from ..config.network import NetworkConfig
-from ..config.presets import make_compute, make_config, preset_names
+from ..config.presets import (
+    PAPER,
+    check_readout_options,
+    make_compute,
+    make_config,
+    options_in_file,
+    preset_names,
+)
+from ..formatting import parse_seconds
 from .shared import Source, SourceOption, command_line, given, one_source, with_flags
 
 if TYPE_CHECKING:
+    from ..data import Dataset
     from ..training.distributed.workers import Workers
     from ..training.listeners import TensorBoardLog
     from .training_run import TrainCommand
@@ -44,7 +55,13 @@ def train(
     dataset: SourceOption = None,
     preset: Annotated[
         str | None,
-        typer.Option(help=f"Settings to start from: {', '.join(preset_names())}. Default: chosen by the images."),
+        typer.Option(help=f"Settings to start from: {', '.join([PAPER, *preset_names()])}. Default: by the images."),
+    ] = None,
+    quality: Annotated[
+        str | None, typer.Option(help="fast, balanced or best: how much work to do for accuracy. (default balanced)")
+    ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Time for the run, e.g. 60s, 10m or 2h.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the model. Default: runs/<data set>-<date>-<time>.")
@@ -65,7 +82,7 @@ def train(
         float | None,
         typer.Option(
             help="Fraction of training images used for validation, if there are no validation images. 0 uses none. "
-            f"(default {VALIDATION_FRACTION})",
+            f"(default {VALIDATION_FRACTION} with a preset or --patience, else 0)",
             hidden=True,
         ),
     ] = None,
@@ -104,6 +121,8 @@ def train(
         compute_options=given(options, ComputeOptions),
         new={
             "preset": preset,
+            "quality": quality,
+            "time_limit": time_limit,
             "config": config,
             "out": out,
             "overwrite": overwrite,
@@ -131,10 +150,13 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     from .images import check_classes, check_limit, fit_facts, full_name, load_source, parse_size
     from .training_run import TrainCommand
 
-    new, source = request.new, request.source or "digits"
-    preset = new["preset"] or (source if source in preset_names() else None)
+    new, source, preset = request.new, request.source or "digits", request.new["preset"]
+    limit = None if new["time_limit"] is None else parse_seconds(new["time_limit"])
+    quality = check_quality(new["quality"] or "balanced")
+    if preset and new["quality"]:
+        raise ValueError(f"quality must not be used with a preset, got {quality} and {preset}. Leave one out.")
     # A preset needs no images: its errors come before a download.
-    config = make_config(preset, new["config"], **request.options) if preset else None
+    config = make_config(preset, new["config"], **request.options) if preset not in (None, PAPER) else None
     compute = make_compute(new["config"], **request.compute_options)
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if new["out"] is not None:
@@ -142,12 +164,18 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     whole = load_source(source, request.root, parse_size(new["image_size"]), strict=new["strict"])
     check_classes(whole)
     check_limit(whole, new["limit"])
-    if config is None:
+    fraction, seed = new["validation_fraction"], request.options.get("seed", 0)
+    if config is None and preset == PAPER:
         classes = len(whole.class_names)
-        config = make_config(None, new["config"], image_shape=whole.shape, classes=classes, **request.options)
-    fraction = VALIDATION_FRACTION if new["validation_fraction"] is None else new["validation_fraction"]
-    held_out = {"fraction": fraction, "limit": new["limit"], "seed": config.seed}
+        config = make_config(PAPER, new["config"], image_shape=whole.shape, classes=classes, **request.options)
+    asked = options_in_file(new["config"]) | request.options
+    if fraction is None and (config is not None or asked.get("patience")):
+        fraction = VALIDATION_FRACTION
+    held_out = {"fraction": fraction or 0.0, "limit": new["limit"], "seed": config.seed if config else seed}
     dataset = hold_out_images(whole, **held_out)
+    notes: tuple[str, ...] = ()
+    if config is None:
+        config, notes = _chosen(dataset, compute, quality, limit, asked, workers)
     about = {
         "dataset": dataset.name,
         "source": full_name(source),
@@ -167,9 +195,32 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
         about=about,
         overwrite=new["overwrite"],
         log=log,
-        notes=dataset.notes,
+        notes=(*dataset.notes, *notes),
         workers=workers,
+        time_limit=limit,
     )
+
+
+def _chosen(
+    dataset: Dataset,
+    compute: ComputeOptions,
+    quality: Quality,
+    limit: float | None,
+    asked: dict[str, Any],
+    workers: Workers,
+) -> tuple[NetworkConfig, tuple[str, ...]]:
+    """Return the network for the training images, which rank 0 chooses, and sentences about the choice."""
+    from ..network.inputs import as_images, as_labels
+    from ..training.choice import choose_network
+
+    sent = b""
+    if workers.is_rank0:
+        images = as_images(dataset.train.images)
+        choice = choose_network(images, as_labels(dataset.train.labels, images), compute, quality, limit, asked)
+        check_readout_options(choice.config, asked)
+        sent = json.dumps([choice.config.to_dict(), choice.notes]).encode()
+    options, notes = json.loads(workers.broadcast_bytes(sent) if workers.count > 1 else sent)
+    return NetworkConfig(**options), tuple(notes)
 
 
 def _check_flags_of_resume(request: TrainRequest) -> None:

@@ -62,6 +62,7 @@ class TrainCommand:
     resumed: InterruptedRun | None = None
     notes: Sequence[str] = ()
     workers: Workers = field(default_factory=Workers)
+    time_limit: float | None = None
 
     def run(self, console: Console, as_json: bool) -> None:
         """Train, save each layer when it was added, and print a summary."""
@@ -124,6 +125,7 @@ class TrainCommand:
             start=_start(self.resumed, self.config) if self.resumed else None,
             readout_start=self.resumed.solution if self.resumed else None,
             workers=self.workers,
+            time_limit=self.time_limit,
         )
         return history
 

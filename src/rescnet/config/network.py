@@ -251,6 +251,11 @@ class NetworkConfig:
         return 1 + self.copies if self.augment.strip() else 1
 
     @property
+    def passes_of_each(self) -> int:
+        """Passes of a training image through each layer: itself, its copies, and those of the readout."""
+        return self.copies_of_each + (self.rows_of_each - 1) * (1 + self.mirrors_kernel) * self.has_kernel
+
+    @property
     def has_kernel(self) -> bool:
         """True if a kernel readout is fitted after the layers."""
         return self.readout != "heads"

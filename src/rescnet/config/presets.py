@@ -14,11 +14,13 @@ from typing import Any
 
 from ..formatting import nearest
 from .compute import ComputeOptions
+from .defaults import SMALL_SIDE, Quality, default_settings
 from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of
 from .removed import explain_removed
 
-SMALL_SIDE = 16  # pixels: images with a smaller side are treated like the digits
+PAPER = "paper"  # preset that follows from the images, so that it has no file
+SOME_IMAGES = 1000  # if their number is not known
 MANY_CLASSES = 10  # with more classes the paper's posteriors turn all signs at once
 NORMALISED = {"head": "multiclass-lda", "posterior": "normalised-sigmoid"}
 
@@ -32,7 +34,7 @@ def preset_names() -> list[str]:
 def load_preset(name: str) -> dict[str, Any]:
     """Return the options of a preset."""
     if name not in preset_names():
-        known = preset_names()
+        known = [PAPER, *preset_names()]
         raise ValueError(f"preset must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     return tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
 
@@ -53,6 +55,8 @@ def make_config(
     *,
     image_shape: tuple[int, int, int] | None = None,
     classes: int | None = None,
+    images: int = SOME_IMAGES,
+    quality: Quality = "balanced",
     **overrides: Any,
 ) -> NetworkConfig:
     """Build a configuration from a preset, then a file, then keywords; the later ones win.
@@ -60,11 +64,11 @@ def make_config(
     Parameters
     ----------
     preset : str, optional
-        One of :func:`preset_names`.
+        One of :func:`preset_names`, or ``"paper"``: the paper's network, sized to the images.
     file : str or Path, optional
         TOML file; it may also hold options of the machine, which are ignored here.
-    image_shape, classes : (channels, height, width) and int, optional
-        Without a preset, start from the settings that suit such images and this number of classes.
+    image_shape, classes, images, quality : (channels, height, width), int, int and str, optional
+        Without a preset, start from the default network for such images and this number of classes and images.
     **overrides
         Options of :class:`NetworkConfig`.
 
@@ -72,14 +76,18 @@ def make_config(
     --------
     >>> make_config("cifar10", layers=50).block_sizes
     (16,)
-    >>> make_config(image_shape=(1, 8, 8)) == make_config("digits")
-    True
+    >>> make_config(image_shape=(3, 32, 32), classes=10, images=500).layers
+    3
     """
-    if preset is None and image_shape is not None:
-        start = default_settings_for(image_shape, classes)
+    if preset == PAPER:
+        if image_shape is None:
+            raise ValueError("preset 'paper' needs images: it follows from their size. Give image_shape.")
+        start = paper_settings(image_shape, classes)
+    elif preset is None and image_shape is not None:
+        start = default_settings(image_shape, images, classes or MANY_CLASSES, quality)
     else:
         start = load_preset(preset) if preset else {}
-    from_file = _options_in(load_file(file) if file else {}, NetworkConfig, str(file))
+    from_file = options_in_file(file)
     check_names(overrides, "keywords")
     config = NetworkConfig(**(start | from_file | overrides))
     for asked in (from_file, overrides):
@@ -87,13 +95,18 @@ def make_config(
     return config
 
 
+def options_in_file(file: str | Path | None) -> dict[str, Any]:
+    """Return the network's options in a TOML file; none without a file."""
+    return _options_in(load_file(file), NetworkConfig, str(file)) if file else {}
+
+
 def make_compute(file: str | Path | None = None, **overrides: Any) -> ComputeOptions:
     """Build the options of the machine from a file, then keywords."""
     return ComputeOptions(**(_options_in(load_file(file) if file else {}, ComputeOptions, str(file)) | overrides))
 
 
-def default_settings_for(image_shape: tuple[int, int, int], classes: int | None = None) -> dict[str, Any]:
-    """Return settings for images (channels, height, width) that no preset was made for.
+def paper_settings(image_shape: tuple[int, int, int], classes: int | None = None) -> dict[str, Any]:
+    """Return the paper's network for images (channels, height, width) that it does not mention.
 
     Small images (a side under 16 pixels) get the ``digits`` preset. Larger ones get the paper's defaults, with blocks
     of half the shorter side, an eighth of it apart. Grey images get larger filters first: 3×3 grey patches have only

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from ..config.compute import ComputeOptions
+from ..config.defaults import check_quality
+from ..config.network import NetworkConfig
 from ..data.splits import stratified_split
 from ..network.device import choose_device
 from ..network.history import History
+from ..network.inputs import as_images
 from ..network.network import Network
+from ..training.choice import choose_network
 from ..training.train import train
 from .configuration import automatic_dtype, check_grows, configure, warn_if_none_was_added
 from .image_classifier import check_pixels, draw_seed
@@ -32,17 +38,20 @@ class ResCNetClassifier(FittedNetwork):
     ``X`` may also be a torch ``Dataset`` or ``DataLoader`` of (image, label), without ``y``. Methods of a fitted
     classifier take lists of image files too, which are fitted to the size and colour of the training images.
 
-    A parameter that is None takes its value from the ``preset``.
+    The network follows from the images, their number and the ``quality``. A parameter that is not None changes it.
 
     Parameters
     ----------
     n_layers : int, default=None
-        Largest number of layers. Training stops earlier if every training image is classified correctly, unless
-        ``options`` has ``stop_at_zero_error=False``.
+        Largest number of layers.
+    quality : {"fast", "balanced", "best"}, default="balanced"
+        How much work to do for accuracy. Ignored with a ``preset``.
+    time_limit : float, default=None
+        Seconds for ``fit``. It is kept by fewer layers or filters; so the network depends on the machine. With a
+        ``preset`` it limits the layers only.
     preset : str, default=None
-        Settings to start from, e.g. ``"mnist"`` or ``"cifar10"``; see :func:`rescnet.preset_names`. None chooses by the
-        images: ``"digits"`` if a side is under 16 pixels, else 20 layers of 50 filters, with pooling blocks of half the
-        shorter side, an eighth of it apart. Colour images, and more than ten classes, get multi-class scores.
+        Settings to start from instead: ``"paper"`` is the paper's network sized to the images, ``"cifar10"`` the
+        paper's own; see :func:`rescnet.preset_names`.
     n_filters : int, default=None
         Filters per layer.
     filter_size, first_filter_size : int, default=None
@@ -132,6 +141,8 @@ class ResCNetClassifier(FittedNetwork):
         self,
         n_layers: int | None = None,
         *,
+        quality: str = "balanced",
+        time_limit: float | None = None,
         preset: str | None = None,
         n_filters: int | None = None,
         filter_size: int | None = None,
@@ -160,6 +171,8 @@ class ResCNetClassifier(FittedNetwork):
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_layers = n_layers
+        self.quality = quality
+        self.time_limit = time_limit
         self.preset = preset
         self.n_filters = n_filters
         self.filter_size = filter_size
@@ -196,11 +209,21 @@ class ResCNetClassifier(FittedNetwork):
         continues = bool(self.warm_start) and hasattr(self, "network_")
         array, layout, classes, labels, weights = self._training_images(X, y, self.class_weight, sample_weight)
         seed = self.network_.config.seed if continues else draw_seed(self.random_state)
-        config = configure(self.get_params(deep=False), self.options, self.preset, layout, len(classes), seed)
         dtype: Any = automatic_dtype(layout) if self.dtype == "auto" else self.dtype
         precision: Any = self.precision
         compute = ComputeOptions(device=self.device, memory=str(self.memory), dtype=dtype, precision=precision)
         check_pixels(array)
+        quality = check_quality(self.quality)
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise ValueError(f"time_limit must be positive, in seconds, or None, got {self.time_limit!r}.")
+
+        def choose(asked: dict[str, Any]) -> NetworkConfig:
+            if continues:
+                return replace(self.network_.config, **asked)
+            images = as_images(layout.to_images(array))
+            return choose_network(images, torch.as_tensor(labels), compute, quality, self.time_limit, asked).config
+
+        config = configure(self.get_params(deep=False), self.options, layout, len(classes), seed, choose)
         kept: Any = slice(None)
         held: NDArray[np.intp] | None = None
         if config.patience:
@@ -218,6 +241,7 @@ class ResCNetClassifier(FittedNetwork):
             weights=None if weights is None else weights[kept],
             compute=compute,
             start=start,
+            time_limit=self.time_limit,
         )
         if continues:
             warn_if_none_was_added(len(self.network_.layers), len(network.layers), config.layers, history.stopped)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..config.defaults import SMALL_SIDE
 from ..config.network import NetworkConfig
 from ..config.option import OptionError, check_unchanged, declared_types, options_of
-from ..config.presets import SMALL_SIDE, check_names, check_readout_options, default_settings_for, load_preset
+from ..config.presets import PAPER, check_names, check_readout_options, load_preset, paper_settings
 from ..network.history import StopReason
 from ..network.inputs import InputWarning
 from .layouts import ImageLayout
@@ -24,13 +25,13 @@ OPTION_OF = {parameter: name for name, parameter in PARAMETERS.items()}
 FIT_AGAIN = "Use warm_start=False to fit again."
 
 
-def automatic_settings(layout: ImageLayout, classes: int) -> dict[str, Any]:
-    """Return settings for images that no preset was made for.
+def options_for(layout: ImageLayout) -> dict[str, Any]:
+    """Return options that images need whatever the network is.
 
     Enlarged images have few different patches, which are seldom separated without error: every draw is accepted there.
+    They may be rows of a table, whose mirror images mean nothing.
     """
-    settings = default_settings_for(layout.image_shape, classes)
-    return settings if layout.enlargement == (1, 1) else settings | {"tolerance": 1.0}
+    return {} if layout.enlargement == (1, 1) else {"tolerance": 1.0, "augment": ""}
 
 
 def automatic_dtype(layout: ImageLayout) -> str:
@@ -44,9 +45,14 @@ def automatic_dtype(layout: ImageLayout) -> str:
 
 
 def configure(
-    parameters: Mapping[str, Any], options: Any, preset: str | None, layout: ImageLayout, classes: int, seed: int
+    parameters: Mapping[str, Any],
+    options: Any,
+    layout: ImageLayout,
+    classes: int,
+    seed: int,
+    choose: Callable[[dict[str, Any]], NetworkConfig],
 ) -> NetworkConfig:
-    """Build the configuration: the preset or what suits the images, then ``options`` and the named parameters.
+    """Build the configuration: the preset or what ``choose`` finds for options, then ``options`` and parameters.
 
     A parameter that is None leaves the choice to ``options`` and the preset. Both may use either name of an option.
     Error messages use the estimator's name of it.
@@ -63,14 +69,20 @@ def configure(
                 raise ValueError(f"{own} must be given once, got {known[name]!r}, and {value!r} in options.")
         others[name] = value
     check_names(others, "options")
-    settings = automatic_settings(layout, classes) if preset is None else load_preset(str(preset))
+    preset = parameters["preset"]
     types = declared_types(NetworkConfig)
     try:
         given = {name: value for name, value in (others | named).items() if name in PARAMETERS}
         for name, value in given.items():  # the command line writes numbers as text, Python does not
             if types[name] in (int, float) and isinstance(value, str):
                 raise OptionError(name, f"must be a number, got {value!r}.")
-        config = NetworkConfig(**(settings | named | {"seed": seed} | others))
+        asked = named | {"seed": seed} | others
+        if preset is None:
+            config = choose(options_for(layout) | asked)
+        elif preset == PAPER:
+            config = NetworkConfig(**(paper_settings(layout.image_shape, classes) | options_for(layout) | asked))
+        else:
+            config = NetworkConfig(**(load_preset(str(preset)) | asked))
         if named.get("patience") is not None and config.patience < 1:
             raise OptionError("patience", "must be at least 1, or None to add all layers, got 0.")
         check_readout_options(config, others)

@@ -12,9 +12,10 @@ import torch
 from numpy.typing import NDArray
 
 from ..config.compute import ComputeOptions
+from ..config.defaults import check_quality
 from ..config.grammars import Augmentation
 from ..config.network import NetworkConfig
-from ..config.presets import check_names, make_config, preset_names
+from ..config.presets import check_names, make_config
 from ..data import Dataset, ImageSet
 from ..data.archives import PUBLIC_SETS
 from ..data.splits import stratified_split
@@ -24,6 +25,7 @@ from ..formatting import nearest
 from ..network.device import choose_device
 from ..network.inputs import as_images, as_labels
 from ..network.memory import memory_budget
+from ..training.choice import choose_network
 from ..training.stopwatch import Stopwatch, free_memory
 from ..training.train import train
 from .baselines import Baseline, BaselineConfig, Predict, fit_baseline
@@ -46,7 +48,7 @@ PUBLISHED: dict[str, dict[str, float]] = {
 class Contestant:
     """A model by its name, and options over its preset; the label is the name with its options, as the user gave it.
 
-    Options are those of :class:`rescnet.NetworkConfig` and ``preset`` for ResCNet, of
+    Options are those of :class:`rescnet.NetworkConfig`, ``preset`` and ``quality`` for ResCNet, of
     :class:`rescnet.family.FamilyConfig` for its family, and of :class:`BaselineConfig` for a baseline.
     """
 
@@ -61,12 +63,23 @@ class Contestant:
             return BaselineConfig(name=self.name, **options)  # type: ignore[arg-type]
         if self.name != RESCNET:
             return make_member(self.name, dataset.shape, options)
-        options.pop("preset", None)
-        return make_config(self.preset(dataset), image_shape=dataset.shape, classes=len(dataset.class_names), **options)
+        return make_config(
+            options.pop("preset", None),
+            image_shape=dataset.shape,
+            classes=len(dataset.class_names),
+            images=len(dataset.train),
+            quality=check_quality(options.pop("quality", "balanced")),
+            **options,
+        )
 
-    def preset(self, dataset: Dataset) -> str | None:
-        """Return the preset that ResCNet starts from; None for settings chosen by the images."""
-        return self.options.get("preset") or (dataset.name if dataset.name in preset_names() else None)
+    def choose(self, training: ImageSet, config: Config, compute: ComputeOptions) -> Config:
+        """Return the configuration for training images: ResCNet without a preset has a trial on some of them."""
+        if not isinstance(config, NetworkConfig) or "preset" in self.options:
+            return config
+        given = {name: value for name, value in self.options.items() if name != "quality"} | {"seed": config.seed}
+        quality, images = check_quality(self.options.get("quality", "balanced")), as_images(training.images)
+        labels = as_labels(training.labels, images)
+        return choose_network(images, labels, compute, quality, None, given).config
 
     def changes(self, dataset: Dataset, before: Config, after: Config) -> str:
         """Return in words where the settings come from, and what was changed for these images."""
@@ -77,7 +90,7 @@ class Contestant:
             return f"sizes of {kind} images: {_options(sizes)}" if sizes else ""
         asked = before.to_dict()
         chosen = _options({name: value for name, value in after.to_dict().items() if value != asked[name]})
-        start = f"preset {preset}" if (preset := self.preset(dataset)) else "settings for these images"
+        start = f"preset {preset}" if (preset := self.options.get("preset")) else "settings for these images"
         return f"{start}; chosen in training: {chosen}" if chosen else start
 
 
@@ -137,7 +150,8 @@ def _parse_one(text: str) -> Contestant:
             raise ValueError(f"option of {name} must be key=value, got {word!r}: write for example filters=20.")
         options[key] = {"true": True, "false": False}.get(value.strip(), value.strip().replace("/", " "))
     owner = NetworkConfig if name == RESCNET else BaselineConfig if name in BASELINES else FamilyConfig
-    check_names({key: value for key, value in options.items() if (name, key) != (RESCNET, "preset")}, name, owner)
+    own = {"preset", "quality"} if name == RESCNET else set()
+    check_names({key: value for key, value in options.items() if key not in own}, name, owner)
     return Contestant(text, name, options)
 
 
@@ -210,7 +224,8 @@ def _measure(
         processor = time.process_time()
         try:
             with watch.time("fit"):
-                predict, size, used = _fit(config, training.images, training.labels, compute)
+                chosen = contestant.choose(training, config, compute)
+                predict, size, used = _fit(chosen, training.images, training.labels, compute)
         except (ValueError, ArithmeticError, MemoryError, RuntimeError) as error:  # the other models still run
             said = str(error).splitlines()[0] if str(error) else "it is out of memory"
             return Row(contestant.label, error=said, config=config.to_dict())

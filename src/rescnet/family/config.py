@@ -13,11 +13,12 @@ from importlib import resources
 from math import prod
 from typing import Any, Literal
 
+from ..config.defaults import SMALL_SIDE
 from ..config.geometry import Bins, BlockGrid, Cell, Reduction, ZScore, count_pairs, pyramid_cells
 from ..config.grammars import bank_of_layer, check_banks
 from ..config.network import NetworkConfig, PCABias
 from ..config.option import OptionError, group, options_of, validated
-from ..config.presets import SMALL_SIDE, check_names
+from ..config.presets import check_names
 from ..formatting import nearest
 from ..stages.filters import BankOptions
 from ..stages.histograms import Normalisation

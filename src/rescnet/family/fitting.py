@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..config.presets import SMALL_SIDE
+from ..config.defaults import SMALL_SIDE
 from ..formatting import show_bytes
 from ..stages.discriminant import LinearHead
 from ..stages.filters import learn_filters

@@ -34,6 +34,7 @@ _READOUT_RECORD = {
     "validation_accuracy": _NUMBER + _NONE,
     "test_accuracy": _NUMBER + _NONE,
     "loo_accuracy": _NUMBER + _NONE,
+    "images": _COUNT + _NONE,
     "ridge": _NUMBER + _NONE,
     "seconds": _NUMBER,
     "layers": _COUNT + _NONE,

@@ -16,13 +16,14 @@ class StopReason(StrEnum):
     ZERO_ERROR = "no training image is wrong"
     PATIENCE = "the validation accuracy no longer rises"
     DEADLINE = "the time limit was reached"
+    TIME = "the time limit leaves no time for another layer"
     INTERRUPTED = "it was interrupted"
     FAILED = "an error occurred"
 
     @property
     def is_complete(self) -> bool:
         """True if the run ended by its own rules: a rule of depth, not a limit or an error."""
-        return self in (StopReason.DEPTH, StopReason.ZERO_ERROR, StopReason.PATIENCE)
+        return self in (StopReason.DEPTH, StopReason.ZERO_ERROR, StopReason.PATIENCE, StopReason.TIME)
 
     @staticmethod
     def read(text: object) -> StopReason | None:
@@ -37,6 +38,7 @@ class ReadoutRecord:
     validation_accuracy: float | None = None
     test_accuracy: float | None = None
     loo_accuracy: float | None = None  # leave-one-out accuracy of the training images
+    images: int | None = None  # training images
     ridge: float | None = None  # the ε used
     seconds: float = 0.0  # to fit the readout and to predict the validation and test images
     layers: int | None = None  # that the readout compares; None means all

@@ -70,6 +70,8 @@ class TrainingRun:
         Processes that train together. Each is given all images, and takes its shard.
     deadline : float, optional
         ``time.monotonic()`` value after which no layer is started. If it stops the run, no readout is fitted.
+    time_limit : float, optional
+        Seconds of the whole run. No layer is started that would leave too little time for the readout.
 
     Attributes
     ----------
@@ -93,9 +95,10 @@ class TrainingRun:
         readout_start: Tensor | None = None,
         workers: Workers | None = None,
         deadline: float | None = None,
+        time_limit: float | None = None,
     ) -> None:
         self._config, self._listener, self._deadline = config, listener, deadline
-        self._readout_start = readout_start
+        self._readout_start, self._time_limit, self._began = readout_start, time_limit, monotonic()
         self._data = TrainingData.of(config, images, labels, validation, test, weights)
         self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())
         self.network, self.history, self.plan = self._trainer.network, self._trainer.history, self._trainer.plan
@@ -127,6 +130,12 @@ class TrainingRun:
         reason = reason_to_stop(self._config, self.history)
         if reason is None and self._deadline is not None and monotonic() >= self._deadline:
             return StopReason.DEADLINE
+        if reason is None and self._time_limit is not None and len(self.history):
+            layers, config = len(self.history) + 1, self._config
+            layer = self.history[-1].total_seconds
+            copies = config.passes_of_each / config.copies_of_each - 1
+            if monotonic() - self._began + layer * (1 + layers * copies) > self._time_limit:
+                return StopReason.TIME
         return reason
 
 
@@ -143,6 +152,7 @@ def train(
     start: tuple[Network, History] | None = None,
     readout_start: Tensor | None = None,
     workers: Workers | None = None,
+    time_limit: float | None = None,
 ) -> tuple[Network, History]:
     """Train a network; :class:`TrainingRun` describes the parameters.
 
@@ -163,6 +173,7 @@ def train(
         start=start,
         readout_start=readout_start,
         workers=workers,
+        time_limit=time_limit,
     )
     for _ in run:
         pass

@@ -94,7 +94,7 @@ def fit_readout(
         network.readout, found, loo_accuracy = fit.solve(progress, start)
         right = {name: fit.accuracy(name, network.readout) for name in data.others}
         record = replace(record, ridge=found.ridge, steps=found.steps, residual=found.residual)
-        record = replace(record, loo_accuracy=loo_accuracy)
+        record = replace(record, loo_accuracy=loo_accuracy, images=len(data.images))
     record = replace(record, validation_accuracy=right.get("validation"), test_accuracy=right.get("test"))
     return replace(record, seconds=perf_counter() - began)
 
@@ -113,7 +113,8 @@ class CodeFit:
         self.size, self._sketch_dtype = sketches.size, sketches.dtype
         self.weights = torch.stack(sketches.weights[:layers])
         self.offset = torch.cat(sketches.offsets[:layers])
-        self._rows = sketches.rows if layers == len(sketches.weights) else {}  # else those of more layers
+        whole = layers == len(sketches.weights)  # else the outputs are those of more layers
+        self._rows = {name: rows[:, : len(self.offset)] for name, rows in sketches.rows.items()} if whole else {}
         self._outputs = collected.outputs
         self.on_residual = len(data.images) >= RESIDUAL_FROM
 
@@ -192,7 +193,7 @@ class CodeFit:
         free = check_least_memory(config, len(codes), right.shape[1], right.itemsize, self.budget)
         centres = min(CENTRES, len(codes), isqrt(free // PER_CENTRE))
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
-        products = KernelProducts(codes, scale, max(config.kernel_ridge, 1e-6), workers, tile)
+        products = KernelProducts(codes, scale, max(config.kernel_ridge, 1e-6), workers, tile, self._noise(right))
         probe = config.rows_of_each == 1  # the block of an image and its copies is not estimated
         return solve_iteratively(products, right, centres, config.seed, probe, progress, start)
 
@@ -204,7 +205,7 @@ class CodeFit:
         blocks = right.new_zeros(len(right) // side, side, side)
         if self.workers.is_rank0:
             try:
-                found = solve_exactly(codes, right, scale, self.config.kernel_ridge, side)
+                found = solve_exactly(codes, right, scale, self.config.kernel_ridge, side, self._noise(right))
                 assert found.blocks is not None
                 columns, blocks = found.columns.contiguous(), found.blocks
                 facts = facts.new_tensor([1, found.ridge])
@@ -215,6 +216,11 @@ class CodeFit:
             raise failure or FloatingPointError("rank 0 could not fit the readout. See its message.")
         self.workers.broadcast(columns, blocks)
         return Solution(columns, blocks, float(facts[1]))
+
+    def _noise(self, like: Tensor) -> Tensor | None:
+        """Return 1/w of each row, in the type of a tensor; None if all images have the same weight."""
+        weights = self.data.weights
+        return None if weights is None else (1 / weights).repeat_interleave(self.config.rows_of_each).to(like)
 
     def _training_images(self) -> _Images:
         """Return this worker's training images, each followed by its copies."""

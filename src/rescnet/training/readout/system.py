@@ -101,17 +101,19 @@ def check_least_memory(config: NetworkConfig, images: int, columns: int, itemsiz
     return budget - held
 
 
-def solve_exactly(codes: Codes, right: Tensor, scale: float, ridge: float, side: int = 1) -> Solution:
+def solve_exactly(
+    codes: Codes, right: Tensor, scale: float, ridge: float, side: int = 1, noise: Tensor | None = None
+) -> Solution:
     """Solve the system for right sides (N, K) by one Cholesky factor, with a larger ε where K + εI is indefinite.
 
-    Each image has ``side`` consecutive rows.
+    Each image has ``side`` consecutive rows. ``noise`` (N,) are factors of ε, 1/w for a row of weight w.
     """
     matrix = right.new_empty(len(codes), len(codes))
     for tried in growing_ridges(ridge):
         for start in range(0, len(codes), PANEL):
             panel = slice(start, start + PANEL)
             matrix[start:, panel] = code_kernel(codes[start:], codes[panel], scale)
-        matrix.diagonal().fill_(1 + tried)
+        matrix.diagonal().fill_(1).add_(tried if noise is None else tried * noise)
         try:
             cholesky_(matrix)
         except NotPositiveDefiniteError:
@@ -128,8 +130,11 @@ class KernelProducts:
     are split into halves: a tile rounded to half precision would change eigenvalues of K by √N/10,000, more than ε.
     """
 
-    def __init__(self, codes: Codes, scale: float, ridge: float, workers: Workers, tile: int) -> None:
+    def __init__(
+        self, codes: Codes, scale: float, ridge: float, workers: Workers, tile: int, noise: Tensor | None = None
+    ) -> None:
         self.codes, self.scale, self.ridge, self.workers = codes, scale, ridge, workers
+        self._noise = None if noise is None else noise[:, None]  # factors of ε, 1/w for a row of weight w
         self.rows, self.tile = workers.shard(len(codes)), tile
         self._side = max(1, min(isqrt(tile), -(-len(codes) // (2 * workers.count))))
         self._scaled: Codes | None = None
@@ -151,7 +156,7 @@ class KernelProducts:
             if column > row:
                 found[there] += _times([half.T for half in halves], factors[here] * x[here])
         self.workers.all_reduce(found)
-        return found.mul_(sizes).add_(whole, alpha=self.ridge)
+        return found.mul_(sizes).add_(whole if self._noise is None else whole * self._noise, alpha=self.ridge)
 
     def _own_tiles(self) -> Iterator[tuple[int, int]]:
         """Yield the first row and column of this worker's tiles."""

@@ -1,0 +1,87 @@
+"""The default network: settings that follow from the images and the quality wanted.
+
+They were chosen on unused training images of CIFAR-10 and CIFAR-100, and checked on digits, MNIST and Fashion-MNIST.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, Literal, get_args
+
+from ..formatting import nearest
+
+Quality = Literal["fast", "balanced", "best"]
+QUALITIES: tuple[Quality, ...] = get_args(Quality)
+SMALL_SIDE = 16  # pixels: smaller images have room for one size of blocks, and for fewer filters
+MANY_CLASSES = 20
+FEWER_THAN = (1000, 5000, 20_000, inf)  # training images
+LAYERS: dict[Quality, tuple[int, ...]] = {  # by the number of training images
+    "fast": (2, 2, 4, 6),
+    "balanced": (3, 6, 12, 12),
+    "best": (12, 12, 25, 25),
+}
+STACK_DEPTHS = {2: 1, 3: 1, 4: 2, 6: 2, 12: 4, 25: 10}  # by the number of layers
+CORRECTED_FROM = 20_000  # training images: with fewer, a leave-one-out correction fits their chance
+MOST_ROWS = 20_000  # of a readout with copies
+MOST_COPIES = 8
+
+
+def check_quality(quality: str) -> Quality:
+    """Return a quality, or raise ValueError if there is no such one."""
+    for known in QUALITIES:
+        if known == quality:
+            return known
+    raise ValueError(f"quality must be one of {', '.join(QUALITIES)}, got {quality!r}.{nearest(quality, QUALITIES)}")
+
+
+def default_settings(
+    image_shape: tuple[int, int, int],
+    images: int,
+    classes: int,
+    quality: Quality = "balanced",
+    mirrored: bool = False,
+) -> dict[str, Any]:
+    """Return the settings for a number of training images (channels, height, width).
+
+    ``mirrored`` says that mirror images are of the same class.
+
+    Examples
+    --------
+    >>> settings = default_settings((3, 32, 32), 500, 10, "balanced", mirrored=True)
+    >>> settings["layers"], settings["block_sizes"], settings["augment"]
+    (3, [8, 16], 'flip')
+    """
+    channels, height, width = image_shape
+    side = min(height, width)
+    small, grey = side < SMALL_SIDE, channels < 3
+    size = next(index for index, fewer in enumerate(FEWER_THAN) if images < fewer)
+    layers = LAYERS[quality][size]
+    settings = {
+        "layers": layers,
+        "stack_depth": STACK_DEPTHS[layers],
+        "filters": 16 if small else 32,
+        "bank": "pca + stacked-lda",
+        "rectifier": "both",
+        "block_sizes": [max(2, side // 2)] if small else [side // 4, side // 2],
+        "block_stride": max(1, side // 16),
+        "pyramid": [3, 1],
+        "pyramid_bins": "adaptive",
+        "pooling": "mean",
+        "matrix_root": True,
+        "head": "ridge",
+        "ridge": 0.5 if grey else 5.0 if classes > MANY_CLASSES else 2.0,
+        "learning_rate": 0.3,
+        "stop_at_zero_error": False,
+        "readout": "kernel",
+        "loo_correction": images >= CORRECTED_FROM,
+    }
+    if grey:  # 3×3 patches have too few principal components
+        settings["first_filter_size"] = min(side, 5 if small else 7)
+    elif channels == 3 and not small:
+        settings["grey_stack_every"] = 3
+    if mirrored:
+        settings["augment"] = "flip"
+    copies = min(MOST_COPIES, MOST_ROWS // max(1, images) - 1)
+    if quality == "best" and not grey and copies > 0:
+        settings["kernel_copies"] = f"{copies} shift {max(1, side // 16)} + jitter 0.1"
+    return settings

@@ -1,0 +1,171 @@
+"""Choice of a network for given images: whether mirror images are the same class, and what fits in a time limit.
+
+Both are found by a trial on some of the images. A choice by leave-one-out needs no validation images: all images train.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..config.compute import ComputeOptions
+from ..config.defaults import Quality, default_settings
+from ..config.network import NetworkConfig
+from ..formatting import show_seconds
+from ..network.device import choose_device
+from ..network.readout.loo_correction import leave_one_out
+from ..stages.augment import view_images
+from ..stages.code_kernel import Codes, median_distance
+from ..stages.residual import one_hot
+from .data import TrainingData
+from .distributed.workers import Workers
+from .readout.system import solve_exactly
+from .trainer import Trainer
+
+LEAST_IMAGES = 50  # of a trial of mirror images: with fewer, chance decides
+TRIAL_IMAGES = {"cpu": 300, "cuda": 2000}
+TRIAL_FILTERS = 16
+TIMED_IMAGES = {"cpu": 24, "cuda": 512}
+WIDTH, RIDGE = 0.8, 0.01  # of the kernel
+FEWER_FILTERS = (24, 16, 8)
+SAFETY = 0.8  # share of the time limit that is planned for
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A network for given images, and sentences about how it was chosen."""
+
+    config: NetworkConfig
+    notes: tuple[str, ...] = ()
+
+
+@torch.inference_mode()
+def choose_network(
+    images: Tensor,
+    labels: Tensor,
+    compute: ComputeOptions,
+    quality: Quality = "balanced",
+    time_limit: float | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> Choice:
+    """Choose the network for training images (n, channels, height, width) with labels (n,).
+
+    ``given`` are options that the user has set, which stay. ``time_limit`` is in seconds.
+    """
+    given, notes = dict(given or {}), []
+    _, channels, height, width = images.shape
+    shape, classes = (channels, height, width), int(labels.max()) + 1
+    device = choose_device(compute.device)
+    facts = shape, len(images), classes, quality
+    mirrored = False
+    if "augment" not in given and len(images) >= LEAST_IMAGES:
+        config = NetworkConfig(**(default_settings(*facts) | given))
+        some = _spread(labels, TRIAL_IMAGES[device.type])
+        plain, mean = _errors_of_mirrors(images[some], labels[some], config, compute)
+        mirrored = mean < plain
+        verdict = "the same class" if mirrored else "not the same class"
+        notes.append(
+            f"mirror images: {verdict} (leave-one-out error {mean:.3f} with them, {plain:.3f} without, "
+            f"on {len(some)} images)"
+        )
+    config = NetworkConfig(**(default_settings(*facts, mirrored) | given))
+    if time_limit is not None:
+        config, seconds = _fit_to_time(images, labels, config, compute, time_limit, given)
+        notes.append(f"time: about {show_seconds(seconds)} of {show_seconds(time_limit)} on this machine")
+    return Choice(config, tuple(notes))
+
+
+def _spread(labels: Tensor, most: int) -> Tensor:
+    """Return the indices of at most ``most`` images, with about as many of each class as there are."""
+    order = torch.argsort(labels, stable=True)
+    places = torch.linspace(0, len(order) - 1, min(most, len(order))).round().long()
+    return order[places].sort().values
+
+
+def _errors_of_mirrors(
+    images: Tensor, labels: Tensor, config: NetworkConfig, compute: ComputeOptions
+) -> tuple[float, float]:
+    """Return the leave-one-out errors of one small layer: of the images, and of the mean with their mirror images."""
+    small = replace(_of_layers_alone(config, 1), filters=min(config.filters, TRIAL_FILTERS))
+    config = replace(small, stack_depth=0, grey_stack_every=0)
+    labels = _without_gaps(labels)
+    trainer = Trainer(config, TrainingData.of(config, images, labels), compute, Workers())
+    trainer.add_layer()
+    stack, device = trainer.stack, trainer.device
+    seen, mirrored = (
+        torch.cat([step.features.float() for part in parts for step in stack.steps(part.to(device))])
+        for parts in (torch.split(views, stack.chunk) for views in (images, view_images(images, (True, 0, 0))))
+    )
+    targets = one_hot(labels.to(device), int(labels.max()) + 1, torch.float32)
+    return _loo_error(seen, targets), _loo_error((seen + mirrored) / 2, targets)
+
+
+def _loo_error(features: Tensor, targets: Tensor) -> float:
+    """Return the mean squared leave-one-out error of a kernel regression on features (n, D)."""
+    spread = features.std(0)
+    codes = Codes.of((features - features.mean(0)) / torch.where(spread > 0, spread, 1))
+    median = median_distance(codes)
+    found = solve_exactly(codes, targets, WIDTH / median if median > 0 else 0.0, RIDGE)
+    assert found.blocks is not None
+    return float((leave_one_out(targets, found.columns, found.blocks) - targets).square().sum(1).mean())
+
+
+def _fit_to_time(
+    images: Tensor,
+    labels: Tensor,
+    config: NetworkConfig,
+    compute: ComputeOptions,
+    limit: float,
+    given: Mapping[str, Any],
+) -> tuple[NetworkConfig, float]:
+    """Return the largest network that fits in the limit, and its seconds: without copies, with fewer layers or filters.
+
+    Options that were given are not changed. ValueError says how long one layer takes if that is too long.
+    """
+    for filters in (config.filters, *(fewer for fewer in FEWER_FILTERS if fewer < config.filters)):
+        if filters != config.filters and "filters" in given:
+            break
+        tried = replace(config, filters=filters)
+        per_pass = _seconds_per_pass(images, labels, tried, compute)
+        for copies in dict.fromkeys((tried.kernel_copies, tried.kernel_copies if "kernel_copies" in given else "")):
+            tried = replace(tried, kernel_copies=copies)
+            layer = per_pass * len(images) * tried.passes_of_each
+            fitting = int(SAFETY * limit / layer)
+            if "layers" in given or fitting >= min(2, tried.layers):
+                layers = tried.layers if "layers" in given else min(tried.layers, fitting)
+                if layers * layer <= limit:
+                    return _with_layers(tried, layers), layers * layer
+    raise ValueError(
+        f"time_limit must be at least {show_seconds(2 * layer / SAFETY)} for {len(images):,} images, got "
+        f"{show_seconds(limit)}. Allow more time, or use fewer or smaller images."
+    )
+
+
+def _with_layers(config: NetworkConfig, layers: int) -> NetworkConfig:
+    return replace(config, layers=layers, stack_depth=min(config.stack_depth, layers))
+
+
+def _seconds_per_pass(images: Tensor, labels: Tensor, config: NetworkConfig, compute: ComputeOptions) -> float:
+    """Return the seconds of one image in one layer, by a trial of two layers, of which the second is timed."""
+    some = _spread(labels, TIMED_IMAGES[choose_device(compute.device).type])
+    few = _of_layers_alone(config, 2)
+    trainer = Trainer(few, TrainingData.of(few, images[some], _without_gaps(labels[some])), compute, Workers())
+    trainer.add_layer()
+    return trainer.add_layer().total_seconds / len(some)
+
+
+def _of_layers_alone(config: NetworkConfig, layers: int) -> NetworkConfig:
+    """Return a network of a few layers, without readout and copies."""
+    return replace(
+        config, layers=layers, readout="heads", kernel_copies="", loo_correction=False, augment="", copies=1, patience=0
+    )
+
+
+def _without_gaps(labels: Tensor) -> Tensor:
+    """Return labels numbered from 0 among the classes that occur."""
+    found: Tensor = torch.unique(labels, return_inverse=True)[1]
+    return found

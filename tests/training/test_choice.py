@@ -1,0 +1,80 @@
+"""Choice of a network: mirror images, and a time limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from rescnet import ComputeOptions, ResCNetClassifier
+from rescnet.training import choice
+from rescnet.training.choice import choose_network
+
+pytestmark = pytest.mark.usefixtures("one_cpu")
+CPU = ComputeOptions(device="cpu")
+
+
+def stripes(generator, kind):
+    """Return 80 images of stripes; only with ``"slopes"`` are mirror images those of the other class."""
+    labels = torch.arange(80) % 2
+    y, x = torch.meshgrid(torch.arange(8.0), torch.arange(8.0), indexing="ij")
+    slope = (2 * labels - 1.0) if kind == "slopes" else labels.float()
+    sign = torch.where(torch.rand(80, generator=generator) < 0.5, 1.0, 1.0 if kind == "slopes" else -1.0)
+    phase = 6 * torch.rand(80, 1, 1, generator=generator)
+    wave = torch.sin((slope * sign)[:, None, None] * x + y + phase)
+    noise = torch.randn(80, 8, 8, generator=generator)
+    return (wave + 0.7 * noise)[:, None], labels
+
+
+@pytest.mark.parametrize(("kind", "flips"), [("slopes", ""), ("either slope", "flip")])
+def test_mirror_images_are_tried(generator, kind, flips):
+    images, labels = stripes(generator, kind)
+    found = choose_network(images, labels, CPU)
+    assert found.config.augment == flips
+    assert found.notes[0].startswith(f"mirror images: {'' if flips else 'not '}the same class (leave-one-out error 0.")
+    assert choose_network(images, labels, CPU) == found
+    given = choose_network(images, labels, CPU, given={"augment": "shift 1", "filters": 5})
+    assert (given.config.augment, given.config.filters, given.notes) == ("shift 1", 5, ())
+    assert choose_network(images[:40], labels[:40], CPU).config.augment == ""  # too few to try
+
+
+TIMES = {  # seconds per image and layer: what fits in 10 s for 80 images
+    0.0001: {"layers": 12, "filters": 16, "kernel_copies": "8 shift 1 + jitter 0.1"},
+    0.002: {"layers": 5, "filters": 16, "kernel_copies": "8 shift 1 + jitter 0.1"},
+    0.02: {"layers": 5, "filters": 16, "kernel_copies": ""},
+    0.08: {"layers": 5, "filters": 8, "kernel_copies": ""},
+}
+
+
+@pytest.mark.parametrize("seconds", TIMES)
+def test_a_time_limit_is_kept_by_a_smaller_network(generator, monkeypatch, seconds):
+    images, labels = stripes(generator, "slopes")
+
+    def timed(images, labels, config, compute):
+        return seconds * (config.filters / 16) ** 2
+
+    monkeypatch.setattr(choice, "_seconds_per_pass", timed)
+    found = choose_network(images.expand(-1, 3, -1, -1), labels, CPU, "best", 10.0, {"augment": ""})
+    assert {name: getattr(found.config, name) for name in TIMES[seconds]} == TIMES[seconds]
+    assert "of 10.0 s on this machine" in found.notes[-1]
+    monkeypatch.setattr(choice, "_seconds_per_pass", lambda *_: 1.0)
+    with pytest.raises(ValueError, match=r"time_limit must be at least 3 min 20 s for 80 images, got 10\.0 s\. Allow"):
+        choose_network(images, labels, CPU, "best", 10.0, {"augment": ""})
+
+
+def test_the_time_of_a_layer_is_measured(generator):
+    images, labels = stripes(generator, "slopes")
+    config = choose_network(images, labels, CPU).config
+    assert 0 < choice._seconds_per_pass(images, labels, config, CPU) < 10
+
+
+def test_the_estimator_has_quality_and_time_limit(generator):
+    images, labels = stripes(generator, "slopes")
+    X, y = images.numpy()[:, 0], labels.numpy()
+    fast = ResCNetClassifier(quality="fast", random_state=0).fit(X, y)
+    assert len(fast.network_.layers) == 2 and fast.history_.readout.loo_accuracy > 0.5
+    assert np.allclose(fast.predict_proba(X).sum(1), 1)
+    assert len(ResCNetClassifier(time_limit=100.0, random_state=0).fit(X, y).network_.layers) == 3
+    for wrong, words in (({"quality": "good"}, "quality must be one of"), ({"time_limit": 0}, "time_limit must be po")):
+        with pytest.raises(ValueError, match=words):
+            ResCNetClassifier(**wrong).fit(X, y)
