@@ -4,9 +4,10 @@ import naive
 import numpy as np
 import pytest
 import torch
+from conftest import tolerance
 
 from rescnet.config.geometry import BlockGrid, pyramid_cells
-from rescnet.stages.pooling import pyramid_pool
+from rescnet.stages.pooling import pool_features, pyramid_pool
 
 GRIDS = [  # map, block, stride
     ((32, 32), (16, 16), (4, 4)),  # CIFAR-100
@@ -31,3 +32,17 @@ def test_pyramid_matches_the_loop(size, block, stride, cells, reduction, levels,
     else:
         expected = naive.pyramid_adaptive(blocks.numpy(), levels, reduction)
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize("z_score", ["channel", "block"])
+@pytest.mark.parametrize(("block", "stride"), [((4, 4), (2, 2)), ((3, 7), (2, 1)), ((6, 4), (3, 4)), ((2, 2), (3, 4))])
+@pytest.mark.parametrize("channels", [1, 4, 5])
+def test_mean_correlations_match_the_loops(channels, block, stride, z_score, diagonal, generator, dtype):
+    """Overlapping blocks, odd blocks, blocks of several tiles, gaps; odd and even numbers of channels."""
+    maps = torch.randn(3, channels, 11, 13, generator=generator, dtype=dtype)
+    maps[0, 0, :5] = maps[1, :, 2:9] = 0.5  # flat in some blocks
+    grid = BlockGrid((11, 13), block, stride)
+    found = pool_features(maps, grid, pyramid_cells(grid, (2, 1), "adaptive"), z_score, diagonal, "mean")
+    blocks = naive.second_order(maps.relu().double().numpy(), block, stride, z_score, diagonal)
+    np.testing.assert_allclose(found, naive.pyramid_adaptive(blocks, (2, 1), "mean"), **tolerance(dtype))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
 from .convolution import rectify
-from .second_order import channel_pairs, second_order_pool
+from .second_order import channel_pairs, mean_correlations, second_order_pool
 
 
 def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max") -> Tensor:
@@ -39,6 +39,8 @@ def pool_features(
     reduction: Reduction = "max",
 ) -> Tensor:
     """Return the features of the positive parts of ``maps`` (n, d, h, w), shape (n, cells·pairs)."""
+    if reduction == "mean" and not maps.is_cuda and not torch.compiler.is_compiling():
+        return mean_correlations(rectify(maps), grid, cells, z_score, diagonal)
     return pyramid_pool(second_order_pool(rectify(maps), grid, z_score, diagonal), cells, reduction)
 
 
@@ -47,7 +49,7 @@ def pooling_input(maps: Tensor, rectifier: Rectifier) -> Tensor:
     return torch.cat([maps, -maps], dim=1) if rectifier == "both" else maps
 
 
-ITERATIONS = 5
+ITERATIONS = 5  # of Newton and Schulz
 ALIGNED = 8  # sides of half-precision matrices are padded to a multiple of this, for tensor cores
 
 
@@ -56,7 +58,8 @@ def matrix_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
 
     Five steps of the coupled Newton-Schulz iteration on the matrix divided by its trace: Y₀ = A/tr A, Z₀ = I,
     T = (3I - Z Y)/2, Y ← Y T, Z ← T Z; the root is √(tr A)·Y. Eigenvalues far below the mean have not converged by
-    then and stay too small, which suppresses noise. One cell at a time, to save memory.
+    then and stay too small, which suppresses noise. Two steps at once save products: 10 are left of 13. One cell at a
+    time, to save memory.
 
     Features, (n, cells·pairs) like the result, are means of positive semi-definite matrices; without a diagonal it is
     1. On a GPU half precision is multiplied as such with float32 sums: no entry of Y exceeds 1, none of Z 1.5⁵.
@@ -90,11 +93,21 @@ def _root(triangle: Tensor, place: Tensor, side: int) -> Tensor:
     matrix = torch.cat([triangle, ends], dim=1).index_select(1, place).view(-1, side, side)
     trace = matrix.diagonal(dim1=1, dim2=2).sum(1)
     trace = torch.where(trace > 0, trace, 1)[:, None, None]  # if no channel varies, the root is zero
-    root = matrix / trace
-    three = 1.5 * torch.eye(side, dtype=matrix.dtype, device=matrix.device)
-    step = three - 0.5 * root  # Z₀ is the identity
-    root, inverse = root @ step, step
-    for _ in range(ITERATIONS - 1):
-        step = torch.baddbmm(three, inverse, root, alpha=-0.5)
-        root, inverse = root @ step, step @ inverse
-    return root.mul(trace.sqrt())
+    matrix = matrix / trace
+    identity = torch.eye(side, dtype=matrix.dtype, device=matrix.device)
+    inverse = _two_steps(matrix, identity)
+    root = matrix @ inverse
+    steps = _two_steps(root @ inverse, identity)
+    root, inverse = root @ steps, inverse @ steps
+    return torch.baddbmm(root, root, root @ inverse, beta=1.5, alpha=-0.5).mul_(trace.sqrt())
+
+
+def _two_steps(product: Tensor, identity: Tensor) -> Tensor:
+    """Return T T' of two steps from N = Z Y, where T = (3I - N)/2, N' = N T² and T' = (3I - N')/2.
+
+    All iterates are polynomials of A and commute, so T T' = 9/4 - 39/16 N + 27/16 N² - 9/16 N³ + 1/16 N⁴.
+    """
+    square = product @ product
+    factor = torch.add(product - 3 * identity, square, alpha=-1 / 9)
+    steps = torch.add(9 / 4 * identity, product, alpha=-39 / 16)
+    return torch.baddbmm(steps, square, factor, alpha=-9 / 16)
