@@ -81,6 +81,20 @@ def test_the_root_times_itself_is_the_matrix():
     assert bool((matrix_roots(torch.zeros(2, 20), 4, diagonal=True) == 0).all())  # no channel varies: no NaN
 
 
+def test_roots_in_threads_have_the_same_bits(monkeypatch):
+    threads, features = torch.get_num_threads(), torch.rand(7, 3 * 55, generator=torch.Generator().manual_seed(2))
+    try:
+        torch.set_num_threads(1)
+        expected = matrix_roots(features, 10, diagonal=True)
+        torch.set_num_threads(3)
+        monkeypatch.setattr("rescnet.stages.pooling.THREADED", 1)
+        with torch.inference_mode():
+            assert torch.equal(matrix_roots(features, 10, diagonal=True), expected)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(threads)
+
+
 OPTIONS = {
     "roots": {"matrix_root": True, "pooling": "mean"},
     "both signs": {"rectifier": "both"},

@@ -7,6 +7,9 @@ GPU :mod:`rescnet.kernels.pooling` replaces :func:`pool_features`, and :mod:`res
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import torch
 from torch import Tensor
 
@@ -50,6 +53,7 @@ def pooling_input(maps: Tensor, rectifier: Rectifier) -> Tensor:
 
 
 ITERATIONS = 5  # of Newton and Schulz
+THREADED = 2**21  # multiplications: fewer are not worth a thread
 ALIGNED = 8  # sides of half-precision matrices are padded to a multiple of this, for tensor cores
 
 
@@ -58,8 +62,8 @@ def matrix_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
 
     Five steps of the coupled Newton-Schulz iteration on the matrix divided by its trace: Y₀ = A/tr A, Z₀ = I,
     T = (3I - Z Y)/2, Y ← Y T, Z ← T Z; the root is √(tr A)·Y. Eigenvalues far below the mean have not converged by
-    then and stay too small, which suppresses noise. Two steps at once save products: 10 are left of 13. One cell at a
-    time, to save memory.
+    then and stay too small, which suppresses noise. Two steps at once save products: 10 are left of 13. On a GPU
+    one cell at a time, to save memory.
 
     Features, (n, cells·pairs) like the result, are means of positive semi-definite matrices; without a diagonal it is
     1. On a GPU half precision is multiplied as such with float32 sums: no entry of Y exceeds 1, none of Z 1.5⁵.
@@ -71,10 +75,37 @@ def matrix_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
     place = _places(channels, side, diagonal, features.device)
     rows, columns = channel_pairs(channels, diagonal, features.device)
     chosen = rows * side + columns
-    # An exported graph takes all cells at once: unrolled over the cells it would be as many times larger.
-    cells = (triangles.flatten(0, 1),) if torch.compiler.is_compiling() else triangles.unbind(1)
-    roots = [_root(cell, place, side).flatten(1).index_select(1, chosen) for cell in cells]
-    return torch.cat(roots, dim=1).view(features.shape).to(features.dtype)
+
+    def root(part: Tensor) -> Tensor:
+        return _root(part, place, side).flatten(1).index_select(1, chosen)
+
+    if features.is_cuda:
+        roots = torch.cat([root(cell) for cell in triangles.unbind(1)], dim=1)
+    else:  # all cells at once: few large operations are faster, and an exported graph is smaller
+        roots = _in_threads(root, triangles.flatten(0, 1), products=side**3)
+    return roots.view(features.shape).to(features.dtype)
+
+
+def _in_threads(function: Callable[[Tensor], Tensor], x: Tensor, products: int) -> Tensor:
+    """Apply a function to the parts of ``x`` in threads: without MKL, PyTorch multiplies batches of matrices in one.
+
+    ``products`` is the number of multiplications per row of ``x``.
+    """
+    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
+    if torch.compiler.is_compiling() or threads == 1 or torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+        return function(x)
+    if len(x) * products < threads * THREADED:
+        return function(x)
+
+    def apply(part: Tensor) -> Tensor:
+        with torch.inference_mode(inference):
+            return function(part)
+
+    try:
+        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            return torch.cat(list(pool.map(apply, x.chunk(threads))))
+    finally:
+        torch.set_num_threads(threads)  # else threads that start later would have the last number set, 1
 
 
 def _places(channels: int, side: int, diagonal: bool, device: torch.device) -> Tensor:
