@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..stages.pooling import matrix_roots, pool_features
+from ..config.geometry import Reduction
+from ..stages.pooling import matrix_roots, pool_pyramids
+from ..stages.second_order import Pyramid
 from .half_precision import CopiedPatchSums
 
 if TYPE_CHECKING:
@@ -48,13 +50,15 @@ def zone_sums_bytes(channels: int) -> int:
     return ZONE_PRODUCTS * padded**2 * ((ZONE_ITEMS + ZONES) * (single + double) + 2 * ZONES * double)
 
 
-def pooling_for(maps: Tensor) -> Callable[..., Tensor]:
-    """Return the function from maps to features: the fused kernel on a GPU, else the plain stages."""
+def pool_maps(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> list[Tensor]:
+    """Return the features of each pyramid: from the fused kernel on a GPU, else from the plain stages."""
     if maps.is_cuda and maps.dtype != torch.float64 and pools_in_place(maps.shape[1]):
         from .pooling import fused_pool
 
-        return fused_pool
-    return _pool_halves if maps.dtype == torch.float16 else pool_features
+        return [fused_pool(maps, grid, cells, "channel", diagonal, reduction) for grid, cells in pyramids]
+    half = maps.dtype == torch.float16
+    found = pool_pyramids(maps.float() if half else maps, pyramids, "channel", diagonal, reduction)
+    return [features.half() for features in found] if half else found
 
 
 def pools_in_place(channels: int) -> bool:
@@ -74,11 +78,6 @@ def roots_for(features: Tensor, channels: int) -> Callable[[Tensor, int, bool], 
 def roots_in_place(channels: int) -> bool:
     """Return whether a GPU computes roots of matrices of that size without writing the iterations."""
     return channels <= MOST_ROOT_CHANNELS and _has_triton()
-
-
-def _pool_halves(maps: Tensor, *options: object) -> Tensor:
-    """Pool half-precision maps in float32 and return half-precision features."""
-    return pool_features(maps.float(), *options).half()  # type: ignore[arg-type]
 
 
 @cache

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..kernels import pooling_for, roots_for
+from ..kernels import pool_maps, roots_for
 from ..kernels.half_precision import FoldedScale, convolve_scaled
 from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
@@ -94,13 +94,10 @@ class LayerStack:
         """Return F of a layer, shape (n, D) (stages 5 and 6)."""
         config, (height, width) = self.config, maps.shape[2:]
         pooled_maps = pooling_input(maps, config.rectifier)
-        pool = pooling_for(pooled_maps)
-        found = []
-        for grid, cells in config.grids((height, width)):
-            pairs = pool(pooled_maps, grid, cells, "channel", config.keeps_diagonal, config.pooling)
-            if config.matrix_root:
-                pairs = roots_for(pairs, config.pooled_maps)(pairs, config.pooled_maps, config.keeps_diagonal)
-            found.append(pairs)
+        found = pool_maps(pooled_maps, config.grids((height, width)), config.keeps_diagonal, config.pooling)
+        if config.matrix_root:
+            root = roots_for(found[0], config.pooled_maps)
+            found = [root(pairs, config.pooled_maps, config.keeps_diagonal) for pairs in found]
         return found[0] if len(found) == 1 else torch.cat(found, dim=1)
 
     def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
 from .convolution import rectify
-from .second_order import channel_pairs, mean_correlations, second_order_pool
+from .second_order import Pyramid, channel_pairs, mean_correlations, second_order_pool
 
 
 def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max") -> Tensor:
@@ -42,9 +42,21 @@ def pool_features(
     reduction: Reduction = "max",
 ) -> Tensor:
     """Return the features of the positive parts of ``maps`` (n, d, h, w), shape (n, cells·pairs)."""
+    return pool_pyramids(maps, [(grid, cells)], z_score, diagonal, reduction)[0]
+
+
+def pool_pyramids(
+    maps: Tensor,
+    pyramids: list[Pyramid],
+    z_score: ZScore = "channel",
+    diagonal: bool = True,
+    reduction: Reduction = "max",
+) -> list[Tensor]:
+    """Return the result of :func:`pool_features` for each pyramid."""
+    maps = rectify(maps)
     if reduction == "mean" and not maps.is_cuda and not torch.compiler.is_compiling():
-        return mean_correlations(rectify(maps), grid, cells, z_score, diagonal)
-    return pyramid_pool(second_order_pool(rectify(maps), grid, z_score, diagonal), cells, reduction)
+        return mean_correlations(maps, pyramids, z_score, diagonal)
+    return [pyramid_pool(second_order_pool(maps, grid, z_score, diagonal), c, reduction) for grid, c in pyramids]
 
 
 def pooling_input(maps: Tensor, rectifier: Rectifier) -> Tensor:

@@ -9,12 +9,15 @@ mean: the covariance stays the same, and the sums do not cancel.
 
 from __future__ import annotations
 
+from math import gcd, prod
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..config.geometry import BlockGrid, Cell, ZScore
 
+Pyramid = tuple[BlockGrid, list[Cell]]  # the blocks of one size, and the cells they are pooled in
 FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding error
 
 
@@ -37,40 +40,48 @@ def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel"
 
 
 def mean_correlations(
-    maps: Tensor, grid: BlockGrid, cells: list[Cell], z_score: ZScore = "channel", diagonal: bool = True
-) -> Tensor:
-    """Return the mean of :func:`second_order_pool` over the blocks of each cell, shape (n, cells·pairs).
+    maps: Tensor, pyramids: list[Pyramid], z_score: ZScore = "channel", diagonal: bool = True
+) -> list[Tensor]:
+    """Return, for each pyramid, the means of :func:`second_order_pool` over cells, shape (n, cells·pairs).
 
-    On a CPU several times faster than block by block: each operation reads long contiguous rows, and each pair is
-    computed once. Plane o holds the pairs (i, i + o mod d) of all places, i.e. of the tiles where blocks may begin.
-    Places where no block begins hold sums across borders; their scale is 0.
+    On a CPU several times faster than block by block: each operation reads long contiguous rows, each pair is computed
+    once, and pyramids share sums. Plane o holds the pairs (i, i + o mod d) at all places, i.e. tiles where blocks may
+    begin. Places where no block begins hold sums across borders; their scale is 0.
     """
-    n, d, (down, right) = *maps.shape[:2], grid.tile
-    places = grid.map_size[0] // down, grid.map_size[1] // right
+    n, d, h, w = maps.shape
+    tile = gcd(*(grid.tile[0] for grid, _ in pyramids)), gcd(*(grid.tile[1] for grid, _ in pyramids))
+    places = h // tile[0], w // tile[1]
     centre = maps.mean((2, 3), keepdim=True)
     x = maps - centre
-    power = x.square().mean((2, 3)).unsqueeze(2)
-    x = x[:, :, : places[0] * down, : places[1] * right].reshape(n, d, places[0], down, places[1], right)
-    x = x.permute(3, 5, 0, 1, 2, 4).reshape(down * right, n, d, -1)  # (pixels of a tile, n, d, places)
-    shares = _shares_of_places(grid, places, cells, x)
-    area = grid.block[0] * grid.block[1]
-
-    first = _sums_at_places(x.sum(0), grid, places).div_(area)
-    square = _sums_at_places(x.square().sum(0), grid, places).div_(area)
-    variances = _variances(first, square, centre.flatten(2), power) * (shares.sum(0) > 0)
-    scale = _scales(first + centre.flatten(2), variances, z_score, 1)
-
-    products = torch.zeros(n, d // 2 + 1, d, x.shape[3], dtype=x.dtype, device=x.device)
+    centre, power = centre.flatten(2), x.square().mean((2, 3)).unsqueeze(2)
+    x = x[:, :, : places[0] * tile[0], : places[1] * tile[1]].reshape(n, d, places[0], tile[0], places[1], tile[1])
+    x = x.permute(3, 5, 0, 1, 2, 4).reshape(tile[0] * tile[1], n, d, -1)  # (pixels of a tile, n, d, places)
+    shapes = (2, n, d, x.shape[3]), (n, d // 2 + 1, d, x.shape[3])
+    moments, products = (x.new_zeros(prod(shape) + x.shape[3]) for shape in shapes)  # zeros below the last image
+    torch.stack([x.sum(0), x.square().sum(0)], out=moments[: prod(shapes[0])].view(shapes[0]))
     for pixel in x:
-        products.addcmul_(pixel.unsqueeze(1), _partners(pixel))
-    sums = _sums_at_places(products, grid, places)
-    sums.addcmul_(first.unsqueeze(1), _partners(first), value=-area)
-    sums.mul_(scale.unsqueeze(1)).mul_(_partners(scale))
-    means = (sums.flatten(0, 2) @ shares.T.div(area)).view(n, -1, len(cells))
+        products[: prod(shapes[1])].view(shapes[1]).addcmul_(pixel.unsqueeze(1), _partners(pixel))
+
     i, j = channel_pairs(d, diagonal, maps.device)
-    near = 2 * (j - i) <= d
-    place = torch.where(near, (j - i) * d + i, (d - j + i) * d + j)
-    return means.transpose(1, 2).index_select(2, place).flatten(1)
+    chosen = torch.where(2 * (j - i) <= d, (j - i) * d + i, (d - j + i) * d + j)
+    found, of_tiles = [], ((1, 1), [moments, products])
+    before = of_tiles
+    for grid, cells in pyramids:
+        size, area = (grid.block[0] // tile[0], grid.block[1] // tile[1]), prod(grid.block)  # tiles, pixels
+        (rows, columns), parts = of_tiles if size[0] % before[0][0] or size[1] % before[0][1] else before
+        parts = [_neighbour_sums(part, size[1] // columns, columns) for part in parts]
+        parts = [_neighbour_sums(part, size[0] // rows, rows * places[1]) for part in parts]
+        before = size, parts
+        (first, square), sums = (part[: prod(shape)].view(shape) for part, shape in zip(parts, shapes, strict=True))
+        first, square = first / area, square / area
+        shares = _shares_of_places(grid, tile, places, cells, x)
+        variances = _variances(first, square, centre, power) * (shares.sum(0) > 0)
+        scale = _scales(first + centre, variances, z_score, 1)
+        sums = torch.addcmul(sums, first.unsqueeze(1), _partners(first), value=-area)
+        sums.mul_(scale.unsqueeze(1)).mul_(_partners(scale))
+        means = (sums.flatten(0, 2) @ shares.T.div(area)).view(n, -1, len(cells))
+        found.append(means.transpose(1, 2).index_select(2, chosen).flatten(1))
+    return found
 
 
 def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -110,14 +121,6 @@ def _partners(x: Tensor) -> Tensor:
     return torch.cat([x, x], 1).unfold(1, d, 1)[:, : d // 2 + 1].transpose(2, 3)
 
 
-def _sums_at_places(x: Tensor, grid: BlockGrid, places: tuple[int, int]) -> Tensor:
-    """Sum the tiles of the block that begins at each place, (..., places) like the result."""
-    (r, c), (down, right) = grid.block, grid.tile
-    border = (r // down - 1) * places[1] + c // right - 1
-    flat = torch.cat([x.flatten(), x.new_zeros(border)])
-    return _neighbour_sums(_neighbour_sums(flat, c // right, 1), r // down, places[1]).view(x.shape)
-
-
 def _neighbour_sums(x: Tensor, count: int, distance: int) -> Tensor:
     """Add up ``count`` numbers that lie ``distance`` apart, from each place: (m,) → (m - (count - 1)·distance,)."""
     size = x.shape[0] - (count - 1) * distance
@@ -133,10 +136,12 @@ def _neighbour_sums(x: Tensor, count: int, distance: int) -> Tensor:
     return total
 
 
-def _shares_of_places(grid: BlockGrid, places: tuple[int, int], cells: list[Cell], like: Tensor) -> Tensor:
+def _shares_of_places(
+    grid: BlockGrid, tile: tuple[int, int], places: tuple[int, int], cells: list[Cell], like: Tensor
+) -> Tensor:
     """Return the weight in each cell of the block that begins at each place, shape (cells, places)."""
     shares = like.new_zeros(len(cells), *places)
-    down, right = grid.stride[0] // grid.tile[0], grid.stride[1] // grid.tile[1]
+    down, right = grid.stride[0] // tile[0], grid.stride[1] // tile[1]
     for share, c in zip(shares, cells, strict=True):
         starts = share[::down, ::right]
         starts[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
