@@ -96,11 +96,16 @@ def workspace_per_image(
     if fused and pools_in_place(pooled):  # at most four atoms per cell
         return 2 * (3 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
     pooling = 0
-    for grid, _ in config.grids((h, w)):
+    for grid, cells in config.grids((h, w)):
         # Maps, blocks, and windows: their pixels, the products, the pairs, and pairs summed along rows.
         windows = prod(grid.windows.shape) * (prod(grid.windows.block) * pooled + pooled**2 + pairs)
         windows += grid.shape[0] * grid.windows.shape[1] * pairs
         pooling = max(pooling, 5 * pooled * h * w + 3 * prod(grid.shape) * pairs + windows)
+        if config.pooling == "mean":  # planes of all tiles: products, sums of two block sizes, partial sums
+            tiles = h * w // prod(grid.tile)
+            pooling = max(pooling, 10 * pooled * h * w + 7 * tiles * pooled * (pooled // 2 + 1))
+        if config.matrix_root:
+            pooling = max(pooling, 8 * len(cells) * pooled**2)
     return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * features)
 
 

@@ -79,7 +79,8 @@ def mean_correlations(
         scale = _scales(first + centre, variances, z_score, 1)
         sums = torch.addcmul(sums, first.unsqueeze(1), _partners(first), value=-area)
         sums.mul_(scale.unsqueeze(1)).mul_(_partners(scale))
-        means = (sums.flatten(0, 2) @ shares.T.div(area)).view(n, -1, len(cells))
+        used = ((grid.shape[0] - 1) * (grid.stride[0] // tile[0]) + 1) * places[1]  # no block begins further down
+        means = (sums.flatten(0, 2)[:, :used] @ shares[:, :used].T.div(area)).view(n, -1, len(cells))
         found.append(means.transpose(1, 2).index_select(2, chosen).flatten(1))
     return found
 
