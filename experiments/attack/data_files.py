@@ -21,7 +21,7 @@ from PIL import Image
 from rescnet.data import DataError, Dataset, load
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.data.fetch import unpack
-from rescnet.data.readers import READERS
+from rescnet.data.readers import READERS, read_tiny_imagenet
 
 from .alterations import alter_bytes
 from .outcomes import Tally, judge, limited_memory
@@ -90,7 +90,8 @@ def make_sources(rng: np.random.Generator) -> dict[str, Source]:
     found["tiny-imagenet"] = _tiny_imagenet(rng)
     for kind in ("png", "jpeg", "bmp", "gif", "tiff", "webp", "ppm"):
         files = {f"{name}/{n}.{kind}": _picture(rng, kind) for name in "ab" for n in range(2)}
-        found[kind] = Source(files, lambda place: _content(load(place)), (".png",) if kind == "png" else ())
+        checked = (".png",) if kind == "png" else ()
+        found[kind] = Source(files, lambda place: _content(load(place, strict=True)), checked)
     found |= {f"unpack {name}": Source({name: data}, _unpacked(name)) for name, data in _archives(rng).items()}
     return found
 
@@ -153,7 +154,7 @@ def _tiny_imagenet(rng: np.random.Generator) -> Source:
     files = {f"train/n{c}/images/n{c}_0.JPEG": _picture(rng, "jpeg", 64) for c in range(2)}
     files |= {"val/images/val_0.JPEG": _picture(rng, "jpeg", 64), "wnids.txt": b"n0\nn1\n"}
     files |= {"val/val_annotations.txt": b"val_0.JPEG\tn1\t0\t0\t9\t9\n", "words.txt": b"n0\tcat\nn1\tdog, hound\n"}
-    return Source(files, lambda place: _content(READERS[layout.format](few, layout, place)))
+    return Source(files, lambda place: _content(read_tiny_imagenet(few, layout, place)))
 
 
 def _archives(rng: np.random.Generator) -> Files:

@@ -80,6 +80,7 @@ def test_views_are_averaged(fitted, digits):
 
 
 def test_probabilities_know_what_outputs_aim_at(fitted, digits):
-    """With a readout outputs come near 1, whatever the layers' ceiling is, and the temperature is a share of that."""
-    outputs = fitted.decision_function(digits[2])
-    assert np.allclose(fitted.predict_proba(digits[2]), probabilities(torch.as_tensor(outputs), 1.0).numpy())
+    """With a readout outputs come near 1, whatever the layers' ceiling is, and it has a temperature of its own."""
+    outputs = torch.as_tensor(fitted.decision_function(digits[2]))
+    wanted = probabilities(outputs, 1.0, fitted.network_.readout.temperature)
+    assert np.allclose(fitted.predict_proba(digits[2]), wanted.numpy())

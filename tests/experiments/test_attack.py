@@ -29,7 +29,7 @@ def test_altered_files(attack, tmp_path):
 @pytest.mark.slow
 def test_kills():
     """In a process of its own: it forks."""
-    words = [sys.executable, "-m", "experiments.attack", "kills", "--count", "6", "--seed", "1", "--no-record"]
+    words = [sys.executable, "-m", "experiments.attack", "kills", "--count", "2", "--seed", "1", "--no-record"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert all(f"'{name}': 0" in done.stdout for name in FAILURES)

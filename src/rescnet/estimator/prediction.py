@@ -38,7 +38,8 @@ class FittedNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ImageClas
 
         With a kernel readout they are calibrated on leave-one-out outputs of the training images.
         """
-        return network_probabilities(self.network_, self._outputs(X)).numpy()
+        outputs = self._outputs(X)  # first: it raises NotFittedError
+        return network_probabilities(self.network_, outputs).numpy()
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield the labels after 1, 2, … layers, each of shape (n,); without the readout."""
