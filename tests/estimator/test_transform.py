@@ -46,7 +46,7 @@ def test_width_names_and_data_frames(digits, fitted):
     features = fitted.transform(test)
     assert features.shape == (len(test), len(fitted.get_feature_names_out()))
     assert fitted.get_feature_names_out()[:2].tolist() == ["rescnetclassifier0", "rescnetclassifier1"]
-    many = ResCNetClassifier(**SMALL | {"n_layers": 2, "n_filters": 20}).fit(*digits[0])
+    many = ResCNetClassifier(**SMALL | {"n_layers": 2, "n_filters": 16}).fit(*digits[0])
     assert many.transform(test).shape == (len(test), 1024)
     framed = ResCNetClassifier(**SMALL).set_output(transform="pandas").fit(*digits[0]).transform(test)
     assert isinstance(framed, pd.DataFrame)
