@@ -14,6 +14,8 @@ for needed in ("ipykernel", "matplotlib"):
     pytest.importorskip(needed, reason=f"{needed} is not installed: pip install 'rescnet[dev]'")
 
 NOTEBOOK = Path(__file__).parent.parent / "notebooks" / "digits.ipynb"
+LOAD = "digits = load_digits()\n"
+FEWER = "digits |= {name: digits[name][:700] for name in ('data', 'images', 'target')}\n"
 CELL_TIMEOUT = 300  # seconds; a cell that hangs fails, a slow machine does not
 
 
@@ -39,6 +41,9 @@ def notebook():
 
 @pytest.mark.slow
 def test_the_notebook_runs(notebook, this_python, tmp_path):
+    """On 700 digits: with all of them it takes three times as long, and runs no other line."""
+    (loading,) = [cell for cell in notebook.cells if cell.source.startswith(LOAD)]
+    loading.source = loading.source.replace(LOAD, LOAD + FEWER)
     client = nbclient.NotebookClient(
         notebook, kernel_name=this_python, timeout=CELL_TIMEOUT, resources={"metadata": {"path": str(tmp_path)}}
     )

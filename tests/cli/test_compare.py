@@ -157,6 +157,7 @@ def test_all_are_compared_by_default_but_the_slow_one():
     assert np.array([c.options == {} for c in parse_models("all")]).all()
 
 
+@pytest.mark.slow
 def test_baselines_beside_the_network(rescnet, save_png, tmp_path, monkeypatch):
     monkeypatch.setattr("rescnet.experiments.baselines.TREES", 30)
     rng = np.random.default_rng(0)

@@ -114,14 +114,22 @@ def test_a_damaged_readout_is_named(place, rescnet, pictures, options, tmp_path)
     assert load_model(folder, layers=2).network.readout is None
 
 
-def test_it_is_exported(rescnet, pictures, options, tmp_path):
-    rescnet("train", pictures, *options, "--layers", 1, "--out", tmp_path / "model")
-    network = load_model(tmp_path / "model").network
+def test_it_is_exported(place, rescnet, tmp_path, monkeypatch):
+    """The network to export has it; ``export/test_export.py`` compares its program."""
+    exported = []
+
+    def export(network, target, *_):
+        target.touch()
+        exported.append(network)
+        return 0.0
+
+    monkeypatch.setattr("rescnet.export.files._export", export)
+    network = load_model(place).network
     images = np.random.default_rng(0).integers(0, 256, (5, *network.image_shape)).astype(np.uint8)
-    done = rescnet("export", tmp_path / "model", tmp_path / "all.pt2")
-    assert done.exit_code == 0 and "1 layer, " in done.stdout
-    found = torch.export.load(tmp_path / "all.pt2").module()(torch.as_tensor(images).float())
-    torch.testing.assert_close(found, network.outputs(images), rtol=0, atol=1e-3)
+    done = rescnet("export", place, tmp_path / "all.pt2")
+    assert done.exit_code == 0 and f"{len(network.layers)} layer" in done.stdout
+    assert exported[0].readout is not None
+    assert torch.equal(exported[0].outputs(images), network.outputs(images))
 
 
 def test_the_json_summary_has_it(rescnet, pictures, options, tmp_path):

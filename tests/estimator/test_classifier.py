@@ -132,11 +132,11 @@ def test_ambiguous_channels_are_last(digits):
 )
 def test_labels_of_any_type(names, kind, digits, fitted):
     (images, labels), (test, _) = digits
-    classifier = small().fit(images, names[labels])
+    classifier = small(n_layers=1).fit(images, names[labels])
     np.testing.assert_array_equal(classifier.classes_, names)
     predicted = classifier.predict(test)
     assert predicted.dtype.kind == kind
-    np.testing.assert_array_equal(predicted, names[fitted.predict(test)])
+    np.testing.assert_array_equal(predicted, names[next(fitted.staged_predict(test))])
 
 
 @pytest.mark.parametrize("hand_over", [lambda classifier: classifier, ResCNetClassifier.to_model])

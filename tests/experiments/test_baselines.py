@@ -53,7 +53,7 @@ def test_the_rate_rises_to_its_peak_and_falls_to_nothing(schedule):
 
 
 def test_a_network_learns_and_its_seconds_add_up(blobs):
-    images, labels = blobs
+    images, labels = blobs[0][..., :8, :8], blobs[1]
     training = DeviceImages(images[:180], labels[:180], CPU)
     assert training.images.mean().abs() < 0.01 and training.images.std() == pytest.approx(1, abs=0.02)
     test = DeviceImages(images[180:], labels[180:], CPU, like=training)
@@ -63,8 +63,9 @@ def test_a_network_learns_and_its_seconds_add_up(blobs):
     assert records == heard and len(records) == 6
     assert records[-1]["test_accuracy"] > 0.6 and records[-1]["loss"] < records[0]["loss"]
     assert np.all(np.diff([record["seconds"] for record in records]) > 0)
-    again = train_baseline(NETWORKS["stochastic-pooling"], training, {"test": test}, 6, recipe)
-    assert [r["test_accuracy"] for r in again] == [r["test_accuracy"] for r in records]
+    short = Recipe(epochs=1, batch=30, learning_rate=0.02)
+    once, again = (train_baseline(NETWORKS["stochastic-pooling"], training, {}, 6, short) for _ in range(2))
+    assert once[0]["loss"] == again[0]["loss"]
     late = train_baseline(NETWORKS["stochastic-pooling"], training, {}, 6, recipe, deadline=time.monotonic() - 1)
     assert late == []
 

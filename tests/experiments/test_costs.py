@@ -35,6 +35,7 @@ def test_convolution_counts_what_pytorch_counts():
     assert costs()["convolution"].operations == counted(lambda: convolve(x, weights, torch.zeros(5)))
 
 
+@pytest.mark.slow
 def test_filters_count_products_of_pixels_at_all_shifts():
     size, shifts = 8 * 9, set()
     for a, b in itertools.product(itertools.product(range(3), repeat=2), repeat=2):
@@ -44,6 +45,7 @@ def test_filters_count_products_of_pixels_at_all_shifts():
     assert costs()["filters"].operations - 9 * size**3 == len(shifts) * counted(lambda: pixels.T @ pixels)
 
 
+@pytest.mark.slow
 def test_moments_and_update_count_products_of_features():
     features = CONFIG.features(SHAPE[1:])
     f, z = torch.zeros(TRAIN, features), torch.zeros(TRAIN, 2 * CLASSES)
@@ -91,6 +93,7 @@ def test_the_first_layer_has_no_maps_before_it():
     assert set(first) == set(STAGES)
 
 
+@pytest.mark.slow
 def test_heads_by_rows_count_products_of_images():
     """n images: the lower half of all pairs, D products and sums each, a factor, and what is solved with it."""
     features, outputs = CONFIG.features(SHAPE[1:]), 2 * CLASSES

@@ -36,11 +36,11 @@ def one_thread():
 
 @pytest.fixture(scope="module")
 def digits():
-    """Four classes of digits: 360 training images, 360 test images."""
+    """Four classes of digits: 360 training images, 120 test images."""
     images, labels = load_digits(return_X_y=True)
     chosen = labels < 4
     images, labels = images[chosen].reshape(-1, 8, 8), labels[chosen]
-    return (images[:360], labels[:360]), (images[360:], labels[360:])
+    return (images[:360], labels[:360]), (images[360:480], labels[360:480])
 
 
 @parametrize_with_checks([FamilyClassifier("pcanet", options={"filters": (2, 2)})])

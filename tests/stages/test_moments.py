@@ -16,10 +16,11 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 @pytest.fixture(scope="module")
 def layer_features():
-    """The second-order features of a first layer on the digits, shape (600, D), and their classes."""
+    """The second-order features of a first layer on the digits, shape (300, D), and their classes."""
     bunch = load_digits()
-    images, labels = bunch.images[:600, None].astype("float32"), bunch.target[:600]
-    network, _ = train(images, labels, make_config("digits", layers=1), compute=ComputeOptions(device="cpu"))
+    images, labels = bunch.images[:300, None].astype("float32"), bunch.target[:300]
+    config = make_config("digits", layers=1, filters=12)
+    network, _ = train(images, labels, config, compute=ComputeOptions(device="cpu"))
     stack = network.stack
     return stack.features(stack.maps(stack.layers[0], None, torch.as_tensor(images))), torch.as_tensor(labels)
 

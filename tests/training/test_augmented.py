@@ -19,7 +19,7 @@ from rescnet.training.trainer import Trainer
 CHANGES = "flip + shift 2 + rotate 15 + jitter 0.2"
 SMALL = {
     "filters": 6,
-    "layers": 3,
+    "layers": 2,
     "block_sizes": [6],
     "block_stride": 2,
     "pyramid": (2, 1),

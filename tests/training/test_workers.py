@@ -19,7 +19,7 @@ from rescnet.training.distributed.workers import Workers, join_workers, own_devi
 SCRIPT = Path(__file__).with_name("worker_runs.py")
 SMALL = {
     "filters": 6,
-    "layers": 3,
+    "layers": 2,
     "block_sizes": [6],
     "block_stride": 2,
     "pyramid": [2, 1],
@@ -29,10 +29,10 @@ CASES = [
     {"pca_signs": "drawn", "stacked_lda_signs": "both"},
     {"compute": {"dtype": "float64"}, "head": "ridge", "learning_rate": 0.3},
     {"compute": {"dtype": "float64", "maps": "file"}, "scaling": "channel", "ridge": 0.5},
-    {"augment": "flip + shift 1 + rotate 10", "copies": 2, "layers": 2, "test_views": "flip"},
+    {"augment": "flip + shift 1 + rotate 10", "copies": 2, "test_views": "flip"},
     {
-        "compute": {"dtype": "float64"}, "head": "ridge", "bank": "patches + lda", "stack_depth": 2,
-        "grey_stack_every": 2,
+        "compute": {"dtype": "float64"}, "head": "ridge", "bank": "patches + lda", "layers": 3,
+        "stack_depth": 2, "grey_stack_every": 2,
     },
     {"compute": {"dtype": "float64"}, "bank": "lda + stacked-lda + pca", "weighted": True},
     # From the second layer on a residual rounded otherwise in half precision may choose another label.
@@ -73,7 +73,7 @@ READOUTS = [
 @pytest.mark.slow
 def test_two_workers_fit_the_readout_of_one(tmp_path):
     """Codes are rounded to eight bits, so outputs may differ by a little more than rounding."""
-    few = {"layers": 2, "filters": 4, "readout": "kernel", "compute": {"dtype": "float64"}}
+    few = {"filters": 4, "readout": "kernel", "compute": {"dtype": "float64"}}
     cases = [json.dumps(SMALL | few | case) for case in READOUTS]
     done = run(2, tmp_path, *cases)
     assert (done.returncode, done.stdout.strip()) == (0, "[0, 0]"), done.stderr
@@ -143,7 +143,7 @@ def with_itself(monkeypatch):
 
 def test_a_worker_that_exchanges_with_itself_learns_the_same(with_itself):
     one_case = runpy.run_path(str(SCRIPT))["one_case"]
-    case = json.dumps(SMALL | {"layers": 2})
+    case = json.dumps(SMALL)
     found, wanted = one_case(case, with_itself), one_case(case, Workers())
     assert with_itself.exchanged > 0 and found["accuracies"] == wanted["accuracies"]
     assert torch.equal(found["outputs"], wanted["outputs"])

@@ -130,9 +130,9 @@ class ResCNetClassifier(FittedNetwork):
     >>> from sklearn.datasets import load_digits
     >>> from rescnet import ResCNetClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> classifier = ResCNetClassifier(n_layers=2, random_state=0).fit(X[:600], y[:600])
-    >>> classifier.image_shape_, classifier.predict(X[600:]).shape
-    ((8, 8), (1197,))
+    >>> classifier = ResCNetClassifier(n_layers=2, random_state=0).fit(X[:200], y[:200])
+    >>> classifier.image_shape_, classifier.predict(X[200:300]).shape
+    ((8, 8), (100,))
     """
 
     _held: NDArray[np.intp] | None  # indices of the validation images: a warm start needs the same
