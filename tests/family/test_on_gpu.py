@@ -6,7 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from pretend_gpu import OnGPU, pretend_gpu
+from family.pretend_gpu import OnGPU, pretend_gpu
 
 from rescnet.family import make_member, member_names
 from rescnet.family.fitting import fit_member

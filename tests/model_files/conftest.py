@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from model_files.tiny_model import make_model, noise
 from one_cpu import one_cpu_only
-from tiny_model import make_model, noise
 
 from rescnet.model_files import save_model
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 import torch
+from model_files.tiny_model import change_model_json, check_message, make_model
 from safetensors.torch import load, save
-from tiny_model import change_model_json, check_message, make_model
 
 from rescnet.config.removed import LAST_COMMIT, REMOVED, RENAMED
 from rescnet.model_files import ModelFileError, ModelFolder, load_model, read_run, save_model

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tiny_model import NAMES, TINY, check_message, first_layers, signed, with_layers
+from model_files.tiny_model import NAMES, TINY, check_message, first_layers, signed, with_layers
 
 from rescnet import NetworkConfig, ResCNetClassifier, train
 from rescnet.family import FamilyClassifier

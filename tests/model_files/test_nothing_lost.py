@@ -9,7 +9,7 @@ import shutil
 from functools import partial
 
 import pytest
-from tiny_model import NAMES, change_model_json, check_message, first_layers, make_model
+from model_files.tiny_model import NAMES, change_model_json, check_message, first_layers, make_model
 from typer.testing import CliRunner
 
 from rescnet.cli import app

@@ -6,10 +6,10 @@ import naive
 import numpy as np
 import pytest
 import torch
-from patch_sources import source_of
 from scipy.fft import idctn
 from scipy.linalg import eigh
 from sklearn.decomposition import FastICA
+from stages.patch_sources import source_of
 
 from rescnet import NetworkConfig, train
 from rescnet.config.grammars import NotEnoughFiltersError

@@ -1,4 +1,4 @@
-"""Patch source, PCA and stacked-LDA filters, and mixtures."""
+"""Patch source; filters of PCA, stacked LDA and whitened patches; and mixtures."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import naive
 import numpy as np
 import pytest
 import torch
-from patch_sources import source_of
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from stages.patch_sources import source_of
 
 from rescnet.config.grammars import NotEnoughFiltersError
 from rescnet.stages.filters import BankOptions, Filters, find_bank, learn_filters, register_bank
+from rescnet.stages.filters.bank import sample_patches
 from rescnet.stages.filters.stacked_lda import discriminate, draw_patches
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def source(blobs):
     return source_of(*blobs)
 
@@ -190,3 +191,41 @@ def test_with_the_mean_bias_responses_are_zero_on_average(blobs, source, bank, g
     responses = torch.from_numpy(all_patches(blobs)) @ filters.weights.T + filters.bias
     np.testing.assert_allclose(responses.mean(0), 0, atol=1e-12)
     assert float(filters.bias.abs().max()) > 1e-6
+
+
+def whitened_patches(source, count, seed=0, **options):
+    return find_bank("patches")(source, count, torch.Generator().manual_seed(seed), BankOptions(**options))
+
+
+@pytest.fixture(scope="module")
+def moments(blobs):
+    patches = all_patches(blobs)
+    return patches.mean(0), naive.covariance(patches)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.1, 3.0])
+def test_a_patch_filter_is_a_drawn_patch_whitened_twice(source, moments, ridge, monkeypatch):
+    monkeypatch.setattr("rescnet.stages.filters.unsupervised.RIDGE", ridge)
+    mean, covariance = moments
+    found = whitened_patches(source, 5, pca_bias="mean")
+    drawn = sample_patches(source, torch.Generator().manual_seed(0), 5).numpy()
+    epsilon = ridge * np.trace(covariance) / 27
+    for patch, weights, bias in zip(drawn, found.weights.numpy(), found.bias.numpy(), strict=True):
+        expected = np.linalg.inv(covariance + epsilon * np.eye(27)) @ (patch - mean)
+        expected /= np.linalg.norm(expected)
+        np.testing.assert_allclose(weights, expected, atol=1e-7)
+        assert bias == pytest.approx(-expected @ mean, abs=1e-7)
+
+
+def test_the_seed_decides_which_patches(source):
+    first = whitened_patches(source, 4)
+    assert torch.equal(first.weights, whitened_patches(source, 4).weights)
+    assert not torch.allclose(first.weights, whitened_patches(source, 4, seed=1).weights, atol=0.1)
+    assert bool((first.bias == 0).all())
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+def test_equal_patches_whitened_give_finite_filters(ridge, monkeypatch):
+    monkeypatch.setattr("rescnet.stages.filters.unsupervised.RIDGE", ridge)
+    flat = whitened_patches(source_of(torch.ones(8, 1, 6, 6), torch.arange(8) % 2), 3, pca_bias="mean")
+    assert bool(flat.weights.isfinite().all() and flat.bias.isfinite().all())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from patch_sources import source_of
+from stages.patch_sources import source_of
 
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.stages.filters import Filters, GreyPatches

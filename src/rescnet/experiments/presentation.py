@@ -87,10 +87,6 @@ def _cell(group: Sequence[Mapping[str, Any]], which: str, more: str = "") -> str
     return f"**{mean(percents):.2f}**{deviation} ({layers}{more}{seeds})"
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
-
-
 def can_draw() -> bool:
     """Return whether matplotlib is installed."""
     return find_spec("matplotlib") is not None
