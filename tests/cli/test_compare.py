@@ -21,7 +21,7 @@ PROVENANCE = {"dataset", "config", "commit", "command", "device", "versions", "s
 @pytest.fixture(scope="module")
 def table(tmp_path_factory, rescnet):
     place = tmp_path_factory.mktemp("league")
-    words = ["--limit", 300, "--out", place / "rows.json", "--plot", place / "league.svg"]
+    words = ["--limit", 200, "--out", place / "rows.json", "--plot", place / "league.svg"]
     return rescnet("compare", "--models", QUICK, *words), place
 
 

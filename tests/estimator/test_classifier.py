@@ -309,6 +309,7 @@ def test_a_classifier_of_an_earlier_version_can_be_saved(digits, fitted, tmp_pat
 
 def test_random_state(digits):
     (images, labels), (test, _) = digits
+    images, labels = images[:80], labels[:80]
 
     def outputs(random_state):
         return small(n_layers=1, random_state=random_state).fit(images, labels).decision_function(test)

@@ -51,7 +51,7 @@ def test_the_store_makes_the_copies(place, blobs, generator):
 
 @pytest.mark.parametrize("place", ["device", "file"])
 def test_copies_on_the_fly_equal_copies_in_advance(place, blobs, tmp_path):
-    images, labels = blobs[0][:120], blobs[1][:120]
+    images, labels = blobs[0][:60], blobs[1][:60]
     config = NetworkConfig(
         **SMALL,
         augment=CHANGES,
@@ -103,7 +103,7 @@ def _change(flip, down, right, count):
 
 
 def test_a_continued_run_sees_the_same_copies(blobs):
-    images, labels = blobs[0][:120], blobs[1][:120]
+    images, labels = blobs[0][:60], blobs[1][:60]
     options = {"augment": CHANGES, "copies": 2}
     whole, _ = train(images, labels, NetworkConfig(**SMALL, **options))
     start = train(images, labels, NetworkConfig(**SMALL | {"layers": 1}, **options))
