@@ -175,7 +175,8 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     dataset = hold_out_images(whole, **held_out)
     notes: tuple[str, ...] = ()
     if config is None:
-        config, notes = _chosen(dataset, compute, quality, limit, asked, workers)
+        config, notes, seconds = _chosen(dataset, compute, quality, limit, asked, workers)
+        limit = None if limit is None else max(1.0, limit - seconds)
     about = {
         "dataset": dataset.name,
         "source": full_name(source),
@@ -208,8 +209,8 @@ def _chosen(
     limit: float | None,
     asked: dict[str, Any],
     workers: Workers,
-) -> tuple[NetworkConfig, tuple[str, ...]]:
-    """Return the network for the training images, which rank 0 chooses, and sentences about the choice."""
+) -> tuple[NetworkConfig, tuple[str, ...], float]:
+    """Return the network for the training images, which rank 0 chooses, sentences about the choice, and its seconds."""
     from ..network.inputs import as_images, as_labels
     from ..training.choice import choose_network
 
@@ -218,9 +219,9 @@ def _chosen(
         images = as_images(dataset.train.images)
         choice = choose_network(images, as_labels(dataset.train.labels, images), compute, quality, limit, asked)
         check_readout_options(choice.config, asked)
-        sent = json.dumps([choice.config.to_dict(), choice.notes]).encode()
-    options, notes = json.loads(workers.broadcast_bytes(sent) if workers.count > 1 else sent)
-    return NetworkConfig(**options), tuple(notes)
+        sent = json.dumps([choice.config.to_dict(), choice.notes, choice.seconds]).encode()
+    options, notes, seconds = json.loads(workers.broadcast_bytes(sent) if workers.count > 1 else sent)
+    return NetworkConfig(**options), tuple(notes), seconds
 
 
 def _check_flags_of_resume(request: TrainRequest) -> None:

@@ -71,6 +71,8 @@ class TrainCommand:
             return
         for note in self.notes:
             say(console, escape(note))
+        if self.time_limit is not None and self.dataset.test:
+            say(console, "test images take no part of the time: rescnet evaluate measures the model on them")
         saver = LayerSaver(self._writer, self.resumed.folder.records if self.resumed else ())
         where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
         with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where, self._images()) as table:
@@ -119,7 +121,7 @@ class TrainCommand:
             *pairs["train"],
             self.config,
             validation=pairs.get("validation"),
-            test=pairs.get("test"),
+            test=None if self.time_limit is not None else pairs.get("test"),
             compute=self.compute,
             listener=listener,
             start=_start(self.resumed, self.config) if self.resumed else None,

@@ -217,11 +217,15 @@ class ResCNetClassifier(FittedNetwork):
         if self.time_limit is not None and not self.time_limit > 0:
             raise ValueError(f"time_limit must be positive, in seconds, or None, got {self.time_limit!r}.")
 
+        used: list[float] = []  # seconds
+
         def choose(asked: dict[str, Any]) -> NetworkConfig:
             if continues:
                 return replace(self.network_.config, **asked)
             images = as_images(layout.to_images(array))
-            return choose_network(images, torch.as_tensor(labels), compute, quality, self.time_limit, asked).config
+            choice = choose_network(images, torch.as_tensor(labels), compute, quality, self.time_limit, asked)
+            used.append(choice.seconds)
+            return choice.config
 
         config = configure(self.get_params(deep=False), self.options, layout, len(classes), seed, choose)
         kept: Any = slice(None)
@@ -241,7 +245,7 @@ class ResCNetClassifier(FittedNetwork):
             weights=None if weights is None else weights[kept],
             compute=compute,
             start=start,
-            time_limit=self.time_limit,
+            time_limit=None if self.time_limit is None else max(1.0, self.time_limit - sum(used)),
         )
         if continues:
             warn_if_none_was_added(len(self.network_.layers), len(network.layers), config.layers, history.stopped)

@@ -6,7 +6,8 @@ Both are found by a trial on some of the images. A choice by leave-one-out needs
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -41,6 +42,7 @@ class Choice:
 
     config: NetworkConfig
     notes: tuple[str, ...] = ()
+    seconds: float = field(default=0.0, compare=False)  # that the trials took
 
 
 @torch.inference_mode()
@@ -56,7 +58,7 @@ def choose_network(
 
     ``given`` are options that the user has set, which stay. ``time_limit`` is in seconds.
     """
-    given, notes = dict(given or {}), []
+    began, given, notes = perf_counter(), dict(given or {}), []
     _, channels, height, width = images.shape
     shape, classes = (channels, height, width), int(labels.max()) + 1
     device = choose_device(compute.device)
@@ -74,9 +76,11 @@ def choose_network(
         )
     config = NetworkConfig(**(default_settings(*facts, mirrored) | given))
     if time_limit is not None:
-        config, seconds = _fit_to_time(images, labels, config, compute, time_limit, given)
+        left = time_limit - (perf_counter() - began)
+        config, seconds = _fit_to_time(images, labels, config, compute, left, given)
+        seconds += time_limit - left
         notes.append(f"time: about {show_seconds(seconds)} of {show_seconds(time_limit)} on this machine")
-    return Choice(config, tuple(notes))
+    return Choice(config, tuple(notes), perf_counter() - began)
 
 
 def _spread(labels: Tensor, most: int) -> Tensor:
