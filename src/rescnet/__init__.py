@@ -7,13 +7,13 @@ As a scikit-learn estimator, and as functions:
 >>> from rescnet import ResCNetClassifier, make_config, train
 >>> from sklearn.datasets import load_digits
 >>> digits = load_digits()
->>> classifier = ResCNetClassifier(n_layers=1).fit(digits.images[:200], digits.target[:200])
->>> classifier.predict(digits.images[1500:]).shape
-(297,)
+>>> classifier = ResCNetClassifier(n_layers=1).fit(digits.images[:40], digits.target[:40])
+>>> classifier.predict(digits.images[1750:]).shape
+(47,)
 >>> images = digits.images[:, None]  # (1797, 1, 8, 8)
 >>> network, history = train(images[:200], digits.target[:200], make_config("digits", layers=2))
->>> network.predict(images[1500:]).shape
-torch.Size([297])
+>>> network.predict(images[1750:]).shape
+torch.Size([47])
 """
 
 from importlib import import_module

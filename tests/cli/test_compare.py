@@ -14,7 +14,7 @@ from rescnet.cli.compare import _table
 from rescnet.experiments.compare import PUBLISHED, Row, model_names, parse_models
 from rescnet.experiments.presentation import draw_league
 
-QUICK = "pcanet:filters=2/2,stacked-lda:discriminants=50,rescnet:layers=1:filters=4"
+QUICK = "pcanet:filters=2/2,stacked-lda:discriminants=50,rescnet:preset=paper:layers=1:filters=4"
 PROVENANCE = {"dataset", "config", "commit", "command", "device", "versions", "seed"}
 
 

@@ -256,12 +256,18 @@ def test_images_of_a_model_made_with_a_smaller_limit_are_still_found():
 
 
 def test_the_default_network_needs_no_validation_images(rescnet, refused, pictures, tmp_path):
+    pictures = pictures / "train"  # without test images
     words = ["train", pictures, "--limit", 60, "--quality", "fast", "--time-limit", "10m", "--filters", 4]
     result = rescnet(*words, "--out", tmp_path / "m")
     assert result.exit_code == 0 and "mirror images: " in result.stdout and "of 10 min 00 s on" in result.stdout
     assert re.search(r"leave-one-out accuracy of the training images: [\d.]+ % \(95 % interval", result.stdout)
     folder = ModelFolder.open(tmp_path / "m")
     assert folder.about["images"]["train"] == 60 and folder.config.readout == "kernel" and len(folder.records) == 2
+    shown, found = rescnet("info", tmp_path / "m").stdout, rescnet("evaluate", tmp_path / "m")
+    assert "with the kernel readout, each image left out" in shown and found.exit_code == 0
+    assert "leave-one-out accuracy of 60 training images: " in found.stdout
+    assert json.loads(rescnet("evaluate", tmp_path / "m", "--json").stdout)["split"] == "leave-one-out"
+    assert rescnet("report", tmp_path / "m").exit_code == 0 and (tmp_path / "m" / "report.html").exists()
     assert "must not be used with a preset" in refused(*words, "--preset", "paper")
     assert "time must be a positive number of s, m or h" in refused("train", pictures, "--time-limit", "soon")
     assert "quality must be one of" in refused("train", pictures, "--quality", "good")

@@ -13,7 +13,8 @@ from rescnet import ResCNetClassifier
 from rescnet.estimator import prediction
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SMALL = {"n_layers": 3, "n_filters": 8, "bank": "pca", "random_state": 0, "options": {"stop_at_zero_error": False}}
+OPTIONS = {"stop_at_zero_error": False}
+SMALL = {"preset": "paper", "n_layers": 3, "n_filters": 8, "bank": "pca", "random_state": 0, "options": OPTIONS}
 
 
 @pytest.fixture(scope="module")

@@ -74,7 +74,8 @@ def test_the_estimator_has_quality_and_time_limit(generator):
     fast = ResCNetClassifier(quality="fast", random_state=0).fit(X, y)
     assert len(fast.network_.layers) == 2 and fast.history_.readout.loo_accuracy > 0.5
     assert np.allclose(fast.predict_proba(X).sum(1), 1)
-    assert len(ResCNetClassifier(time_limit=100.0, random_state=0).fit(X, y).network_.layers) == 3
-    for wrong, words in (({"quality": "good"}, "quality must be one of"), ({"time_limit": 0}, "time_limit must be po")):
+    limited = ResCNetClassifier(time_limit="2m", n_filters=4, random_state=0).fit(X, y)
+    assert len(limited.network_.layers) == 3
+    for wrong, words in (({"quality": "good"}, "quality must be one of"), ({"time_limit": 0}, "time must be a posit")):
         with pytest.raises(ValueError, match=words):
             ResCNetClassifier(**wrong).fit(X, y)

@@ -60,8 +60,10 @@ def evaluate(
     dataset, own = dataset_of(folder, source, root)
     if not own:
         say_notes(dataset)
-    name, images, labels = _choose(dataset, own, split, folder)
     console = Console(stderr=as_json)
+    if own and split is None and dataset.test is None and dataset.validation is None and _left_out(folder, console):
+        return
+    name, images, labels = _choose(dataset, own, split, folder)
     start = perf_counter()
     outputs = stream_outputs(network, images, Console(stderr=True))
     seconds = perf_counter() - start
@@ -96,6 +98,25 @@ def evaluate(
     )
     say(console, f"accuracy: [bold]{100 * accuracy:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}\n")
     _print_details(console, details)
+
+
+def _left_out(folder: ModelFolder, console: Console) -> bool:
+    """Print the leave-one-out accuracy of a model that all images trained; return False if it has none."""
+    record = folder.history().readout
+    if record is None or record.loo_accuracy is None or not record.images:
+        return False
+    accuracy, images = record.loo_accuracy, record.images
+    facts = {"model": str(folder.path), "split": "leave-one-out", "images": images, "accuracy": accuracy}
+    if console.stderr:
+        typer.echo(json.dumps(facts | {"interval": wilson_interval(accuracy, images)}))
+        return True
+    interval = f"95 % interval {show_interval(accuracy, images)}"
+    say(
+        console,
+        f"leave-one-out accuracy of {images:,} training images: [bold]{100 * accuracy:.2f} %[/bold] ({interval})",
+    )
+    say(console, "All images trained the model. Name other images to measure it on them.", style="dim")
+    return True
 
 
 def _choose(

@@ -105,6 +105,8 @@ def report(
             say_notes(dataset)
         elif dataset.test is None:
             check_held_out(dataset, folder.about)
+        if dataset.test is None and dataset.validation is None:  # all images of another folder are new ones
+            dataset = None if own else replace(dataset, test=dataset.train)
     loaded = load_model(model, layers or len(folder.records), chosen_device)
     if layers is None:  # all layers are shown; those used and the readout are marked
         network = replace(loaded.network, readout=folder.read_readout(), depth=folder.depth)

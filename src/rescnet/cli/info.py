@@ -93,6 +93,7 @@ def _accuracies(folder: ModelFolder) -> dict[str, Any]:
     }
     if readout := history.readout:
         found["readout"] = {"train": None, "validation": readout.validation_accuracy, "test": readout.test_accuracy}
+        found["leave_one_out"] = {"train": readout.loo_accuracy, "validation": None, "test": None}
     return found
 
 
@@ -165,6 +166,8 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int],
         add_row(f"layer {layer}, {' and '.join(titles[place] for place in places)}", accuracy[places[0]])
     if readout := accuracy.get("readout"):
         add_row("with the kernel readout", readout)
+        if accuracy["leave_one_out"]["train"] is not None:
+            add_row("with the kernel readout, each image left out", accuracy["leave_one_out"])
     elif misses_readout:
         table.add_row("the kernel readout is missing; rescnet train --resume fits it", *("" for _ in splits))
     if images:

@@ -14,6 +14,7 @@ from ..config.compute import ComputeOptions
 from ..config.defaults import check_quality
 from ..config.network import NetworkConfig
 from ..data.splits import stratified_split
+from ..formatting import parse_seconds
 from ..network.device import choose_device
 from ..network.history import History
 from ..network.inputs import as_images
@@ -46,9 +47,9 @@ class ResCNetClassifier(FittedNetwork):
         Largest number of layers.
     quality : {"fast", "balanced", "best"}, default="balanced"
         How much work to do for accuracy. Ignored with a ``preset``.
-    time_limit : float, default=None
-        Seconds for ``fit``. It is kept by fewer layers or filters; so the network depends on the machine. With a
-        ``preset`` it limits the layers only.
+    time_limit : float or str, default=None
+        Seconds for ``fit``, or e.g. ``"10m"``. It is kept by fewer layers or filters; so the network depends on the
+        machine. With a ``preset`` it limits the layers only.
     preset : str, default=None
         Settings to start from instead: ``"paper"`` is the paper's network sized to the images, ``"cifar10"`` the
         paper's own; see :func:`rescnet.preset_names`.
@@ -130,9 +131,9 @@ class ResCNetClassifier(FittedNetwork):
     >>> from sklearn.datasets import load_digits
     >>> from rescnet import ResCNetClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> classifier = ResCNetClassifier(n_layers=2, random_state=0).fit(X[:200], y[:200])
-    >>> classifier.image_shape_, classifier.predict(X[200:300]).shape
-    ((8, 8), (100,))
+    >>> classifier = ResCNetClassifier(n_layers=2, random_state=0).fit(X[:40], y[:40])
+    >>> classifier.image_shape_, classifier.predict(X[200:230]).shape
+    ((8, 8), (30,))
     """
 
     _held: NDArray[np.intp] | None  # indices of the validation images: a warm start needs the same
@@ -142,7 +143,7 @@ class ResCNetClassifier(FittedNetwork):
         n_layers: int | None = None,
         *,
         quality: str = "balanced",
-        time_limit: float | None = None,
+        time_limit: float | str | None = None,
         preset: str | None = None,
         n_filters: int | None = None,
         filter_size: int | None = None,
@@ -214,8 +215,7 @@ class ResCNetClassifier(FittedNetwork):
         compute = ComputeOptions(device=self.device, memory=str(self.memory), dtype=dtype, precision=precision)
         check_pixels(array)
         quality = check_quality(self.quality)
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise ValueError(f"time_limit must be positive, in seconds, or None, got {self.time_limit!r}.")
+        limit = None if self.time_limit is None else parse_seconds(str(self.time_limit))
 
         used: list[float] = []  # seconds
 
@@ -223,7 +223,7 @@ class ResCNetClassifier(FittedNetwork):
             if continues:
                 return replace(self.network_.config, **asked)
             images = as_images(layout.to_images(array))
-            choice = choose_network(images, torch.as_tensor(labels), compute, quality, self.time_limit, asked)
+            choice = choose_network(images, torch.as_tensor(labels), compute, quality, limit, asked)
             used.append(choice.seconds)
             return choice.config
 
@@ -245,7 +245,7 @@ class ResCNetClassifier(FittedNetwork):
             weights=None if weights is None else weights[kept],
             compute=compute,
             start=start,
-            time_limit=None if self.time_limit is None else max(1.0, self.time_limit - sum(used)),
+            time_limit=None if limit is None else max(1.0, limit - sum(used)),
         )
         if continues:
             warn_if_none_was_added(len(self.network_.layers), len(network.layers), config.layers, history.stopped)
