@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from rescnet import ComputeOptions
 from rescnet.config.defaults import check_quality
 from rescnet.data import load
+from rescnet.experiments.curve import first_of_each_class
 from rescnet.experiments.records import origin, shown_command
 from rescnet.formatting import wilson_interval
 from rescnet.network.device import choose_device
@@ -46,7 +46,7 @@ def measure(name: str, per_class: int | None, quality: str, seed: int, limit: in
     assert data.test is not None
     images, labels = data.train.images, data.train.labels
     if per_class:
-        chosen = np.sort(np.concatenate([np.flatnonzero(labels == c)[:per_class] for c in np.unique(labels)]))
+        chosen = first_of_each_class(labels, per_class)
         images, labels = images[chosen], labels[chosen]
     pictures, truth = torch.as_tensor(data.test.images[:limit]), torch.as_tensor(data.test.labels[:limit])
     start = time.perf_counter()

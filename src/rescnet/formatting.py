@@ -119,6 +119,21 @@ def show_interval(share: float, images: int) -> str:
     return f"{100 * low:.1f} to {100 * high:.1f} %"
 
 
+def show_left_out(accuracy: float, images: int) -> str:
+    """Return a sentence about the leave-one-out accuracy of n training images, with markup.
+
+    Examples
+    --------
+    >>> show_left_out(0.9, 10_000)
+    'leave-one-out accuracy of 10,000 training images: [bold]90.00 %[/bold] (95 % interval 89.4 to 90.6 %)'
+    """
+    interval = show_interval(accuracy, images)
+    return (
+        f"leave-one-out accuracy of {images:,} training images: [bold]{100 * accuracy:.2f} %[/bold] "
+        f"(95 % interval {interval})"
+    )
+
+
 def nearest(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return " Did you mean ...?" with the most similar known name; empty if none is similar.
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..formatting import count, show_interval, show_seconds, wilson_interval
+from ..formatting import count, show_interval, show_left_out, show_seconds, wilson_interval
 from .shared import Device, Layers, Model, Root, TestViews, plain_table, say
 
 if TYPE_CHECKING:
@@ -110,11 +110,7 @@ def _left_out(folder: ModelFolder, console: Console) -> bool:
     if console.stderr:
         typer.echo(json.dumps(facts | {"interval": wilson_interval(accuracy, images)}))
         return True
-    interval = f"95 % interval {show_interval(accuracy, images)}"
-    say(
-        console,
-        f"leave-one-out accuracy of {images:,} training images: [bold]{100 * accuracy:.2f} %[/bold] ({interval})",
-    )
+    say(console, show_left_out(accuracy, images))
     say(console, "All images trained the model. Name other images to measure it on them.", style="dim")
     return True
 

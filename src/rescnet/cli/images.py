@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..data import DataError, Dataset, load
 from ..data.archives import PUBLIC_SETS
-from ..data.image_files import SUFFIXES, read_headers, read_readable
+from ..data.image_files import SUFFIXES, in_units, read_headers, read_readable
 from ..data.splits import fingerprint, hold_out_images
 from ..model_files import ModelFolder
 from ..network.network import Network
@@ -239,18 +239,10 @@ def read_image_files(
 ) -> Iterator[NDArray[Any]]:
     """Yield batches (at most batch, channels, height, width), fitted to the training images of the model.
 
-    Pixels are 0 to 255. They are divided by 255 for a model trained on floating-point images between 0 and 1. Files
-    that cannot be read are added to ``errors``.
+    Files that cannot be read are added to ``errors``.
     """
-    low, high = preprocessing.get("low", 0), preprocessing.get("high", 255)
-    floating = str(preprocessing.get("pixels", "uint8")).startswith("float")
-    if low < 0 or high > 255:
-        raise ValueError(
-            f"the model must be trained on pixels from 0 to 255 to predict image files, got {low:g} to {high:g}. Use "
-            "Python, and prepare images like the training images."
-        )
     for start in range(0, len(files), batch):
         pixels, failed = read_readable(files[start : start + batch], image_shape[0], image_shape[1:])
         errors |= failed
         if len(pixels):
-            yield (pixels / 255).astype(np.float32) if floating and high <= 1 else pixels
+            yield in_units(pixels, preprocessing)

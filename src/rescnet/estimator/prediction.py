@@ -1,4 +1,4 @@
-"""What a fitted classifier does: probabilities, stages, features for other estimators, a model, and pickling."""
+"""Methods of a fitted classifier: probabilities, stages, features for other estimators, a model, and pickling."""
 
 from __future__ import annotations
 

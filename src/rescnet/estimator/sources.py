@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
-from ..data.image_files import read_images
+from ..data.image_files import in_units, read_images
 from ..network.inputs import plain_values
 from .layouts import ImageLayout
 
@@ -74,8 +74,7 @@ def listed_files(X: Any) -> list[Path] | None:
 class ImageFiles:
     """Image files as a sequence that is read slice by slice, fitted to the training images.
 
-    ``preprocessing`` describes these (:func:`rescnet.network.model.describe_images`): pixels are divided by 255 if they
-    are floating-point numbers up to 1.
+    ``preprocessing`` describes these (:func:`rescnet.network.model.describe_images`).
     """
 
     paths: Sequence[Path]
@@ -91,6 +90,4 @@ class ImageFiles:
         if channels not in (1, 3):
             raise ValueError(f"X must be arrays for a network of {channels} channels: files have 1 or 3.")
         images: NDArray[Any] = read_images(self.paths[part], channels, (height, width), resize=True)
-        if self.preprocessing.get("pixels", "").startswith("float") and self.preprocessing["high"] <= 1:
-            images = (images / 255).astype(np.float32)
-        return self.layout.from_channels_first(images)
+        return self.layout.from_channels_first(in_units(images, self.preprocessing))

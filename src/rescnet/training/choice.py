@@ -31,7 +31,6 @@ LEAST_IMAGES = 50  # of a trial of mirror images: with fewer, chance decides
 TRIAL_IMAGES = {"cpu": 300, "cuda": 2000}
 TRIAL_FILTERS = 16
 TIMED_IMAGES = {"cpu": 24, "cuda": 512}
-WIDTH, RIDGE = 0.8, 0.01  # of the kernel
 FEWER_FILTERS = (24, 16, 8)
 SAFETY = 0.8  # share of the time limit that is planned for
 
@@ -105,15 +104,15 @@ def _errors_of_mirrors(
         for parts in (torch.split(views, stack.chunk) for views in (images, view_images(images, (True, 0, 0))))
     )
     targets = one_hot(labels.to(device), int(labels.max()) + 1, torch.float32)
-    return _loo_error(seen, targets), _loo_error((seen + mirrored) / 2, targets)
+    return _loo_error(seen, targets, config), _loo_error((seen + mirrored) / 2, targets, config)
 
 
-def _loo_error(features: Tensor, targets: Tensor) -> float:
+def _loo_error(features: Tensor, targets: Tensor, config: NetworkConfig) -> float:
     """Return the mean squared leave-one-out error of a kernel regression on features (n, D)."""
     spread = features.std(0)
     codes = Codes.of((features - features.mean(0)) / torch.where(spread > 0, spread, 1))
     median = median_distance(codes)
-    found = solve_exactly(codes, targets, WIDTH / median if median > 0 else 0.0, RIDGE)
+    found = solve_exactly(codes, targets, config.kernel_width / median if median > 0 else 0.0, config.kernel_ridge)
     assert found.blocks is not None
     return float((leave_one_out(targets, found.columns, found.blocks) - targets).square().sum(1).mean())
 

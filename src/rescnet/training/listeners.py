@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..config.geometry import count_pairs
 from ..config.network import GREY_FILTER_SIZE, NetworkConfig
-from ..formatting import count, show_bytes, show_interval, show_seconds
+from ..formatting import count, show_bytes, show_left_out, show_seconds
 from ..network.history import History, LayerRecord, ReadoutRecord
 from ..network.network import Network
 from ..progress import Bar
@@ -111,7 +111,7 @@ class TrainingTable:
         self._progress.update(self._task, completed=record.layer, description=description)
 
     def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
-        """Show the residual of the readout, and the time left if it goes on falling like this."""
+        """Show the residual of the readout, and the time left if it keeps falling at this rate."""
         now = perf_counter()
         self._first_step = self._first_step or (now, residual)
         since, first = self._first_step
@@ -151,20 +151,14 @@ class TrainingTable:
                 line += f"; [bold]{_percent(at_best)} %[/bold] at layer {best.layer}, {how}"
             self._say(line)
         if history.readout:
-            if history.readout.loo_accuracy is not None:
-                self._say(f"leave-one-out accuracy of the training images: {_left_out(history.readout)}")
+            if history.readout.loo_accuracy is not None and history.readout.images:
+                self._say(show_left_out(history.readout.loo_accuracy, history.readout.images))
             shown = ((name, getattr(history.readout, f"{name}_accuracy")) for name in ("validation", "test"))
             found = [f"{name} accuracy [bold]{_percent(share)} %[/bold]" for name, share in shown if share is not None]
             read = history.readout.layers
             of_fewer = f" of the first {read} layers" if read not in (None, len(history)) else ""
             found.append(f"fitted in {show_seconds(history.readout.seconds)}")
             self._say(f"with the kernel readout{of_fewer}: {', '.join(found)}")
-
-
-def _left_out(record: ReadoutRecord) -> str:
-    assert record.loo_accuracy is not None and record.images
-    interval = show_interval(record.loo_accuracy, record.images)
-    return f"[bold]{_percent(record.loo_accuracy)} %[/bold] (95 % interval {interval}; {record.images:,} images)"
 
 
 def _percent(share: float | None) -> str:

@@ -132,7 +132,7 @@ class CodeFit:
         rows = SketchRows(images.sketches, own.start, total, self.device, self.workers)
         size = min(self.config.readout_size, total, len(self.offset))
         components = rows.components(size, self.config.seed)
-        outside = float(components.square().sum(0).quantile(0.75)) if size == total and components.numel() else 0.0
+        outside = float(components.square().sum(0).median()) if size == total and components.numel() else 0.0
         projection = Quantised.of(components)
         self.workers.broadcast(projection.integers, projection.steps)  # other machines may differ in the last bit
         encoder = Encoder(self.weights, rows.centre + self.offset, projection, self.config.mirrors_kernel, outside)
