@@ -200,7 +200,10 @@ def test_first_layers_of_a_bare_network_of_halves(trained, blobs, tmp_path):
 def test_a_fitted_classifier_of_doubles_is_exported(tmp_path):
     """The program computes in float32."""
     images = np.random.default_rng(0).integers(0, 17, (30, 8, 8))
-    classifier, extra = ResCNetClassifier(n_layers=1, n_filters=4).fit(images, np.arange(30) % 3), {"rescnet.json": ""}
+    classifier, extra = (
+        ResCNetClassifier(n_layers=1, n_filters=4, preset="paper").fit(images, np.arange(30) % 3),
+        {"rescnet.json": ""},
+    )
     assert classifier.network_.layers[0].weights.dtype == torch.float64
     assert export_program(classifier, tmp_path / "a.pt2") <= 1e-4
     program = torch.export.load(tmp_path / "a.pt2", extra_files=extra).module()
