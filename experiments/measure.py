@@ -37,7 +37,7 @@ from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
 from rescnet.stages.code_kernel import Codes, median_distance
 from rescnet.training.distributed.workers import Workers, join_workers
-from rescnet.training.readout.system import CENTRES, LARGEST_TILE, KernelProducts, solve_iteratively
+from rescnet.training.readout.system import CENTRES, LARGEST_TILE, KernelProducts, ridge_for, solve_iteratively
 from rescnet.training.train import TrainingRun
 
 from .costs import measure_ceilings, stage_rates
@@ -186,7 +186,7 @@ def readout_fit(arguments: argparse.Namespace) -> dict[str, Any]:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         start = time.perf_counter()
-        products = KernelProducts(codes, 0.8 / median_distance(codes), 0.01, Workers(), LARGEST_TILE)
+        products = KernelProducts(codes, 0.8 / median_distance(codes), ridge_for(rows, 0.01), Workers(), LARGEST_TILE)
 
         def report(steps: int, residual: float, solution: torch.Tensor, start: float = start) -> None:
             print(f"  step {steps}: residual {residual:.2e}, {time.perf_counter() - start:.1f} s", flush=True)
@@ -195,7 +195,7 @@ def readout_fit(arguments: argparse.Namespace) -> dict[str, Any]:
         seconds = round(time.perf_counter() - start, 1)
         peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
         runs.append({"rows": rows, "numbers": READOUT_NUMBERS, "classes": READOUT_CLASSES, "seconds": seconds})
-        runs[-1] |= {"steps": found.steps, "residual": found.residual, "peak_bytes": peak}
+        runs[-1] |= {"ridge": found.ridge, "steps": found.steps, "residual": found.residual, "peak_bytes": peak}
         print(runs[-1], flush=True)
     return {"question": "readout", "runs": runs}
 

@@ -33,6 +33,7 @@ from .system import (
     Solution,
     check_least_memory,
     exact_bytes,
+    ridge_for,
     solve_exactly,
     solve_iteratively,
 )
@@ -186,18 +187,18 @@ class CodeFit:
         self, codes: Codes, right: Tensor, scale: float, progress: Progress | None, start: Tensor | None
     ) -> Solution:
         """Solve the system for the targets, and for the residual if that is regressed."""
-        config, workers = self.config, self.workers
+        config, workers, ridge = self.config, self.workers, ridge_for(len(codes), self.config.kernel_ridge)
         room = self.budget - codes.values.nbytes - 4 * right.nbytes
         if exact_bytes(len(codes), right.itemsize) <= room:
-            return self._solve_on_rank0(codes, right, scale)
+            return self._solve_on_rank0(codes, right, scale, ridge)
         free = check_least_memory(config, len(codes), right.shape[1], right.itemsize, self.budget)
         centres = min(CENTRES, len(codes), isqrt(free // PER_CENTRE))
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
-        products = KernelProducts(codes, scale, max(config.kernel_ridge, 1e-6), workers, tile, self._noise(right))
+        products = KernelProducts(codes, scale, max(ridge, 1e-6), workers, tile, self._noise(right))
         probe = config.rows_of_each == 1  # the block of an image and its copies is not estimated
         return solve_iteratively(products, right, centres, config.seed, probe, progress, start)
 
-    def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float) -> Solution:
+    def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float, ridge: float) -> Solution:
         """Solve the system exactly on rank 0, and broadcast the solution."""
         failure: ArithmeticError | None = None
         side = self.config.rows_of_each
@@ -205,7 +206,7 @@ class CodeFit:
         blocks = right.new_zeros(len(right) // side, side, side)
         if self.workers.is_rank0:
             try:
-                found = solve_exactly(codes, right, scale, self.config.kernel_ridge, side, self._noise(right))
+                found = solve_exactly(codes, right, scale, ridge, side, self._noise(right))
                 assert found.blocks is not None
                 columns, blocks = found.columns.contiguous(), found.blocks
                 facts = facts.new_tensor([1, found.ridge])

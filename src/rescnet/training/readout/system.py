@@ -48,6 +48,7 @@ PROBES = 32  # random signs that estimate the diagonal of the inverse
 TOLERANCE = 1e-3  # of conjugate gradients: largest residual of a column, relative to the column
 LARGEST_RESIDUAL = 0.1  # of a solution that is returned
 MOST_STEPS = 200
+CONSTANT_UNTIL = 100_000  # rows: with more, ε grows in proportion, as the eigenvalues of K do
 JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
 LARGEST_TILE = 2**28  # entries of K at a time
 LARGEST_EXPONENT = 10.0  # e^11 is the largest number in half precision
@@ -82,6 +83,14 @@ class Solution:
     ridge: float
     steps: int = 0
     residual: float = 0.0
+
+
+def ridge_for(rows: int, ridge: float) -> float:
+    """Return ε for a number of rows: the option ``kernel_ridge``, times the rows beyond :data:`CONSTANT_UNTIL`.
+
+    The eigenvalues of K grow like N, so the condition of K + εI, and the steps it takes, stay the same.
+    """
+    return ridge * max(1.0, rows / CONSTANT_UNTIL)
 
 
 def exact_bytes(images: int, itemsize: int = 4) -> int:
