@@ -37,7 +37,7 @@ from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
 from rescnet.stages.code_kernel import Codes, median_distance
 from rescnet.training.distributed.workers import Workers, join_workers
-from rescnet.training.readout.system import CENTRES, LARGEST_TILE, KernelProducts, ridge_for, solve_iteratively
+from rescnet.training.readout.system import LARGEST_TILE, KernelProducts, centres_for, ridge_for, solve_iteratively
 from rescnet.training.train import TrainingRun
 
 from .costs import measure_ceilings, stage_rates
@@ -45,7 +45,7 @@ from .costs import measure_ceilings, stage_rates
 SHAPE, CLASSES = (1, 16, 16), 10
 SMALL = {"layers": 2, "filters": 20, "first_filter_size": 5, "block_stride": 2, "ridge": 0.3}
 WORKER_LAYERS, WORKER_IMAGES = 4, 6000
-READOUT_NUMBERS, READOUT_CLASSES = 1024, 200
+READOUT_NUMBERS, READOUT_CLASSES, READOUT_BYTES = 1024, 200, 45 * 10**9  # bytes of the preconditioner
 
 
 def small_config(**changes: Any) -> NetworkConfig:
@@ -191,7 +191,7 @@ def readout_fit(arguments: argparse.Namespace) -> dict[str, Any]:
         def report(steps: int, residual: float, solution: torch.Tensor, start: float = start) -> None:
             print(f"  step {steps}: residual {residual:.2e}, {time.perf_counter() - start:.1f} s", flush=True)
 
-        found = solve_iteratively(products, right, min(CENTRES, rows), 0, True, report)
+        found = solve_iteratively(products, right, centres_for(rows, READOUT_BYTES), 0, True, report)
         seconds = round(time.perf_counter() - start, 1)
         peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
         runs.append({"rows": rows, "numbers": READOUT_NUMBERS, "classes": READOUT_CLASSES, "seconds": seconds})

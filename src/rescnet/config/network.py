@@ -151,7 +151,9 @@ class NetworkConfig:
     kernel_width: float = _readout(
         0.8, "Width w of the kernel exp(-w·d²), where the median d² of the training images is 1.", 1e-6
     )
-    kernel_ridge: float = _readout(0.01, "Ridge of the kernel, whose diagonal is 1; it grows with N from 100,000 rows.", 0)
+    kernel_ridge: float = _readout(
+        0.01, "Ridge of the kernel, whose diagonal is 1; it grows with N from 100,000 rows.", 0
+    )
     kernel_copies: str = _readout("", "Copies per training image that the readout also learns from, e.g. '4 shift 2'.")
     loo_correction: bool = _readout(
         False, "Correct the outputs by a regression fitted to leave-one-out outputs of the training images."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import isqrt
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -25,12 +24,11 @@ from ..distributed.workers import Workers
 from .encoder import SketchRows, codes_of
 from .sketches import Sketches
 from .system import (
-    CENTRES,
     LARGEST_TILE,
-    PER_CENTRE,
     KernelProducts,
     Progress,
     Solution,
+    centres_for,
     check_least_memory,
     exact_bytes,
     ridge_for,
@@ -192,7 +190,7 @@ class CodeFit:
         if exact_bytes(len(codes), right.itemsize) <= room:
             return self._solve_on_rank0(codes, right, scale, ridge)
         free = check_least_memory(config, len(codes), right.shape[1], right.itemsize, self.budget)
-        centres = min(CENTRES, len(codes), isqrt(free // PER_CENTRE))
+        centres = centres_for(len(codes), free)
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
         products = KernelProducts(codes, scale, max(ridge, 1e-6), workers, tile, self._noise(right))
         probe = config.rows_of_each == 1  # the block of an image and its copies is not estimated

@@ -40,7 +40,8 @@ from ...stages.linear_algebra import (
 )
 from ..distributed.workers import Workers
 
-CENTRES = 8192  # of the preconditioner, at most
+CENTRES = 8192, 24_576  # of the preconditioner, at most: up to 250,000 rows, and from 750,000
+ROWS_PER_CENTRE = 32  # between these
 LEAST_CENTRES = 64
 PER_CENTRE = 2 * 3 * 8  # bytes per pair of centres: three matrices in float64, and as much for tiles of the kernel
 VECTORS = 8  # matrices (N, K) that conjugate gradients hold, K right sides
@@ -91,6 +92,15 @@ def ridge_for(rows: int, ridge: float) -> float:
     The eigenvalues of K grow like N, so the condition of K + εI, and the steps it takes, stay the same.
     """
     return ridge * max(1.0, rows / CONSTANT_UNTIL)
+
+
+def centres_for(rows: int, free: int) -> int:
+    """Return the number of the preconditioner's centres for a number of rows and the bytes that are free.
+
+    Three times the centres take about half the steps, and a step takes most of its time for K itself.
+    """
+    wanted = min(max(CENTRES[0], rows // ROWS_PER_CENTRE), CENTRES[1])
+    return min(wanted, rows, isqrt(free // PER_CENTRE))
 
 
 def exact_bytes(images: int, itemsize: int = 4) -> int:
