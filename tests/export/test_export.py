@@ -201,7 +201,7 @@ def test_a_fitted_classifier_of_doubles_is_exported(tmp_path):
     """The program computes in float32."""
     images = np.random.default_rng(0).integers(0, 17, (30, 8, 8))
     classifier, extra = (
-        ResCNetClassifier(n_layers=1, n_filters=4, preset="paper").fit(images, np.arange(30) % 3),
+        ResCNetClassifier(n_layers=1, n_filters=4).fit(images, np.arange(30) % 3),
         {"rescnet.json": ""},
     )
     assert classifier.network_.layers[0].weights.dtype == torch.float64
