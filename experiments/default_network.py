@@ -2,7 +2,7 @@
 
     python -m experiments.default_network cifar10:50:balanced cifar100:50:best cifar10:all:best --seeds 0 1 2
 
-Training images are the first n of each class, the test images those of the set.
+A case is a source and a quality: ``cifar10:50`` has the first 50 training images of each class, ``cifar10:all`` all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import torch
 from rescnet import ComputeOptions
 from rescnet.config.defaults import check_quality
 from rescnet.data import load
-from rescnet.experiments.curve import first_of_each_class
 from rescnet.experiments.records import origin, shown_command
 from rescnet.formatting import wilson_interval
 from rescnet.network.device import choose_device
@@ -40,14 +39,11 @@ def calibration_error(chances: torch.Tensor, labels: torch.Tensor) -> float:
     )
 
 
-def measure(name: str, per_class: int | None, quality: str, seed: int, limit: int | None) -> dict[str, Any]:
+def measure(source: str, quality: str, seed: int, limit: int | None) -> dict[str, Any]:
     """Train the default network with one seed, and return what it reaches on the test images."""
-    data, compute = load(name), ComputeOptions()
+    data, compute = load(source), ComputeOptions()
     assert data.test is not None
     images, labels = data.train.images, data.train.labels
-    if per_class:
-        chosen = first_of_each_class(labels, per_class)
-        images, labels = images[chosen], labels[chosen]
     pictures, truth = torch.as_tensor(data.test.images[:limit]), torch.as_tensor(data.test.labels[:limit])
     start = time.perf_counter()
     choice = choose_network(
@@ -76,22 +72,32 @@ def measure(name: str, per_class: int | None, quality: str, seed: int, limit: in
 def main() -> None:
     """Measure each case with each seed, and append it to the record, or write all to a file."""
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("cases", nargs="+", help="set:images per class or all:quality")
+    made.add_argument("cases", nargs="+", help="source:quality, e.g. cifar10:50:balanced")
     made.add_argument("--seeds", nargs="+", type=int, default=[0])
     made.add_argument("--test", type=int, default=None, help="test images, by default all")
     made.add_argument("--out", default="", help="file for the entries, instead of the record")
     made.add_argument("--limit", type=float, default=1e9, help="seconds after which no case is started")
     arguments, began, entries = made.parse_args(), time.perf_counter(), []
     for case in arguments.cases:
-        name, number, quality = case.split(":")
+        source, _, quality = case.rpartition(":")
+        source = source.removesuffix(":all")
         runs = []
         for seed in arguments.seeds:
             if time.perf_counter() - began < arguments.limit:
-                runs.append(measure(name, None if number == "all" else int(number), quality, seed, arguments.test))
+                runs.append(measure(source, quality, seed, arguments.test))
                 shown = {key: round(value, 4) for key, value in runs[-1].items() if isinstance(value, float)}
                 print(case, seed, shown, runs[-1]["augment"], runs[-1]["layers"], flush=True)
         facts = origin(choose_device("auto"), shown_command("python", "-m", "experiments.default_network"))
-        entries.append({"file": "default", "name": case, **facts, "question": "default", "dataset": name, "runs": runs})
+        entries.append(
+            {
+                "file": "default",
+                "name": case,
+                **facts,
+                "question": "default",
+                "dataset": source.partition(":")[0],
+                "runs": runs,
+            }
+        )
         if arguments.out:  # where pandas, which the record needs, is not installed
             Path(arguments.out).write_text(json.dumps(entries))
     if not arguments.out:

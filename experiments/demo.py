@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from rescnet import NetworkConfig, data
+from rescnet.data.splits import first_of_each_class
 from rescnet.experiments.baselines import BaselineConfig, fit_baseline
-from rescnet.experiments.curve import first_of_each_class
 from rescnet.formatting import show_interval
 from rescnet.training.train import TrainingRun
 

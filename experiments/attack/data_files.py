@@ -21,7 +21,8 @@ from PIL import Image
 from rescnet.data import DataError, Dataset, load
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.data.fetch import unpack
-from rescnet.data.readers import READERS, read_tiny_imagenet
+from rescnet.data.readers import READERS
+from rescnet.data.tiny_imagenet import read_tiny_imagenet
 
 from .alterations import alter_bytes
 from .outcomes import Tally, judge, limited_memory

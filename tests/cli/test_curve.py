@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from rescnet.experiments.curve import crossings, curves_of, describe_crossing, first_of_each_class
+from rescnet.data.splits import first_of_each_class
+from rescnet.experiments.curve import crossings, curves_of, describe_crossing
 
 MODELS = "stacked-lda:discriminants=20,svc"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data.official_files import write_mnist
+from data.official_files import plain_image, write_mnist
 
 from rescnet.data import DataError, DatasetRow, describe, load
 
@@ -37,7 +37,7 @@ def test_digits():
 )
 def test_unknown_name(name, nearest):
     with pytest.raises(
-        DataError, match=rf"\(digits, .*, tiny-imagenet\), .* got '{name}'\. Did you mean '{nearest}'\?"
+        DataError, match=rf"\(digits, .*, tiny-imagenet, .*\), .* got '{name}'\. Did you mean '{nearest}'\?"
     ):
         load(name)
 
@@ -73,10 +73,11 @@ def test_describe(tmp_path):
     empty = np.zeros((1, 28, 28))
     write_mnist(folder, (empty, [0]), (empty, [0]))  # found, but not read
     rows = {row.name: row for row in describe(tmp_path)}
-    assert rows["digits"] == DatasetRow("digits", True, None, 10, (1, 8, 8), 1797, 0)
-    assert rows["mnist"] == DatasetRow("mnist", True, folder, 10, (1, 28, 28), 60_000, 10_000)
-    cifar100 = DatasetRow("cifar100", False, tmp_path / "cifar-100-binary", 100, (3, 32, 32), 50_000, 10_000)
-    assert rows["cifar100"] == cifar100
+    assert rows["digits"] == DatasetRow("digits", True, None, 10, (1, 8, 8), 1797, 0, 0, "https://scikit-learn.org")
+    page = "http://yann.lecun.com/exdb/mnist/"
+    assert rows["mnist"] == DatasetRow("mnist", True, folder, 10, (1, 28, 28), 60_000, 10_000, 11_594_722, page)
+    assert rows["cifar100"][:4] == ("cifar100", False, tmp_path / "cifar-100-binary", 100)
+    assert rows["k49"].download_bytes is None
     assert not rows["tiny-imagenet"].present
 
 
@@ -87,6 +88,61 @@ def test_describe_python_version(tmp_path):
         (folder / name).touch()
     row = describe(tmp_path)[4]
     assert (row.name, row.present, row.folder) == ("cifar100", True, folder)
+
+
+@pytest.mark.parametrize("kind", ["public", "npz", "folder"])
+def test_first_images_of_each_class(kind, tmp_path):
+    """A colon and a number keep the first training images of each class, of every source."""
+    source = "digits"
+    if kind == "npz":
+        source = tmp_path / "own.npz"
+        np.savez(source, x=np.arange(6 * 64, dtype=np.uint8).reshape(6, 8, 8), y=[1, 0, 1, 1, 0, 0])
+    elif kind == "folder":
+        source = tmp_path / "own"
+        for number in range(6):
+            place = source / f"class{number % 2}"
+            place.mkdir(parents=True, exist_ok=True)
+            plain_image(number).save(place / f"{number}.png")
+    whole, part = load(source), load(f"{source}:2")
+    assert part.name == f"{whole.name}:2"
+    assert np.bincount(part.train.labels).tolist() == [2] * len(whole.class_names)
+    for label in range(len(whole.class_names)):
+        first = whole.train.images[whole.train.labels == label][:2]
+        np.testing.assert_array_equal(part.train.images[part.train.labels == label], first)
+    n = len(whole.class_names)
+    assert part.notes[-1] == f"training images: the first 2 of each class, {2 * n} of {len(whole.train):,}"
+
+
+def test_a_split_keeps_the_test_images(tmp_path):
+    np.savez(tmp_path / "own.npz", x=np.zeros((6, 4, 4)), y=[0, 1] * 3, x_test=np.ones((5, 4, 4)), y_test=[0] * 5)
+    part = load(f"{tmp_path / 'own.npz'}:2")
+    assert (len(part.train), len(part.test)) == (4, 5)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("digits:0", "per class must be at least 2, got 'digits:0'"),
+        ("digits:1", "per class must be at least 2, got 'digits:1'"),
+        ("digits:-5", "per class must be at least 2, got 'digits:-5'"),
+        ("digits:abc", "per class must be at least 2, got 'digits:abc'"),
+        ("digits:", "per class must be at least 2, got 'digits:'"),
+        ("digit:50", "got 'digit'. Did you mean 'digits'"),
+        ("digits:184", "images_per_class must be between 2 and 183, got 184"),
+    ],
+)
+def test_wrong_split(source, message):
+    with pytest.raises(DataError, match=message):
+        load(source)
+
+
+def test_a_colon_in_a_path_is_no_split(tmp_path):
+    np.savez(tmp_path / "a:3.npz", x=np.zeros((4, 2, 2)), y=[0, 0, 1, 1])
+    (tmp_path / "a:3.npz").rename(tmp_path / "a:3")
+    with pytest.raises(DataError, match=r"a:3 must be a folder of images or a \.npz file"):
+        load(str(tmp_path / "a:3"))
+    with pytest.raises(DataError, match="does not exist"):
+        load(str(tmp_path / "b:3" / "own.npz"))
 
 
 def test_import_is_light():

@@ -18,6 +18,7 @@ from torch import Tensor
 from ..data import DataError, Dataset, load
 from ..data.archives import PUBLIC_SETS
 from ..data.image_files import SUFFIXES, in_units, read_headers, read_readable
+from ..data.loading import parse_source
 from ..data.splits import fingerprint, hold_out_images
 from ..model_files import ModelFolder
 from ..network.network import Network
@@ -62,13 +63,16 @@ def say_notes(dataset: Dataset) -> None:
 
 
 def full_name(source: str) -> str:
-    """Return the name of a public data set, or the absolute path of any other source."""
-    return source if source in PUBLIC_SETS else str(Path(source).expanduser().resolve())
+    """Return the name of a public data set, or the absolute path of any other source; a split is kept."""
+    whole, images = parse_source(source)
+    name = str(whole) if whole in PUBLIC_SETS else str(Path(whole).expanduser().resolve())
+    return name if images is None else f"{name}:{images}"
 
 
 def is_folder(source: str) -> bool:
     """Return whether a source is an image folder."""
-    return source not in PUBLIC_SETS and Path(source).expanduser().is_dir()
+    whole, _ = parse_source(source)
+    return whole not in PUBLIC_SETS and Path(whole).expanduser().is_dir()
 
 
 def parse_size(text: str | None) -> tuple[int, int] | None:
@@ -133,7 +137,8 @@ def dataset_of(model: ModelFolder, source: str | None = None, root: Path | None 
     own = full_name(chosen) == trained_on
     if own and root is None and model.about.get("root"):
         root = Path(model.about["root"])
-    if source is None and Path(chosen).is_absolute() and not Path(chosen).exists():
+    place = Path(parse_source(chosen)[0])
+    if source is None and place.is_absolute() and not place.exists():
         raise ValueError(f"the training images of {model.path} must exist, got {chosen}. Name their new place.")
     channels, *size = model.image_shape
     fits = is_folder(chosen) and channels in (1, 3)

@@ -23,7 +23,9 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the mode
 Source = Annotated[
     str | None,
     typer.Argument(
-        metavar="SOURCE", help="Public data set (mnist, cifar10, ...), image folder or .npz file. Default: digits."
+        metavar="SOURCE",
+        help="Public data set (mnist, cifar10, ...), image folder or .npz file; cifar10:50 uses the first 50 training "
+        "images of each class. Default: digits.",
     ),
 ]
 SourceOption = Annotated[

@@ -233,7 +233,7 @@ def _check_flags_of_resume(request: TrainRequest) -> None:
 
 def _new_place(name: str) -> Path:
     """Return a folder that does not exist, named after the data set and the time."""
-    first = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    first = Path("runs") / f"{name.replace(':', '-')}-{datetime.now():%Y%m%d-%H%M%S}"
     place, number = first, 1
     while place.exists():
         number += 1

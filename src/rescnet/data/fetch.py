@@ -100,9 +100,9 @@ def _download_all(
             f"{public_set.name} is not in {root} and downloading is off. Put {names} in "
             f"{(root / remotes[0].target).parent}, or allow the download."
         )
-    total = sum(remote.size for remote in remotes)
+    total = sum(remote.size or 0 for remote in remotes)
     for number, remote in enumerate(remotes):
-        before = sum(earlier.size for earlier in remotes[:number])
+        before = sum(earlier.size or 0 for earlier in remotes[:number])
         try:
             download(remote, root, progress and _shifted(progress, before, total))
         except DataError as error:
@@ -113,8 +113,8 @@ def _download_all(
 
 
 def _shifted(progress: Progress, before: int, total: int) -> Progress:
-    """Turn the byte count of one file into that of all files: add `before`, report `total`."""
-    return lambda done, _: progress(before + done, total)
+    """Turn the byte count of one file into that of all files: add `before`, report `total` if it is known."""
+    return lambda done, size: progress(before + done, max(total, before + size))
 
 
 def download(remote: RemoteFile, root: Path, progress: Progress | None = None) -> Path:
@@ -127,10 +127,10 @@ def download(remote: RemoteFile, root: Path, progress: Progress | None = None) -
     target = root / remote.target
     part = target.with_name(target.name + ".part")
     target.parent.mkdir(parents=True, exist_ok=True)
-    if part.exists() and part.stat().st_size > remote.size:
+    if part.exists() and (remote.size is None or part.stat().st_size > remote.size):
         part.unlink()
     received = part.stat().st_size if part.exists() else 0
-    if received < remote.size:
+    if remote.size is None or received < remote.size:
         logger.info("downloading %s to %s from byte %d", remote.url, target, received)
         with _open(remote, target, part, received) as response:
             _receive(response, remote, part, received, progress)
@@ -166,37 +166,38 @@ def _open(remote: RemoteFile, target: Path, part: Path, start: int) -> HTTPRespo
 
 def _receive(response: HTTPResponse, remote: RemoteFile, part: Path, start: int, progress: Progress | None) -> None:
     """Append the response to `part` if the server honoured the range, else write `part` from the start."""
+    size = remote.size if remote.size is not None else int(response.headers.get("Content-Length") or 0)
     resumed = start > 0 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
     done = start if resumed else 0
     with part.open("ab" if resumed else "wb") as file:
         if progress is not None:
-            progress(done, remote.size)
-        while chunk := _next_chunk(response, remote, done):
+            progress(done, size)
+        while chunk := _next_chunk(response, remote, done, size):
             done += len(chunk)
-            if done > remote.size:
+            if remote.size is not None and done > size:
                 break
             file.write(chunk)
             if progress is not None:
-                progress(done, remote.size)
-    if done > remote.size:
+                progress(done, size)
+    if remote.size is not None and done > size:
         part.unlink()
         raise DataError(
-            f"{remote.url} must have the published {remote.size:,} bytes, got more. "
+            f"{remote.url} must have the published {size:,} bytes, got more. "
             "The download was removed; check for a proxy or a login page."
         )
-    if done < remote.size:
-        raise _interrupted(remote, done)
+    if done < size:
+        raise _interrupted(remote, done, size)
 
 
-def _next_chunk(response: HTTPResponse, remote: RemoteFile, done: int) -> bytes:
+def _next_chunk(response: HTTPResponse, remote: RemoteFile, done: int, size: int) -> bytes:
     try:
         return response.read(_CHUNK_BYTES)
     except (OSError, HTTPException) as error:
-        raise _interrupted(remote, done) from error
+        raise _interrupted(remote, done, size) from error
 
 
-def _interrupted(remote: RemoteFile, done: int) -> DataError:
-    return DataError(f"{remote.url} stopped after {done:,} of {remote.size:,} bytes. Try again to download the rest.")
+def _interrupted(remote: RemoteFile, done: int, size: int) -> DataError:
+    return DataError(f"{remote.url} stopped after {done:,} of {size:,} bytes. Try again to download the rest.")
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -34,6 +34,12 @@ def regular_file(path: Path) -> Path:
     return path
 
 
+def text_lines(path: Path) -> list[str]:
+    """Return the lines of a text file that are not empty."""
+    text = regular_file(path).read_text(encoding="utf-8", errors="replace")
+    return [line for line in text.splitlines() if line.strip()]
+
+
 @dataclass(frozen=True, eq=False)
 class ImageSet:
     """Images and their labels.

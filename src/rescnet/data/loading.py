@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from .fetch import Progress, default_root, fetch, find_layout
 from .image_folder import read_image_folder
 from .image_set import DataError, Dataset, ImageSet
 from .npz import read_npz
-from .readers import READERS, count_samples, read_tiny_imagenet
+from .readers import READERS
+from .splits import keep_first
+from .tiny_imagenet import count_samples, read_tiny_imagenet
 
 
 def load(
@@ -35,7 +37,8 @@ def load(
     source : str or Path
         Name of a public data set (see `describe`); a folder with one sub-folder of images per class, or with such
         folders ``train``, ``val`` and ``test``; or a ``.npz`` file. A public name has priority over a folder of the
-        same name: write ``./mnist`` for the folder.
+        same name: write ``./mnist`` for the folder. ``cifar10:50`` keeps the first 50 training images of each class,
+        of any source.
     root : Path, optional
         Folder of the public data sets. Default: ``$RESCNET_DATA`` if set, else ``~/datasets``.
     download : bool, default True
@@ -66,6 +69,10 @@ def load(
     >>> digits.train.images.shape, digits.train.labels.shape
     ((1797, 1, 8, 8), (1797,))
     """
+    source, images_per_class = parse_source(source)
+    if images_per_class is not None:
+        fit: Any = {"image_size": image_size, "channels": channels, "strict": strict, "files_progress": files_progress}
+        return keep_first(load(source, root, download, progress, **fit), images_per_class)
     if isinstance(source, str) and source in PUBLIC_SETS:
         if image_size is not None:
             raise _cannot_resize(source, image_size)
@@ -84,6 +91,25 @@ def load(
     return read_npz(path)
 
 
+def parse_source(source: str | Path) -> tuple[str | Path, int | None]:
+    """Return the source without its split, and the number of training images per class; None is all.
+
+    Examples
+    --------
+    >>> parse_source("cifar10:50"), parse_source("cifar10")
+    (('cifar10', 50), ('cifar10', None))
+    """
+    whole, colon, number = str(source).rpartition(":")
+    if not whole or not colon or set(number) & {"/", os.sep} or Path(source).expanduser().exists():
+        return source, None
+    if not number.isdecimal() or int(number) < 2:
+        raise DataError(
+            f"the number of training images per class must be at least 2, got {str(source)!r}. Write cifar10:50, for "
+            "example."
+        )
+    return whole, int(number)
+
+
 class DatasetRow(NamedTuple):
     """One public data set, as ``rescnet datasets`` lists it."""
 
@@ -97,6 +123,10 @@ class DatasetRow(NamedTuple):
     """(c, h, w)."""
     n_train: int
     n_test: int
+    download_bytes: int | None
+    """None if unknown."""
+    page: str
+    """Address of its authors' page."""
 
 
 def describe(root: Path | None = None) -> list[DatasetRow]:
@@ -104,18 +134,28 @@ def describe(root: Path | None = None) -> list[DatasetRow]:
 
     Examples
     --------
-    >>> [row.name for row in describe()]
-    ['digits', 'mnist', 'fashion-mnist', 'cifar10', 'cifar100', 'tiny-imagenet']
+    >>> [row.name for row in describe()]  # doctest: +ELLIPSIS
+    ['digits', 'mnist', 'fashion-mnist', ..., 'emnist-letters', 'emnist-mnist']
     """
     root = _root(root)
     return [_describe_one(public_set, root) for public_set in PUBLIC_SETS.values()]
 
 
+def public_set_named(name: str) -> PublicSet:
+    """Return a public data set by its name."""
+    if name not in PUBLIC_SETS:
+        known = ", ".join(PUBLIC_SETS)
+        raise DataError(f"name must be a public data set ({known}), got {name!r}.{nearest(name.lower(), PUBLIC_SETS)}")
+    return PUBLIC_SETS[name]
+
+
 def _describe_one(public_set: PublicSet, root: Path) -> DatasetRow:
     name, classes, shape = public_set.name, public_set.classes, public_set.shape
     counts = public_set.n_train, public_set.n_test
+    sizes = [remote.size for remote in public_set.downloads]
+    origin = sum(size or 0 for size in sizes) if all(sizes) else None, public_set.page
     if not public_set.layouts:
-        return DatasetRow(name, True, None, classes, shape, *counts)
+        return DatasetRow(name, True, None, classes, shape, *counts, *origin)
     found = find_layout(public_set, root)
     if found is not None and found.format == "tiny-imagenet":  # often present in part
         try:
@@ -123,7 +163,7 @@ def _describe_one(public_set: PublicSet, root: Path) -> DatasetRow:
         except DataError:
             found = None
     layout = found or public_set.layouts[0]
-    return DatasetRow(name, found is not None, root / layout.folder, classes, shape, *counts)
+    return DatasetRow(name, found is not None, root / layout.folder, classes, shape, *counts, *origin)
 
 
 def _load_public(

@@ -34,7 +34,7 @@ def read_npz(path: Path) -> Dataset:
     Labels are integers or strings. With ``class_names`` they are its indices or its members. Without, the classes are
     the sorted training labels.
     """
-    arrays = _load_arrays(path)
+    arrays = load_arrays(path, _KNOWN_KEYS)
     images_key, labels_key = _only_one(path, arrays, _IMAGES_KEYS), _only_one(path, arrays, _LABELS_KEYS)
     keys = {"train": (images_key, labels_key), "validation": ("x_val", "y_val"), "test": ("x_test", "y_test")}
     labels = {split: _flat_labels(path, y, arrays[y]) for split, (_, y) in keys.items() if y in arrays}
@@ -56,7 +56,8 @@ def read_npz(path: Path) -> Dataset:
     return Dataset(path.stem, splits["train"], splits.get("validation"), splits.get("test"))
 
 
-def _load_arrays(path: Path) -> Arrays:
+def load_arrays(path: Path, known: tuple[str, ...]) -> Arrays:
+    """Read the arrays of a ``.npz`` file by their names in lower case, which must be `known`."""
     try:
         with regular_file(path).open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of NumPy, about headers: a wrong one is refused
@@ -67,7 +68,7 @@ def _load_arrays(path: Path) -> Arrays:
                 raise DataError(f"{path} must be a .npz file, got another format. Write it with numpy.savez.")
             with zipfile.ZipFile(file) as packed:
                 members = {member.filename.removesuffix(".npy"): member for member in packed.infolist()}
-                _check_names(path, list(members), len(packed.infolist()))
+                _check_names(path, known, list(members), len(packed.infolist()))
                 _check_complete(path, packed)
                 return {key.lower(): _read_array(path, key, packed, member) for key, member in members.items()}
     except (DataError, FileNotFoundError, PermissionError, IsADirectoryError):
@@ -79,9 +80,9 @@ def _load_arrays(path: Path) -> Arrays:
         raise DataError(f"{path} cannot be read as a .npz file ({reason}). Write it with numpy.savez.") from error
 
 
-def _check_names(path: Path, names: list[str], count: int) -> None:
-    if unknown := sorted(name for name in names if name.lower() not in _KNOWN_KEYS):
-        raise DataError(f"{path}: array names must be of {', '.join(_KNOWN_KEYS)}, got {unknown[0]!r}.")
+def _check_names(path: Path, known: tuple[str, ...], names: list[str], count: int) -> None:
+    if unknown := sorted(name for name in names if name.lower() not in known):
+        raise DataError(f"{path}: array names must be of {', '.join(known)}, got {unknown[0]!r}.")
     if len({name.lower() for name in names}) < count:
         raise DataError(f"{path}: array names must differ in more than case, got {', '.join(names)}.")
 

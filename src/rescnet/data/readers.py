@@ -1,8 +1,8 @@
 """Readers of the public data sets in their authors' files.
 
-MNIST and Fashion-MNIST are idx files: a big-endian header, then the bytes; plain or gzipped. CIFAR has a binary and a
-Python version. Both store an image as 3072 bytes: the red, green and blue plane, each row by row from the top.
-TinyImageNet has one folder of JPEG files per class, and annotated validation images.
+MNIST and its relatives are idx files: a big-endian header, then the bytes; plain or gzipped. CIFAR has a binary and a
+Python version. Both store an image as 3072 bytes: the red, green and blue plane, each row by row from the top. STL-10
+has the same planes column by column, K49 NumPy's arrays, and SVHN MATLAB's.
 
 Each reader takes the expected content, the files of a layout, and the root folder that these are relative to.
 """
@@ -10,7 +10,6 @@ Each reader takes the expected content, the files of a layout, and the root fold
 from __future__ import annotations
 
 import gzip
-import logging
 import struct
 import zlib
 from collections.abc import Callable
@@ -22,37 +21,75 @@ import numpy.typing as npt
 
 from .archives import Layout, LayoutFormat, PublicSet
 from .cifar_pickle import read_cifar_pickle
-from .image_files import Progress, read_images
-from .image_set import DataError, Dataset, ImageSet, regular_file
+from .image_set import DataError, Dataset, ImageSet, regular_file, text_lines
+from .npz import load_arrays
 
-_IMAGES_MAGIC = 0x0803  # unsigned bytes, three axes
-_LABELS_MAGIC = 0x0801  # unsigned bytes, one axis
+_MAGIC = 0x0800  # unsigned bytes; the last digit is the number of axes
 
 Batch = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 """Pixels (n, c·h·w) and labels (n,) of one file."""
-Sample = tuple[Path, int]
-"""An image file and its label."""
-
-logger = logging.getLogger(__name__)
 
 
-def read_idx_set(public_set: PublicSet, layout: Layout, root: Path) -> Dataset:
-    """Read the four idx files of MNIST or Fashion-MNIST. A plain file is preferred to a gzipped one."""
-    parts = ((layout.train, public_set.n_train), (layout.test, public_set.n_test))
-    train, test = (_read_idx_split(public_set, root / layout.folder, files, n) for files, n in parts)
-    return Dataset(public_set.name, train=train, test=test)
+def read_array_set(public_set: PublicSet, layout: Layout, root: Path) -> Dataset:
+    """Read a data set with one file of images and one of labels per split, or one file of both (SVHN)."""
+    folder = root / layout.folder
+    names = public_set.class_names or tuple(text_lines(folder / layout.names[0]))
+    splits = []
+    for files, n in ((layout.train, public_set.n_train), (layout.test, public_set.n_test)):
+        c, h, w = public_set.shape
+        paths = [folder / file for file in files]
+        if layout.format == "mat":
+            images, labels = _read_mat(paths[0], (h, w, c, n))
+        else:
+            read = {"idx": _read_idx, "raw": _read_raw, "npz": _read_npz}[layout.format]
+            images, labels = read(paths[0], (n, h, w) if c == 1 else (n, c, h, w)), read(paths[1], (n,))
+        images, indices = images.reshape(n, c, h, w), labels.astype(np.int64) - layout.first_label
+        _check_labels(paths[-1], indices, public_set.classes, layout.first_label)
+        if layout.by_column:
+            images = np.ascontiguousarray(images.swapaxes(2, 3))
+        splits.append(ImageSet(images, indices, names))
+    return Dataset(public_set.name, train=splits[0], test=splits[1])
 
 
-def _read_idx_split(public_set: PublicSet, folder: Path, files: tuple[str, ...], n: int) -> ImageSet:
-    (c, h, w), (images_file, labels_file) = public_set.shape, files
-    images = _read_idx(folder / images_file, _IMAGES_MAGIC, (n, h, w)).reshape(n, c, h, w)
-    labels = _read_idx(folder / labels_file, _LABELS_MAGIC, (n,))
-    _check_labels(folder / labels_file, labels, public_set.classes)
-    return ImageSet(images, labels.astype(np.int64), public_set.class_names or ())
+def _read_raw(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Read a file of bytes without a header (STL-10)."""
+    expected, found = int(np.prod(shape)), regular_file(path).stat().st_size
+    if found != expected:
+        raise DataError(f"{path} must have {expected:,} bytes, got {found:,}. Download it again.")
+    return np.fromfile(path, np.uint8).reshape(shape)
 
 
-def _read_idx(path: Path, magic: int, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """Read one idx file, which must have this magic number and shape."""
+def _read_npz(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Read the only array of a file that ``numpy.savez`` wrote (K49)."""
+    return _of_shape(path, load_arrays(path, ("arr_0",)).get("arr_0"), shape)
+
+
+def _read_mat(path: Path, shape: tuple[int, ...]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """Read the images (n, c, h, w) and labels (n,) of a MATLAB file (SVHN), which has (h, w, c, n); ten means zero."""
+    from scipy.io import loadmat
+
+    try:
+        content = loadmat(regular_file(path), variable_names=("X", "y"))
+    except (DataError, FileNotFoundError, PermissionError, IsADirectoryError):
+        raise
+    except Exception as error:  # damaged files make SciPy raise nearly anything
+        reason = " ".join(str(error).split())
+        raise DataError(f"{path} cannot be read as a MATLAB file ({reason}). Download it again.") from error
+    images, labels = _of_shape(path, content.get("X"), shape), _of_shape(path, content.get("y"), (shape[-1], 1))
+    return np.ascontiguousarray(images.transpose(3, 2, 0, 1)), labels[:, 0] % 10
+
+
+def _of_shape(path: Path, array: npt.NDArray[Any] | None, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Return an array, which must be of bytes and have this shape."""
+    if array is None or array.shape != shape or array.dtype != np.uint8:
+        found = "none" if array is None else f"{array.dtype} of shape {array.shape}"
+        raise DataError(f"{path} must have an array of uint8 of shape {shape}, got {found}. Download it again.")
+    return array
+
+
+def _read_idx(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Read one idx file, which must have this shape. A plain file is preferred to a gzipped one."""
+    magic = _MAGIC + len(shape)
     if not path.exists():
         path = path.with_name(path.name + ".gz")
     header = struct.calcsize(f">{1 + len(shape)}I")
@@ -86,14 +123,14 @@ def _read_bytes(path: Path, limit: int) -> bytes:
         raise DataError(f"{path} is not a complete gzip file ({error}). Download it again.") from error
 
 
-def _check_labels(path: Path, labels: npt.NDArray[np.integer], classes: int) -> None:
-    """Refuse labels outside 0..classes-1; the error names the file and the first such label."""
+def _check_labels(path: Path, labels: npt.NDArray[np.integer], classes: int, first: int = 0) -> None:
+    """Refuse labels outside 0..classes-1; the error names the file and the label, which counts from `first` there."""
     wrong = np.flatnonzero((labels < 0) | (labels >= classes))
     if wrong.size:
-        first = int(wrong[0])
+        image = int(wrong[0])
         raise DataError(
-            f"{path} must have labels in 0..{classes - 1}, got {int(labels[first])} at image {first}. "
-            "Download it again."
+            f"{path} must have labels in {first}..{classes - 1 + first}, got {int(labels[image]) + first} at image "
+            f"{image}. Download it again."
         )
 
 
@@ -159,7 +196,7 @@ def _read_python_batch(public_set: PublicSet, layout: Layout, path: Path, n: int
 def _read_cifar_names(public_set: PublicSet, layout: Layout, path: Path) -> tuple[str, ...]:
     """Read the class names in the order of the labels: one per line, or a list in the pickled ``meta``."""
     if layout.format == "cifar-binary":
-        names = tuple(line.strip() for line in _lines(path))
+        names = tuple(line.strip() for line in text_lines(path))
     else:
         key = "fine_label_names" if layout.coarse_labels else "label_names"
         entries = _entry(path, read_cifar_pickle(path), key)
@@ -177,98 +214,8 @@ def _entry(path: Path, content: dict[str, Any], key: str) -> object:
     return content[key]
 
 
-def read_tiny_imagenet(public_set: PublicSet, layout: Layout, root: Path, progress: Progress | None = None) -> Dataset:
-    """Read TinyImageNet.
-
-    Labels follow the order of ``wnids.txt``. The annotated ``val`` images become the test split, because results are
-    reported on them: the images under ``test`` have no published labels. An incomplete folder is read, with a warning
-    in the log.
-    """
-    folder = root / layout.folder
-    wnids = _read_wnids(public_set, folder / "wnids.txt")
-    names = _read_names(wnids, folder / "words.txt")
-    train, test = _train_samples(folder, wnids), _validation_samples(folder, wnids)
-    if (len(train), len(test)) != (public_set.n_train, public_set.n_test):
-        logger.warning(
-            "%s has %d training and %d validation images; %d and %d were published",
-            *(folder, len(train), len(test), public_set.n_train, public_set.n_test),
-        )
-    return Dataset(
-        public_set.name,
-        train=_read_samples(public_set, train, names, progress),
-        test=_read_samples(public_set, test, names, progress),
-    )
-
-
-def _train_samples(folder: Path, wnids: list[str]) -> list[Sample]:
-    """List ``train/<wnid>/images/*``, by class in the order of `wnids`, then by file name."""
-    samples: list[Sample] = []
-    for label, wnid in enumerate(wnids):
-        images = folder / "train" / wnid / "images"
-        if not images.is_dir():
-            raise DataError(f"{images} is missing. Unpack tiny-imagenet-200.zip again.")
-        paths = sorted(path for path in images.iterdir() if not path.name.startswith("."))
-        if not paths:
-            raise DataError(f"{images} has no images. Unpack tiny-imagenet-200.zip again.")
-        samples += [(path, label) for path in paths]
-    return samples
-
-
-def _validation_samples(folder: Path, wnids: list[str]) -> list[Sample]:
-    """List the images of ``val/val_annotations.txt``, in its order."""
-    annotations = folder / "val" / "val_annotations.txt"
-    label_of = {wnid: label for label, wnid in enumerate(wnids)}
-    samples: list[Sample] = []
-    for number, line in enumerate(_lines(annotations), start=1):
-        file, _, rest = line.partition("\t")  # rest: wnid, then the corners of a box
-        wnid = rest.partition("\t")[0]
-        if wnid not in label_of or Path(file).name != file:
-            raise DataError(f"{annotations} line {number} must have a file and a class of wnids.txt, got {line!r}.")
-        samples.append((folder / "val" / "images" / file, label_of[wnid]))
-    if not samples:
-        raise DataError(f"{annotations} lists no images. Unpack tiny-imagenet-200.zip again.")
-    return samples
-
-
-def count_samples(public_set: PublicSet, layout: Layout, root: Path) -> tuple[int, int]:
-    """Count training and validation images without opening them."""
-    folder = root / layout.folder
-    wnids = _read_wnids(public_set, folder / "wnids.txt")
-    return len(_train_samples(folder, wnids)), len(_validation_samples(folder, wnids))
-
-
-def _read_samples(
-    public_set: PublicSet, samples: list[Sample], names: tuple[str, ...], progress: Progress | None
-) -> ImageSet:
-    c, h, w = public_set.shape
-    images = read_images([path for path, _ in samples], c, (h, w), resize=False, progress=progress)
-    return ImageSet(images, np.array([label for _, label in samples], np.int64), names)
-
-
-def _read_wnids(public_set: PublicSet, path: Path) -> list[str]:
-    """Read the WordNet ids of the classes, one per line."""
-    wnids = [line.strip() for line in _lines(path)]
-    if len(set(wnids)) != public_set.classes or len(wnids) != public_set.classes:
-        raise DataError(f"{path} must have {public_set.classes} different ids, got {len(set(wnids))}.")
-    return wnids
-
-
-def _read_names(wnids: list[str], path: Path) -> tuple[str, ...]:
-    """Read the first synonym of each id. If two classes share a name, their ids are appended."""
-    synonyms = dict(line.split("\t", 1) for line in _lines(path) if "\t" in line)
-    if missing := [wnid for wnid in wnids if wnid not in synonyms]:
-        raise DataError(f"{path} has no words for {missing[0]}. Unpack tiny-imagenet-200.zip again.")
-    names = [synonyms[wnid].split(",")[0].strip() for wnid in wnids]
-    return tuple(f"{name} ({wnid})" if names.count(name) > 1 else name for wnid, name in zip(wnids, names, strict=True))
-
-
-def _lines(path: Path) -> list[str]:
-    text = regular_file(path).read_text(encoding="utf-8", errors="replace")
-    return [line for line in text.splitlines() if line.strip()]
-
-
 READERS: dict[LayoutFormat, Callable[[PublicSet, Layout, Path], Dataset]] = {
-    "idx": read_idx_set,
+    **dict.fromkeys(("idx", "raw", "npz", "mat"), read_array_set),
     "cifar-binary": read_cifar_set,
     "cifar-python": read_cifar_set,
 }

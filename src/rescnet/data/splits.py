@@ -1,4 +1,4 @@
-"""Stratified splits of the training images, and fingerprints to recognise a split later.
+"""Splits of the training images, and fingerprints to recognise a split later.
 
 Hyper-parameters and depth are chosen on validation images, never on test images.
 """
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .image_set import Dataset, ImageSet
+from .image_set import DataError, Dataset, ImageSet
 
 Indices = NDArray[np.intp]  # of images, ascending
 
@@ -60,6 +60,24 @@ def stratified_sample(labels: NDArray[Any], count: int, seed: int) -> Indices:
         members = generator.permutation(np.flatnonzero(labels == label))
         chosen.append(members[: max(2, round(count / len(labels) * len(members)))])
     return np.sort(np.concatenate(chosen))
+
+
+def first_of_each_class(labels: NDArray[np.int64], images: int) -> Indices:
+    """Return the indices of the first n images of each class, ascending, from labels (images,)."""
+    counts = np.bincount(labels)
+    if not 2 <= images <= counts.max():
+        raise DataError(f"images_per_class must be between 2 and {counts.max():,}, got {images:,}.")
+    order = np.argsort(labels, kind="stable")
+    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # within its class
+    return np.sort(order[place < images])
+
+
+def keep_first(dataset: Dataset, images: int) -> Dataset:
+    """Return the data set with the first n training images of each class; its other splits stay."""
+    chosen = first_of_each_class(dataset.train.labels, images)
+    note = f"training images: the first {images:,} of each class, {len(chosen):,} of {len(dataset.train):,}"
+    train, notes = dataset.train.subset(chosen), (*dataset.notes, note)
+    return replace(dataset, name=f"{dataset.name}:{images}", train=train, notes=notes)
 
 
 def hold_out_images(dataset: Dataset, fraction: float, limit: int | None, seed: int) -> Dataset:

@@ -9,12 +9,9 @@ from math import exp, log
 from statistics import fmean
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..config.compute import ComputeOptions
 from ..data import Dataset
-from ..data.splits import stratified_split
+from ..data.splits import first_of_each_class, stratified_split
 from .compare import Contestant, Row, compare_models
 
 HELD_OUT = 0.2  # of a set without test images
@@ -28,16 +25,6 @@ def with_test_images(dataset: Dataset, seed: int) -> Dataset:
         return dataset
     kept, held = stratified_split(dataset.train.labels, HELD_OUT, seed)
     return replace(dataset, train=dataset.train.subset(kept), test=dataset.train.subset(held))
-
-
-def first_of_each_class(labels: NDArray[np.int64], images: int) -> NDArray[np.intp]:
-    """Return the indices of the first n images of each class, ascending, from labels (images,)."""
-    counts = np.bincount(labels)
-    if not 2 <= images <= counts.max():
-        raise ValueError(f"images_per_class must be between 2 and {counts.max():,}, got {images:,}.")
-    order = np.argsort(labels, kind="stable")
-    place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # within its class
-    return np.sort(order[place < images])
 
 
 def learning_curve(
