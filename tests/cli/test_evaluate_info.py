@@ -187,8 +187,22 @@ def test_datasets_are_listed(rescnet, tmp_path):
     rows = [json.loads(line) for line in rescnet("datasets", "--json", "--root", tmp_path).stdout.splitlines()]
     assert [row["name"] for row in rows] == [row.name for row in data.describe(tmp_path)]
     assert [row["name"] for row in rows if row["present"]] == ["digits"]
-    table = rescnet("datasets", "--root", tmp_path).stdout
-    assert "part of scikit-learn" in table and "not downloaded" in table
+    lines = [line.split() for line in rescnet("datasets", "--root", tmp_path).stdout.splitlines()]
+    assert ["digits", "10", "8×8×1", "1,797", "–", "–", "here"] in lines
+    assert ["svhn", "10", "32×32×3", "73,257", "26,032", "246", "MB", "ufldl.stanford.edu"] in lines
+
+
+def test_a_data_set_is_described(rescnet, refused, tmp_path):
+    folder = tmp_path / "K49"
+    folder.mkdir()
+    for part in ("train", "test"):  # found, not read
+        for name in ("imgs", "labels"):
+            (folder / f"k49-{part}-{name}.npz").touch()
+    shown = rescnet("datasets", "k49", "--root", tmp_path).stdout
+    assert "k49: 49 classes, 28×28×1, 232,365 training images, 38,547 test images" in shown
+    assert "k49-test-labels.npz, MD5 4da6f7a62e67a832d5eb1bd85c5ee448" in shown
+    assert json.loads(rescnet("datasets", "k49", "--json", "--root", tmp_path).stdout)["present"]
+    assert "Did you mean 'k49'" in refused("datasets", "k-49")
 
 
 def test_a_report_is_written_once(rescnet, refused, model, tmp_path):

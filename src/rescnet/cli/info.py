@@ -1,4 +1,4 @@
-"""``rescnet info``: facts about a model, read without its layers; ``rescnet datasets``: the public data sets."""
+"""``rescnet info``: facts about a model, read without its layers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..formatting import count, show_bytes
-from .shared import HOLDS_IMAGES, Json, Model, Root, plain_table, say
+from .shared import HOLDS_IMAGES, Json, Model, plain_table, say
 
 if TYPE_CHECKING:
     from ..model_files import ModelFolder
@@ -194,37 +194,3 @@ def _print_origin(console: Console, facts: dict[str, Any]) -> None:
 
 def _first(names: list[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
-
-
-def datasets(root: Root = None, as_json: Json = False) -> None:
-    """List the public data sets, and whether each is on this machine."""
-    from ..data import default_root, describe
-
-    place = default_root() if root is None else root.expanduser()
-    rows = describe(place)
-    if as_json:
-        for row in rows:
-            typer.echo(json.dumps(row._asdict() | {"folder": str(row.folder) if row.folder else None}))
-        return
-    table = plain_table("data set", "classes", "image", "training", "test", gap=2)
-    table.add_column("folder", overflow="fold")
-    for row in rows:
-        channels, height, width = row.image_shape
-        where = "part of scikit-learn" if row.folder is None else escape(str(row.folder.relative_to(place)))
-        if not row.present:
-            where = "[dim]not downloaded; `train` does it[/dim]"
-        table.add_row(
-            row.name,
-            str(row.classes),
-            f"{height}×{width}×{channels}",
-            f"{row.n_train:,}",
-            f"{row.n_test:,}" if row.n_test else "–",
-            where,
-        )
-    console = Console()
-    console.print(table)
-    say(
-        console,
-        f"\nFolder of the public data sets: {escape(str(place))}. `train` also takes image folders and .npz files.",
-        style="dim",
-    )
