@@ -8,6 +8,7 @@ import pytest
 from data.official_files import plain_image
 
 from rescnet.data import DataError, load
+from rescnet.data.image_files import read_headers, read_readable
 
 Image = pytest.importorskip("PIL.Image")
 ImageOps = pytest.importorskip("PIL.ImageOps")
@@ -26,6 +27,24 @@ def grey(h: int = 6, w: int = 9) -> np.ndarray:
 
 def colour(h: int = 6, w: int = 9) -> np.ndarray:
     return RANDOM.integers(0, 256, (h, w, 3), np.uint8)
+
+
+def test_processes_read_what_threads_read(tmp_path, monkeypatch):
+    paths = [tmp_path / f"{number:03}.png" for number in range(300)]
+    for number, path in enumerate(paths):
+        plain_image((number % 256, 7, number // 256), (5, 6)).save(path)
+    paths[130].write_bytes(b"no image")
+    images, errors = read_readable(paths, 3, (6, 5))
+    headers = read_headers(paths)
+    monkeypatch.setattr("rescnet.data.image_files._MANY_FILES", 300)
+    counts = []
+    again, same_errors = read_readable(paths, 3, (6, 5), progress=lambda done, total: counts.append((done, total)))
+    np.testing.assert_array_equal(again, images)
+    assert len(images) == 299 and images[298, :, 0, 0].tolist() == [43, 7, 1]
+    assert list(same_errors) == list(errors) == [paths[130]]
+    assert str(same_errors[paths[130]]) == str(errors[paths[130]])
+    assert counts == [(128, 300), (256, 300), (300, 300)]
+    assert [str(header) for header in read_headers(paths)] == [str(header) for header in headers]
 
 
 def test_order_with_threads(tmp_path):

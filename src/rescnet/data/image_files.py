@@ -1,6 +1,7 @@
 """Image files: reading of headers and decoding with Pillow.
 
-Pillow is imported when the first image is read. Decoding uses all cores and keeps the order of the files.
+Pillow is imported when the first image is read. Decoding uses all cores and keeps the order of the files. Many of them
+are read by processes, because Pillow holds Python's lock for most of the time that a small image takes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,7 +33,8 @@ _SIXTEEN_BIT_MODES = ("I", "I;16", "I;16B", "I;16L", "I;16N")  # older versions 
 _CAMERA_FORMATS = ("JPEG", "MPO")  # in which cameras store the orientation of a photograph
 _EXIF_ORIENTATION = 0x0112
 _NO_OUTPUT = logging.NullHandler()  # Pillow logs what it raises too; without a handler that is printed
-_FILES_PER_TASK = 16
+_MANY_FILES = 4000  # from here on processes are worth their start, about a second
+_FILES_PER_TASK = {"threads": 16, "processes": 128}
 
 Progress = Callable[[int, int], None]  # called with the files read and the total
 _Result = TypeVar("_Result")
@@ -48,14 +51,14 @@ class ImageHeader:
 
 def read_headers(paths: Sequence[Path], progress: Progress | None = None) -> list[ImageHeader | DataError]:
     """Read the size and colour mode of every file, without decoding it; an unreadable one gives its error."""
+    return list(_in_order(paths, _read_header, progress))
 
-    def header(path: Path) -> ImageHeader:
-        with _opened(path) as image:
-            sides = image.height, image.width
-            h, w = reversed(sides) if _orientation(image) in (5, 6, 7, 8) else sides
-            return ImageHeader(h, w, image.mode in _GREY_MODES + _SIXTEEN_BIT_MODES)
 
-    return list(_in_order(paths, header, progress))
+def _read_header(path: Path) -> ImageHeader:
+    with _opened(path) as image:
+        sides = image.height, image.width
+        h, w = reversed(sides) if _orientation(image) in (5, 6, 7, 8) else sides
+        return ImageHeader(h, w, image.mode in _GREY_MODES + _SIXTEEN_BIT_MODES)
 
 
 def read_images(
@@ -108,24 +111,25 @@ def read_readable(
     """
     images = np.empty((len(paths), channels, *size), np.uint8)
     errors: dict[Path, DataError] = {}
-
-    def decode(path: Path) -> npt.NDArray[np.uint8]:
-        from PIL import ImageOps
-
-        with _opened(path, verify=True) as image:
-            if image.format in _CAMERA_FORMATS:
-                if resize:  # decode at an eighth, a quarter or half of the size, if that is twice the size needed
-                    image.draft(None, (2 * max(size), 2 * max(size)))
-                if _orientation(image) != 1:
-                    ImageOps.exif_transpose(image, in_place=True)
-            return _to_array(path, image, channels, size, resize)
-
+    decode = partial(_decode, channels=channels, size=size, resize=resize)
     for number, result in enumerate(_in_order(paths, decode, progress)):
         if isinstance(result, DataError):
             errors[paths[number]] = result
         else:
             images[number - len(errors)] = result
     return images[: len(paths) - len(errors)], errors
+
+
+def _decode(path: Path, channels: int, size: tuple[int, int], resize: bool) -> npt.NDArray[np.uint8]:
+    from PIL import ImageOps
+
+    with _opened(path, verify=True) as image:
+        if image.format in _CAMERA_FORMATS:
+            if resize:  # decode at an eighth, a quarter or half of the size, if that is twice the size needed
+                image.draft(None, (2 * max(size), 2 * max(size)))
+            if _orientation(image) != 1:
+                ImageOps.exif_transpose(image, in_place=True)
+        return _to_array(path, image, channels, size, resize)
 
 
 def _to_array(path: Path, image: Image, channels: int, size: tuple[int, int], resize: bool) -> npt.NDArray[np.uint8]:
@@ -198,29 +202,50 @@ def _in_order(
     paths: Sequence[Path], read: Callable[[Path], _Result], progress: Progress | None
 ) -> Iterator[_Result | DataError]:
     """Apply `read` to every path on all cores; yield results, or errors, in the order of the paths."""
+    by = "processes" if len(paths) >= _MANY_FILES else "threads"
+    step = _FILES_PER_TASK[by]
+    tasks = [paths[start : start + step] for start in range(0, len(paths), step)]
+    done = 0
+    with _quiet_pillow(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        if by == "threads":
+            parts = pool.map(partial(_read_task, read), tasks)
+        else:
+            from joblib import Parallel, delayed  # its processes do not run the main script again
+
+            task = delayed(_read_task_in_process)
+            parts = Parallel(n_jobs=-1, return_as="generator")(task(read, each) for each in tasks)
+        for results in parts:
+            yield from results
+            done += len(results)
+            if progress:
+                progress(done, len(paths))
+
+
+def _read_task(read: Callable[[Path], _Result], paths: Sequence[Path]) -> list[_Result | DataError]:
+    results: list[_Result | DataError] = []
+    for path in paths:
+        try:
+            results.append(read(path))
+        except DataError as error:
+            results.append(error)
+    return results
+
+
+def _read_task_in_process(read: Callable[[Path], _Result], paths: Sequence[Path]) -> list[_Result | DataError]:
+    with _quiet_pillow():
+        return _read_task(read, paths)
+
+
+@contextmanager
+def _quiet_pillow() -> Iterator[None]:
+    """Import Pillow, and ignore its warnings about metadata, which does not affect pixels."""
     try:
         import PIL.Image
     except ImportError as error:
         raise DataError("Image files need Pillow. Install it with: pip install rescnet[images]") from error
     PIL.Image.init()  # register the formats before threads need them
     logging.getLogger("PIL").addHandler(_NO_OUTPUT)
-
-    def read_task(task: Sequence[Path]) -> list[_Result | DataError]:
-        results: list[_Result | DataError] = []
-        for path in task:
-            try:
-                results.append(read(path))
-            except DataError as error:
-                results.append(error)
-        return results
-
-    tasks = [paths[start : start + _FILES_PER_TASK] for start in range(0, len(paths), _FILES_PER_TASK)]
-    done = 0
-    with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        warnings.simplefilter("ignore")  # about metadata, which does not affect pixels
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
-        for results in pool.map(read_task, tasks):
-            yield from results
-            done += len(results)
-            if progress:
-                progress(done, len(paths))
+        yield
