@@ -1,4 +1,4 @@
-"""Write the pages of the record: one Markdown page per question, and the short tables of ``docs/results.md``.
+"""Write the pages of the record: one Markdown page per question, the short tables of ``docs``, and expected times.
 
 python -m experiments.tables          write them
 python -m experiments.tables --check  exit 1 if one of them is stale
@@ -16,7 +16,8 @@ from typing import Any
 
 import pandas as pd
 
-from rescnet.experiments.plans import load_plan
+from rescnet.experiments import plans
+from rescnet.experiments.plans import load_plan, plan_names
 
 from .other_pages import (
     choices_page,
@@ -32,8 +33,6 @@ from .records import RECORDS, Run, file_of, layers_of, runs_of
 ROOT = Path(__file__).resolve().parent.parent
 PAGES, RESULTS_PAGE = RECORDS / "pages", ROOT / "docs" / "results.md"
 APART = ("seed", "layers")  # options that make no other reading
-BEST = ("cifar10", "cifar10-augmented", "cifar100", "cifar100-augmented", "mnist", "mnist-augmented", "fashion-mnist")
-BEST += ("fashion-mnist-augmented",)
 
 
 # The paper's tables, and what goes beyond them
@@ -185,15 +184,34 @@ def rungs(runs: Sequence[Run]) -> list[tuple[str, float, float, str]]:
     return found
 
 
-# The short tables of docs/results.md
+# The short tables of docs, and expected times
+
+
+def best_runs(name: str) -> list[Run]:
+    """Return the runs of one of our best networks."""
+    return [run for file in ("beyond", "records") for run in runs_of(file=file) if run["name"] == name]
+
+
+def times() -> str:
+    """Return seconds, layers and device of the newest finished runs, by plan and experiment, for ``reproduce``."""
+    found: dict[str, dict[str, list[Any]]] = {}
+    for plan in (load_plan(name) for name in plan_names() if name != "records"):
+        for name in (experiment.name for experiment in plan.experiments):
+            runs = best_runs(name) if plan.name == "beyond" else [r for r in runs_of(plan.name) if r["name"] == name]
+            runs = [run for run in runs if run.get("finished") and run.get("seconds")]
+            runs = [run for run in runs if run["commit"] == runs[-1]["commit"]]
+            if runs:
+                seconds = round(mean(run["seconds"] for run in runs), 1)
+                found.setdefault(plan.name, {})[name] = [seconds, runs[-1]["layers"], runs[-1]["device"]]
+    return json.dumps(found, indent=1) + "\n"
 
 
 def headline() -> str:
     """Return our best networks beside published figures."""
-    plan = load_plan("beyond")
     rows = []
-    for experiment in (e for e in plan.experiments if e.name in BEST):
-        runs = [run for run in runs_of(file="beyond") if run["name"] == experiment.name]
+    for experiment in load_plan("records").experiments:
+        if not (runs := best_runs(experiment.name)):
+            continue
         groups = [[run for run in runs if run["options"]["readout"] == kind] for kind in ("kernel", "kernel-exact")]
         found = [spread([run["summary"]["readout"]["test"] for run in group]) if group else "–" for group in groups]
         seconds = [f"{mean(run['seconds'] for run in group):.0f} s" if group else "–" for group in groups]
@@ -297,6 +315,7 @@ def main() -> int:
     new = dict.fromkeys(run["question"] for run in runs_of() if run.get("layers") and run["kind"] == "network")
     for name in (name for name in new if name not in {*PAGE_WRITERS, "precision", "gradients"}):
         wanted[PAGES / f"{name}.md"] = comparison_page(name, name)
+    wanted[Path(plans.__file__).with_name("times.json")] = times()
     if RESULTS_PAGE.exists():
         text = RESULTS_PAGE.read_text()
         for mark, table in BLOCKS.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
@@ -57,12 +58,12 @@ def accuracies(entry):
 
 
 def test_every_plan_can_be_configured_and_holds_the_papers_figures():
-    assert plan_names() == ["table2", "figure2", "table3", "table4", "beyond"]
+    assert plan_names() == ["table2", "figure2", "table3", "table4", "beyond", "records"]
     for name in plan_names():
         for experiment in load_plan(name).experiments:
             config = experiment.config()
             assert all(config.to_dict()[key] == value for key, value in experiment.changes.items())
-            assert name == "beyond" or config.layers >= max(figure.layers for figure in experiment.paper)
+            assert name in ("beyond", "records") or config.layers >= max(figure.layers for figure in experiment.paper)
     best = {e.dataset: max(f.accuracy for f in e.paper) for e in load_plan("table2").experiments}
     assert best == {"cifar10": 87.54, "cifar100": 64.9, "mnist": 99.52, "tiny-imagenet": 44.37}
     flips = {e.dataset: e.paper[0].accuracy for e in load_plan("table4").experiments if "augment" in e.changes}
@@ -276,11 +277,14 @@ def test_a_trial_on_few_images_leaves_the_results_alone(small_cifar, tmp_path):
 
 def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
     result = CliRunner().invoke(app, ["reproduce", "table4", "--dry-run", *small_cifar])
-    assert result.exit_code == 0 and "88.35" in result.output and "times are unknown" in result.output
+    assert result.exit_code == 0 and "88.35" in result.output and "are unknown until" in result.output
     result = CliRunner().invoke(app, ["reproduce", "beyond", "--dry-run", *small_cifar])
     assert result.exit_code == 0, result.output
-    assert "expected time" in result.output and "…" not in result.output.partition("times are")[0]
+    assert "expected time" in result.output and "…" not in result.output.partition("times on")[0]
     assert not (tmp_path / "out").exists()
+    records = " ".join(CliRunner().invoke(app, ["reproduce", "records", "--dry-run", *small_cifar]).output.split())
+    assert not any("deep" in experiment.name for experiment in load_plan("records").experiments)
+    assert re.search(r"cifar10 cifar10 \d+ – 87\.54 [\d.]+ s on NVIDIA", records)
     assert CliRunner().invoke(app, ["reproduce", "table2", *small_cifar, "--held-out", "0"]).exit_code == 0
     plan = ["reproduce", "table2", "--only", "cifar10", "--dry-run", *small_cifar]
     assert "unknown" not in CliRunner().invoke(app, plan).output  # some layers have run

@@ -29,7 +29,9 @@ SPLITS = {"train": "training", "validation": "held out", "test": "test"}
 
 @with_flags(ComputeOptions)
 def reproduce(
-    name: Annotated[str, typer.Argument(help="table2, figure2, table3, table4; or beyond: our best networks.")],
+    name: Annotated[
+        str, typer.Argument(help="table2, figure2, table3, table4; records: our best networks; beyond: deep ones too.")
+    ],
     only: Annotated[
         list[str] | None, typer.Option(help="Run this experiment only, e.g. cifar10. May be repeated.")
     ] = None,
@@ -175,12 +177,15 @@ def _print_plan(
     results: Results,
     device: str,
 ) -> None:
-    """Print the experiments; the expected time follows from layers that have run on this device."""
-    table = _folding_table("experiment", "data", "layers", "varied", "paper", "expected time")
+    """Print the experiments; the expected time follows from layers that have run on this device, or from our record."""
+    table = _folding_table("experiment", "data", "layers", "varied", "published", "expected time")
     entries = [entry for entry in results.entries() if entry["device"] == device]
     per_layer = {entry["name"]: entry["seconds"] / entry["layers"] for entry in entries}
     for experiment in experiments:
-        layers, seconds = configs[experiment.name].layers, per_layer.get(experiment.name)
+        layers, recorded, where = configs[experiment.name].layers, experiment.recorded, ""
+        seconds = per_layer.get(experiment.name)
+        if seconds is None and recorded is not None:
+            seconds, where = recorded.seconds / recorded.layers, f" on {recorded.device}"
         varied = ", ".join(f"{key} {value}" for key, value in experiment.changes.items() if key != "layers")
         table.add_row(
             experiment.name,
@@ -188,11 +193,11 @@ def _print_plan(
             str(layers),
             varied or "–",
             "; ".join(f"{figure.accuracy:g}" for figure in experiment.paper),
-            "unknown" if seconds is None else show_seconds(seconds * layers),
+            "unknown" if seconds is None else f"{show_seconds(seconds * layers)}{where}",
         )
     console.print(table)
     if any(name not in per_layer for name in configs):
-        say(console, "times are unknown until some layers have run on this device, e.g. with --layers 5")
+        say(console, "times on this device are unknown until some layers have run, e.g. with --layers 5")
 
 
 def _write_table(plan: Plan, results: Results) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..config.network import NetworkConfig
 from ..config.presets import make_config
@@ -32,6 +33,14 @@ class PaperFigure:
         return f"{self.accuracy:g} ({f'{self.layers}, ' if self.layers else ''}{self.what})"
 
 
+class RecordedTime(NamedTuple):
+    """Mean time of our newest runs of an experiment."""
+
+    seconds: float
+    layers: int
+    device: str
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One network of a plan: a preset, by default that of its public data set, and the options that differ from it.
@@ -45,6 +54,7 @@ class Experiment:
     changes: dict[str, Any] = field(default_factory=dict)
     preset: str = ""
     paper: tuple[PaperFigure, ...] = ()
+    recorded: RecordedTime | None = None
 
     def config(self, file: Path | None = None, **overrides: Any) -> NetworkConfig:
         """Return the settings: preset, then file, then changes, then overrides."""
@@ -76,17 +86,29 @@ def _plans() -> dict[str, Any]:
     return {name: plan for file in files for name, plan in tomllib.loads(file.read_text("utf-8")).items()}
 
 
+@cache
+def _times() -> dict[str, dict[str, Any]]:
+    """Return the times of each plan's experiments, which ``experiments.tables`` writes from the record."""
+    times: dict[str, dict[str, Any]] = json.loads(resources.files(__package__).joinpath("times.json").read_text())
+    return times
+
+
 def plan_names() -> list[str]:
     """Return the names of all plans."""
-    return list(_plans())
+    return [*_plans(), "records"]
 
 
 def load_plan(name: str) -> Plan:
-    """Return a plan by its name."""
+    """Return a plan by its name; ``records`` has the experiments of ``beyond`` with our best presets."""
     known = plan_names()
     if name not in known:
         raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
-    return read_plan(name, _plans()[name])
+    if name == "records":
+        best = (e for e in load_plan("beyond").experiments if e.preset.endswith("-best"))
+        return Plan(name, "Records: our best networks", tuple(best))
+    plan, times = read_plan(name, _plans()[name]), _times().get(name, {})
+    timed = (replace(e, recorded=RecordedTime(*times[e.name])) if e.name in times else e for e in plan.experiments)
+    return replace(plan, experiments=tuple(timed))
 
 
 def read_plan(name: str, content: Mapping[str, Any]) -> Plan:
