@@ -17,8 +17,9 @@ from typing import Any
 import pandas as pd
 
 from rescnet.experiments import plans
-from rescnet.experiments.plans import load_plan, plan_names
+from rescnet.experiments.plans import load_plan
 
+from .best import headline, published, times
 from .other_pages import (
     choices_page,
     digits_page,
@@ -31,7 +32,7 @@ from .pages import Row, at, caveats, ids, markdown, page, spread
 from .records import RECORDS, Run, file_of, layers_of, runs_of
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES, RESULTS_PAGE = RECORDS / "pages", ROOT / "docs" / "results.md"
+PAGES, DOCS = RECORDS / "pages", ROOT / "docs"
 APART = ("seed", "layers")  # options that make no other reading
 
 
@@ -184,50 +185,7 @@ def rungs(runs: Sequence[Run]) -> list[tuple[str, float, float, str]]:
     return found
 
 
-# The short tables of docs, and expected times
-
-
-def best_runs(name: str) -> list[Run]:
-    """Return the runs of one of our best networks."""
-    return [run for file in ("beyond", "records") for run in runs_of(file=file) if run["name"] == name]
-
-
-def times() -> str:
-    """Return seconds, layers and device of the newest finished runs, by plan and experiment, for ``reproduce``."""
-    found: dict[str, dict[str, list[Any]]] = {}
-    for plan in (load_plan(name) for name in plan_names() if name != "records"):
-        for name in (experiment.name for experiment in plan.experiments):
-            runs = best_runs(name) if plan.name == "beyond" else [r for r in runs_of(plan.name) if r["name"] == name]
-            runs = [run for run in runs if run.get("finished") and run.get("seconds")]
-            runs = [run for run in runs if run["commit"] == runs[-1]["commit"]]
-            if runs:
-                seconds = round(mean(run["seconds"] for run in runs), 1)
-                found.setdefault(plan.name, {})[name] = [seconds, runs[-1]["layers"], runs[-1]["device"]]
-    return json.dumps(found, indent=1) + "\n"
-
-
-def headline() -> str:
-    """Return our best networks beside published figures."""
-    rows = []
-    for experiment in load_plan("records").experiments:
-        if not (runs := best_runs(experiment.name)):
-            continue
-        groups = [[run for run in runs if run["options"]["readout"] == kind] for kind in ("kernel", "kernel-exact")]
-        found = [spread([run["summary"]["readout"]["test"] for run in group]) if group else "–" for group in groups]
-        seconds = [f"{mean(run['seconds'] for run in group):.0f} s" if group else "–" for group in groups]
-        rows.append(
-            {
-                "data set": experiment.label,
-                "test %": found[0],
-                "seconds": seconds[0],
-                "test %, exact kernel": found[1],
-                "seconds, exact kernel": seconds[1],
-                "layers": str(runs[0]["layers"]),
-                "published %": "; ".join(figure.shown for figure in experiment.paper),
-                "runs": ids([run for group in groups for run in group]),
-            }
-        )
-    return markdown(rows)
+# The short tables of docs
 
 
 def against_paper() -> str:
@@ -295,10 +253,9 @@ PAGE_WRITERS: dict[str, Callable[[], str]] = {
     "memory": memory_page,
     "digits": digits_page,
 }
-BLOCKS: dict[str, Callable[[], str]] = {
-    "headline": headline,
-    "paper": against_paper,
-    "family": family_short,
+BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
+    "results.md": {"headline": headline, "paper": against_paper, "family": family_short},
+    "records.md": {group: lambda group=group: published(group) for group in ("none", "local", "kernels")},
 }
 
 
@@ -316,11 +273,11 @@ def main() -> int:
     for name in (name for name in new if name not in {*PAGE_WRITERS, "precision", "gradients"}):
         wanted[PAGES / f"{name}.md"] = comparison_page(name, name)
     wanted[Path(plans.__file__).with_name("times.json")] = times()
-    if RESULTS_PAGE.exists():
-        text = RESULTS_PAGE.read_text()
-        for mark, table in BLOCKS.items():
+    for name, tables in BLOCKS.items():
+        text = (DOCS / name).read_text()
+        for mark, table in tables.items():
             text = carry(text, mark, table())
-        wanted[RESULTS_PAGE] = text
+        wanted[DOCS / name] = text
     stale = [file for file, text in wanted.items() if not file.exists() or file.read_text() != text]
     if "--check" in sys.argv:
         for file in stale:

@@ -26,6 +26,7 @@ PAGES = [
     ROOT / "SECURITY.md",
     ROOT / "experiments" / "README.md",
     DOCS / "results.md",
+    DOCS / "records.md",
     *OF_DOCS,
 ]
 PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
