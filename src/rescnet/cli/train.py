@@ -78,6 +78,12 @@ def train(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse an image folder with problems (rescnet check).", hidden=True)
     ] = False,
+    cache: Annotated[
+        bool,
+        typer.Option(
+            "--cache", help="Keep the decoded images of a folder in a file beside it, for the next run.", hidden=True
+        ),
+    ] = False,
     validation_fraction: Annotated[
         float | None,
         typer.Option(
@@ -128,6 +134,7 @@ def train(
             "overwrite": overwrite,
             "image_size": image_size,
             "strict": strict,
+            "cache": cache,
             "validation_fraction": validation_fraction,
             "limit": limit,
         },
@@ -161,7 +168,7 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if new["out"] is not None:
         check_place(new["out"], new["overwrite"])
-    whole = load_source(source, request.root, parse_size(new["image_size"]), strict=new["strict"])
+    whole = load_source(source, request.root, parse_size(new["image_size"]), strict=new["strict"], cache=new["cache"])
     check_classes(whole)
     check_limit(whole, new["limit"])
     fraction, seed = new["validation_fraction"], request.options.get("seed", 0)
