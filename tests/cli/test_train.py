@@ -51,6 +51,21 @@ def test_a_run_is_printed_and_saved_layer_by_layer(small, rescnet, pictures, tmp
     assert about["source"] == str(pictures) and about["seed"] == 0 and about["stopped"] == "all layers were added"
 
 
+def test_the_first_images_of_each_class(small, rescnet, refused, pictures, tmp_path):
+    """SOURCE:10 trains on ten images per class; the model remembers it, and is evaluated on the test images."""
+    out = tmp_path / "m"
+    result = rescnet("train", f"{pictures}:10", *small, "--layers", 1, "--out", out, "--validation-fraction", 0)
+    assert "training images: the first 10 of each class, 100 of 200" in result.stdout
+    assert "digits:10: 10 classes" in result.stdout and "  100 training, 100 test images" in result.stdout
+    assert ModelFolder.open(out).about["source"] == f"{pictures}:10"
+    assert "100 test images of digits:10" in rescnet("evaluate", out).stdout
+    assert "100 train images of digits:10" in rescnet("evaluate", out, "--split", "train").stdout
+    assert "100 test images of digits," in rescnet("evaluate", out, pictures).stdout
+    assert rescnet("train", "--resume", out, "--layers", 2).exit_code == 0
+    assert "got 'digits:0'" in refused("train", "digits:0")
+    assert "images_per_class must be between 2 and 2" in refused("compare", f"{pictures}:5000")
+
+
 def test_json_is_all_there_is_on_stdout(small, rescnet, pictures, tmp_path):
     result = rescnet("train", pictures, *small, "--out", tmp_path / "m", "--json")
     *layers, summary = [json.loads(line) for line in result.stdout.splitlines()]
