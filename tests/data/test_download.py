@@ -6,6 +6,7 @@ import hashlib
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
@@ -85,6 +86,21 @@ def test_whole_file(server, tmp_path):
     assert server.ranges == [None]
     assert calls[0] == (0, len(CONTENT)) and calls[-1] == (len(CONTENT), len(CONTENT))
     assert len(calls) > 3 and calls == sorted(calls)
+
+
+def test_unknown_size(server, tmp_path):
+    """The server names the size; a part is downloaded again from its start, and only the MD5 accepts the file."""
+    unknown, calls = replace(remote(server), size=None), []
+    server.stops_after = 400_000
+    with pytest.raises(DataError, match=r"stopped after 400,000 of 1,000,003 bytes"):
+        download(unknown, tmp_path)
+    server.stops_after = None
+    path = download(unknown, tmp_path, lambda done, total: calls.append((done, total)))
+    assert server.ranges == [None, None] and path.read_bytes() == CONTENT
+    assert calls[0] == (0, len(CONTENT)) and calls[-1] == (len(CONTENT), len(CONTENT))
+    server.content = b"<html>login</html>"
+    with pytest.raises(DataError, match="must have the published MD5"):
+        download(unknown, tmp_path)
 
 
 def test_resume(server, tmp_path):

@@ -120,8 +120,9 @@ def _shifted(progress: Progress, before: int, total: int) -> Progress:
 def download(remote: RemoteFile, root: Path, progress: Progress | None = None) -> Path:
     """Download one file under `root`, resuming an interrupted download.
 
-    Received bytes are kept in ``<target>.part``; a later call requests only the rest. The file is renamed to its
-    target, atomically, once its MD5 is the published one. `progress` is called with (bytes received, total bytes).
+    Received bytes are kept in ``<target>.part``; a later call requests only the rest, if the size is known.
+    The file is renamed to its target, atomically, once its MD5 is the published one. `progress` is called with (bytes
+    received, total bytes).
     DataError says if the server cannot be reached, closes the connection early, or sends another file.
     """
     target = root / remote.target
