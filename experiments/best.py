@@ -36,8 +36,9 @@ def times() -> str:
 
 
 def newest(runs: list[Run]) -> list[Run]:
-    """Return the runs of the last commit among them."""
-    return [run for run in runs if run["commit"] == runs[-1]["commit"]]
+    """Return the runs that have the options of the last one; seeds may differ."""
+    options = [{key: value for key, value in run["options"].items() if key != "seed"} for run in runs]
+    return [run for run, found in zip(runs, options, strict=True) if found == options[-1]]
 
 
 def headline() -> str:
@@ -46,7 +47,8 @@ def headline() -> str:
     for experiment in load_plan("records").experiments:
         if not (runs := best_runs(experiment.name)):
             continue
-        groups = [[run for run in runs if run["options"]["readout"] == kind] for kind in ("kernel", "kernel-exact")]
+        kinds = "kernel", "kernel-exact"
+        groups = [newest([run for run in runs if run["options"]["readout"] == kind]) for kind in kinds]
         found = [spread([run["summary"]["readout"]["test"] for run in group]) if group else "–" for group in groups]
         seconds = [f"{mean(run['seconds'] for run in group):.0f} s" if group else "–" for group in groups]
         rows.append(
