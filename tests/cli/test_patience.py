@@ -44,6 +44,32 @@ def some_images(place):
     return np.random.default_rng(0).integers(0, 256, (9, *shape)).astype(np.uint8)
 
 
+def test_refit_trains_again_on_all_images(run, rescnet, refused, pictures, options, small, tmp_path):
+    """It has the layers of a run on all images with the best depth, and can be resumed with more."""
+    _, best, _, _ = run
+    result = rescnet("train", pictures, *options, "--refit", "--out", tmp_path / "again")
+    assert f"training again on all 120 images, with {best} layers" in result.stdout
+    rescnet(
+        "train",
+        pictures,
+        *options,
+        "--layers",
+        best,
+        "--patience",
+        0,
+        "--validation-fraction",
+        0,
+        "--out",
+        tmp_path / "plain",
+    )
+    found, plain = (ModelFolder.open(tmp_path / name) for name in ("again", "plain"))
+    assert found.about["images"] == plain.about["images"] == {"train": 120, "test": 100}
+    assert [r.train_accuracy for r in found.records] == [r.train_accuracy for r in plain.records]
+    assert rescnet("train", "--resume", tmp_path / "again", "--layers", best + 1).exit_code == 0
+    assert len(ModelFolder.open(tmp_path / "again").records) == best + 1
+    refused("train", pictures, *small, "--validation-fraction", 0, "--refit")
+
+
 @pytest.mark.slow
 def test_every_command_uses_the_best_depth(run, rescnet, pictures, tmp_path):
     place, best, layers, printed = run

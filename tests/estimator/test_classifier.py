@@ -282,6 +282,17 @@ def test_early_stopping_predicts_with_the_best_depth(digits):
     assert small(n_layers=1).fit(images, labels).history_[0].validation_accuracy is None
 
 
+def test_refit_uses_all_images_to_the_best_depth(digits):
+    (images, labels), (test, _) = digits
+    chosen = small(n_layers=30, n_iter_no_change=2, validation_fraction=0.25).fit(images, labels).n_layers_
+    again = small(n_layers=30, n_iter_no_change=2, validation_fraction=0.25, refit=True).fit(images, labels)
+    plain = small(n_layers=chosen).fit(images, labels)
+    assert again.n_layers_ == len(again.history_) == chosen
+    np.testing.assert_array_equal(again.decision_function(test), plain.decision_function(test))
+    with pytest.raises(ValueError, match=r"^refit must not be used with warm_start or a time_limit"):
+        small(refit=True, warm_start=True).fit(images, labels)
+
+
 def test_probabilities_rank_as_predictions_do_with_few_images(digits):
     (images, labels), (test, _) = digits
     classifier = small(n_layers=3, options={"stop_at_zero_error": False}).fit(images[:40], labels[:40])

@@ -19,7 +19,7 @@ from ..data import DataError, Dataset, load
 from ..data.archives import PUBLIC_SETS
 from ..data.image_files import SUFFIXES, in_units, read_headers, read_readable
 from ..data.loading import parse_source
-from ..data.splits import fingerprint, hold_out_images
+from ..data.splits import fingerprint, hold_out_images, join_validation
 from ..model_files import ModelFolder
 from ..network.network import Network
 from ..network.readout import ExactReadout
@@ -147,6 +147,8 @@ def dataset_of(model: ModelFolder, source: str | None = None, root: Path | None 
     held_out = model.about.get("held_out") if own else None
     if held_out:
         dataset = hold_out_images(dataset, held_out["fraction"], held_out["limit"], held_out["seed"])
+        if model.about.get("refit"):
+            dataset = join_validation(dataset)
     return dataset, own
 
 

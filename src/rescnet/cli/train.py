@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,7 +22,7 @@ from ..config.presets import (
     options_in_file,
     preset_names,
 )
-from ..formatting import parse_seconds
+from ..formatting import count, parse_seconds
 from .shared import Source, SourceOption, command_line, given, one_source, with_flags
 
 if TYPE_CHECKING:
@@ -92,6 +92,14 @@ def train(
             hidden=True,
         ),
     ] = None,
+    refit: Annotated[
+        bool,
+        typer.Option(
+            "--refit",
+            help="Train again on all images, with the depth that was best on the validation images.",
+            hidden=True,
+        ),
+    ] = False,
     limit: Annotated[int | None, typer.Option(help="Use about n training images.", hidden=True)] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON lines: one per layer, and one of the run.", hidden=True)
@@ -136,6 +144,7 @@ def train(
             "strict": strict,
             "cache": cache,
             "validation_fraction": validation_fraction,
+            "refit": refit,
             "limit": limit,
         },
     )
@@ -143,14 +152,20 @@ def train(
         _check_flags_of_resume(request)
     with join_workers(make_compute(config, **request.compute_options).device) as workers:
         log = TensorBoardLog(tensorboard) if tensorboard and workers.is_rank0 else None
-        command = _new_run(request, log, workers) if resume is None else resume_run(resume, request, log, workers)
-        command.run(Console(stderr=as_json, quiet=quiet or not workers.is_rank0), as_json)
+        console = Console(stderr=as_json, quiet=quiet or not workers.is_rank0)
+        if resume is None:
+            command, whole = _new_run(request, log, workers)
+        else:
+            command = resume_run(resume, request, log, workers)
+        command.run(console, as_json)
+        if refit:
+            _refitted(command, whole).run(console, as_json)
         if quiet and not as_json and workers.is_rank0:
             typer.echo(command.place)
 
 
-def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> TrainCommand:
-    """Return a new run; all its options are checked before any work starts."""
+def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> tuple[TrainCommand, Dataset]:
+    """Return a new run and all images; all its options are checked before any work starts."""
     from ..data.splits import fingerprint, hold_out_images
     from ..model_files import check_place
     from ..network.device import choose_device
@@ -194,7 +209,11 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
         "seed": config.seed,
         "held_out": held_out | {"sha256": fingerprint(dataset.validation)},
     }
-    return TrainCommand(
+    if new["refit"] and (dataset.validation is None or limit is not None):
+        raise ValueError(
+            "refit must be used with validation images and without a time limit. Set a validation fraction or patience."
+        )
+    command = TrainCommand(
         dataset=dataset,
         config=config,
         compute=compute,
@@ -206,6 +225,28 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
         notes=(*dataset.notes, *notes),
         workers=workers,
         time_limit=limit,
+    )
+    return command, whole
+
+
+def _refitted(command: TrainCommand, whole: Dataset) -> TrainCommand:
+    """Return the run on all images, with the depth of a finished run, whose model it replaces when it is complete."""
+    from ..data.splits import hold_out_images, join_validation
+    from ..model_files import ModelFolder
+
+    workers = command.workers
+    sent = str(ModelFolder.open(command.place).depth).encode() if workers.is_rank0 else b""
+    depth = int(workers.broadcast_bytes(sent) if workers.count > 1 else sent)
+    held_out = command.about["held_out"] | {"fraction": 0.0, "sha256": None}
+    dataset = join_validation(hold_out_images(whole, held_out["fraction"], held_out["limit"], held_out["seed"]))
+    return replace(
+        command,
+        dataset=dataset,
+        config=replace(command.config, layers=depth, patience=0),
+        about=command.about | {"held_out": held_out, "refit": True},
+        overwrite=True,
+        log=None,
+        notes=(f"training again on all {len(dataset.train):,} images, with {count(depth, 'layer', 'layers')}",),
     )
 
 

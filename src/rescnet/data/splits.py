@@ -95,6 +95,17 @@ def hold_out_images(dataset: Dataset, fraction: float, limit: int | None, seed: 
     return replace(dataset, train=train.subset(kept), validation=train.subset(held_out))
 
 
+def join_validation(dataset: Dataset) -> Dataset:
+    """Return the data set with its validation images behind its training images, and none for validation."""
+    train, held_out = dataset.train, dataset.validation
+    if held_out is None:
+        return dataset
+    images, labels = (
+        np.concatenate(pair) for pair in ((train.images, held_out.images), (train.labels, held_out.labels))
+    )
+    return replace(dataset, train=replace(train, images=images, labels=labels), validation=None)
+
+
 def fingerprint(images: ImageSet | None) -> str | None:
     """Return the SHA-256 of images and labels, so that changed images under the same name are noticed."""
     if images is None:

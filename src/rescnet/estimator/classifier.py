@@ -92,6 +92,8 @@ class ResCNetClassifier(FittedNetwork):
     n_iter_no_change : int, default=None
         Early stopping: stop after n layers without a better validation accuracy, and use the best depth for prediction
         and the readout. None disables it.
+    refit : bool, default=False
+        With ``n_iter_no_change``: train again on all images, with the best validation depth.
     warm_start : bool, default=False
         Add layers to the fitted network in a second ``fit`` with a greater ``n_layers``. On the same data the result
         equals that of one long run.
@@ -163,6 +165,7 @@ class ResCNetClassifier(FittedNetwork):
         channels: ChannelRule = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
+        refit: bool = False,
         warm_start: bool = False,
         device: str = "auto",
         memory: str | int = "auto",
@@ -193,6 +196,7 @@ class ResCNetClassifier(FittedNetwork):
         self.channels = channels
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.refit = refit
         self.warm_start = warm_start
         self.device = device
         self.memory = memory
@@ -207,6 +211,8 @@ class ResCNetClassifier(FittedNetwork):
         ``y``, shape (n,), are labels of any type that can be sorted; None if ``X`` is a torch ``Dataset`` or
         ``DataLoader``. An image with a ``sample_weight`` of 2 counts like two equal images; 0 leaves it out.
         """
+        if self.refit and (self.warm_start or self.time_limit is not None):
+            raise ValueError("refit must not be used with warm_start or a time_limit. Leave one out.")
         continues = bool(self.warm_start) and hasattr(self, "network_")
         array, layout, classes, labels, weights = self._training_images(X, y, self.class_weight, sample_weight)
         seed = self.network_.config.seed if continues else draw_seed(self.random_state)
@@ -247,6 +253,9 @@ class ResCNetClassifier(FittedNetwork):
             start=start,
             time_limit=None if limit is None else max(1.0, limit - sum(used)),
         )
+        if self.refit and held is not None:
+            whole = replace(config, layers=network.used_layers, patience=0)
+            network, history = self._train(images, labels, whole, weights=weights, compute=compute)
         if continues:
             warn_if_none_was_added(len(self.network_.layers), len(network.layers), config.layers, history.stopped)
         self._images_seen(layout, classes, images)

@@ -63,6 +63,7 @@ _ABOUT: dict[str, Any] = {  # types of the facts that rescnet itself uses; {...:
     "held_out": {"fraction": _NUMBER, "limit": _COUNT + _NONE, "seed": _COUNT, "sha256": _TEXT + _NONE},
     "images": {...: _COUNT},
     "preprocessing": {"pixels": _TEXT, "low": _NUMBER, "high": _NUMBER},
+    "refit": (bool,),
     "readout": {"bytes": _COUNT, "sha256": _TEXT, "layers": _COUNT, "record": _READOUT_RECORD},
     "used_layers": _COUNT,
     "versions": {...: _TEXT},
