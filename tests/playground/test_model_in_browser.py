@@ -1,0 +1,52 @@
+"""Models of the library in the page: the output of each layer is that of Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from digits import IMAGES, LABELS
+
+from rescnet import Model, make_config, train
+from rescnet.playground import build_page
+from rescnet.playground.model import model_data
+
+pytestmark = pytest.mark.slow
+
+OUTPUTS = """((images) => {
+  const { model, forward } = playground, { channels: c, height: h, width: w } = model.network;
+  return images.map((data) => forward(model.network, { n: 1, c, h, w, data: Float64Array.from(data) })
+    .map((step) => [...step.output]));
+})"""
+
+CONFIGS = {
+    "paper": make_config("digits", layers=3, filters=8),
+    "default": make_config(image_shape=(1, 8, 8), images=200, layers=2),
+    "official": make_config(
+        layers=2, filters=6, block_sizes=(4, 3), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False,
+        head="multiclass-lda", posterior="normalised-sigmoid",
+    ),
+}  # fmt: skip
+
+
+def networks_in(colour):
+    images = np.repeat(IMAGES, 3, axis=1) * np.array([1, 2, 3], np.uint8)[:, None, None] if colour else IMAGES
+    return images[:200], images[1000:1004]
+
+
+@pytest.mark.parametrize(("name", "colour"), [("paper", False), ("default", False), ("official", True)])
+def test_outputs_of_each_layer(browser, tmp_path, one_thread, name, colour):
+    images, questions = networks_in(colour)
+    network, history = train(images, LABELS[:200], CONFIGS[name])
+    model = Model(network, history, tuple("0123456789"))
+    page = tmp_path / "page.html"
+    page.write_text(build_page(model_data(model)), "utf-8")
+    browser.open(page)
+    assert browser.messages == []
+    found = np.array(browser.evaluate(f"{OUTPUTS}({questions.reshape(len(questions), -1).tolist()})"))
+    with torch.inference_mode():
+        expected = [step.output.numpy() for step in network.stack.steps(torch.from_numpy(questions))]
+    np.testing.assert_allclose(found.transpose(1, 0, 2), expected, atol=1e-4)
+    browser.evaluate("playground.pad.load(playground.pad.base.map((_, i) => (i % 3) / 2)); playground.ask()")
+    assert browser.text("#answer") in model.class_names and browser.count("#stages canvas") == 7
+    assert ("kernel readout" in browser.text("#model-facts")) == (name == "default")
