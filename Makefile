@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo quick test tests alone lint format records clean
+.PHONY: demo quick test tests alone lint types format records clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m experiments.demo
@@ -32,6 +32,15 @@ lint: $(VENV)/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
+	@if command -v npm > /dev/null; then $(MAKE) types; else echo "npm is missing: types of the playground not checked"; fi
+
+# Types of the playground's scripts, for which TypeScript is downloaded once.
+types: web/node_modules
+	npm --prefix web run --silent check
+
+web/node_modules: web/package-lock.json
+	npm --prefix web ci --silent
+	@touch $@
 
 # The pages of the record are current: no test, since the record is data.
 records: $(VENV)/installed
