@@ -115,7 +115,7 @@ def test_training_time(opened):
 @pytest.mark.parametrize("touch", [False, True])
 def test_a_class_that_was_taught_is_recognised(opened, touch):
     opened.click("#empty")  # its first class is chosen
-    assert "two classes" in opened.text("#problem")
+    assert "each class" in opened.text("#problem")
     draw(opened, CIRCLE, touch)
     opened.click("#clear")
     draw(opened, [(0.9 * x, y) for x, y in CIRCLE], touch)
@@ -151,7 +151,7 @@ def test_sliding_through_the_layers(opened):
     outputs = opened.evaluate("playground.app.steps.map((step) => [...step.output])")
     opened.evaluate("document.querySelector('#layer').focus()")
     for layer in range(len(outputs), 0, -1):
-        assert opened.text("#layer-now") == opened.text("#layer-inside") == str(layer)
+        assert opened.text("#layer-now") == f"layer {opened.text('#layer-inside')}" == f"layer {layer}"
         assert opened.text("#answer") == str(int(np.argmax(outputs[layer - 1])))
         shown = opened.evaluate("[...document.querySelectorAll('#bars .value')].map((value) => value.textContent)")
         np.testing.assert_allclose([float(text.replace("−", "-")) for text in shown], outputs[layer - 1], atol=6e-4)

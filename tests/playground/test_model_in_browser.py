@@ -14,14 +14,21 @@ from rescnet.playground.model import model_data
 pytestmark = pytest.mark.slow
 
 OUTPUTS = """((images) => {
-  const { model, forward } = playground, { channels: c, height: h, width: w } = model.network;
-  return images.map((data) => forward(model.network, { n: 1, c, h, w, data: Float64Array.from(data) })
-    .map((step) => [...step.output]));
+  const { model, forward, readOut } = playground, { channels: c, height: h, width: w } = model.network;
+  return images.map((numbers) => {
+    const image = { n: 1, c, h, w, data: Float64Array.from(numbers) }, steps = forward(model.network, image);
+    const outputs = steps.map((step) => step.output);
+    if (model.readout) outputs.push(readOut(model.network, model.readout, image, steps));
+    return outputs.map((output) => [...output]);
+  });
 })"""
 
 CONFIGS = {
     "paper": make_config("digits", layers=3, filters=8),
-    "default": make_config(image_shape=(1, 8, 8), images=200, layers=2),
+    "default": make_config(image_shape=(1, 8, 8), images=200),
+    "mirrored": make_config(
+        image_shape=(1, 8, 8), images=200, layers=2, stack_depth=2, augment="flip", loo_correction=True
+    ),
     "official": make_config(
         layers=2, filters=6, block_sizes=(4, 3), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False,
         head="multiclass-lda", posterior="normalised-sigmoid",
@@ -34,7 +41,9 @@ def networks_in(colour):
     return images[:200], images[1000:1004]
 
 
-@pytest.mark.parametrize(("name", "colour"), [("paper", False), ("default", False), ("official", True)])
+@pytest.mark.parametrize(
+    ("name", "colour"), [("paper", False), ("default", False), ("mirrored", False), ("official", True)]
+)
 def test_outputs_of_each_layer(browser, tmp_path, one_thread, name, colour):
     images, questions = networks_in(colour)
     network, history = train(images, LABELS[:200], CONFIGS[name])
@@ -46,7 +55,10 @@ def test_outputs_of_each_layer(browser, tmp_path, one_thread, name, colour):
     found = np.array(browser.evaluate(f"{OUTPUTS}({questions.reshape(len(questions), -1).tolist()})"))
     with torch.inference_mode():
         expected = [step.output.numpy() for step in network.stack.steps(torch.from_numpy(questions))]
+    if network.readout:
+        expected.append(network.outputs(questions).numpy())
     np.testing.assert_allclose(found.transpose(1, 0, 2), expected, atol=1e-4)
     browser.evaluate("playground.pad.load(playground.pad.base.map((_, i) => (i % 3) / 2)); playground.ask()")
     assert browser.text("#answer") in model.class_names and browser.count("#stages canvas") == 7
-    assert ("kernel readout" in browser.text("#model-facts")) == (name == "default")
+    assert ("kernel" in browser.text("#model-facts")) == (network.readout is not None)
+    assert browser.text("#layer-now") == ("the readout" if network.readout else f"layer {len(network.layers)}")

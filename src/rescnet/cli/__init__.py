@@ -21,7 +21,7 @@ COMMANDS = {
     "predict": "Predict the classes of image files.",
     "info": "Show the architecture, size, accuracy and origin of a model.",
     "report": "Write an HTML page about a model.",
-    "playground": "Open a page that trains while you draw, or shows a model at work.",
+    "playground": "Open a page that trains a network while you draw.",
     "export": "Write a model as ONNX or as a torch.export program.",
     "compare": "Train several models on the same images and compare them.",
     "curve": "Measure accuracy over the number of training images.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,20 +10,20 @@ from torch import Tensor
 
 from ..formatting import count, show_bytes
 from ..network.model import Model
+from ..network.readout.kernel import KernelReadout, Quantised
 from ..network.stack import Layer
 
 MOST_BYTES = 64 * 2**20  # of all layers: a browser opens a page of this size in seconds
 OPTIONS = (
     *("layers", "filters", "filter_size", "block_sizes", "block_stride", "pyramid", "pyramid_bins", "pooling"),
-    *("rectifier", "matrix_root", "head", "posterior", "sigmoid_scale", "softmax_scale", "ridge", "ceiling"),
+    *("rectifier", "matrix_root", "head", "posterior", "sigmoid_scale", "softmax_scale", "ridge", "ceiling", "bank"),
 )
 
 
 def model_data(model: Model) -> dict[str, Any]:
-    """Return what the page needs to pass an image through the layers of a model, ready for JSON.
+    """Return what the page needs to pass an image through a model, ready for JSON.
 
-    The page shows the output of each layer's heads. A kernel readout and averages over test views are left out, and
-    the page says so.
+    The page leaves out averages over test views, and a readout that is too large or exact. It says so.
 
     Raises
     ------
@@ -32,18 +31,22 @@ def model_data(model: Model) -> dict[str, Any]:
         If the layers are too large for a page.
     """
     network = model.network.first_layers(model.network.used_layers)
-    network = replace(network, readout=None)
-    if network.nbytes > MOST_BYTES:
+    config, readout, (channels, height, width) = network.config, network.readout, network.image_shape
+    room = MOST_BYTES - sum(tensor.nbytes for layer in network.layers for tensor in (layer.weights, layer.head.weights))
+    if room < 0:
         raise ValueError(
             f"model must have at most {show_bytes(MOST_BYTES)} of layers to be shown in a page, got "
-            f"{show_bytes(network.nbytes)}. Use --layers to show the first ones."
+            f"{show_bytes(MOST_BYTES - room)}. Use --layers to show the first ones."
         )
-    config, (channels, height, width) = network.config, network.image_shape
-    left_out = ["kernel readout"] if model.network.readout else []
+    shown = readout if isinstance(readout, KernelReadout) else None
+    if shown and sum(part.nbytes for part in shown.learned()) > room:
+        shown = None
+    left_out = ["kernel readout"] if readout and not shown else []
     left_out += ["average over test views"] if len(config.views) > 1 else []
     facts = [
         ("layers", str(len(network.layers))),
         ("filters", f"{config.filters} per layer, {config.bank}"),
+        ("readout", f"kernel, {len(shown):,} training images" if shown else "heads of the layers"),
         ("images", f"{height}×{width}, {'grey' if channels == 1 else count(channels, 'channel', 'channels')}"),
         ("classes", str(network.classes)),
         ("trained on", str(model.about.get("dataset") or "not recorded")),
@@ -53,6 +56,7 @@ def model_data(model: Model) -> dict[str, Any]:
         "shape": network.image_shape,
         "names": model.class_names,
         "layers": [_layer_data(layer) for layer in network.layers],
+        "readout": None if shown is None else _readout_data(shown),
         "facts": facts + ([("left out here", ", ".join(left_out))] if left_out else []),
     }
 
@@ -73,6 +77,30 @@ def _layer_data(layer: Layer) -> dict[str, Any]:
         "rate": layer.rate,
         "positive_share": layer.positive_share,
     }
+
+
+def _readout_data(readout: KernelReadout) -> dict[str, Any]:
+    encoder, correction = readout.encoder, readout.correction
+    return {
+        "weights": [_numbers(layer) for layer in encoder.weights],
+        "size": encoder.sketch_size,
+        "centre": _numbers(encoder.centre),
+        "projection": _quantised(encoder.projection),
+        "codes": _quantised(readout.codes),
+        "coefficients": _numbers(readout.coefficients),
+        "scale": readout.scale,
+        "outside": encoder.outside,
+        "mirrored": encoder.mirrored,
+        "on_residual": readout.on_residual,
+        "correction": None
+        if correction is None
+        else {"centres": _numbers(correction.centres), "coefficients": _numbers(correction.coefficients)},
+    }
+
+
+def _quantised(matrix: Quantised) -> dict[str, str]:
+    integers = b64encode(matrix.integers.cpu().contiguous().numpy().tobytes()).decode()
+    return {"integers": integers, "steps": _numbers(matrix.steps)}
 
 
 def _numbers(tensor: Tensor) -> str:

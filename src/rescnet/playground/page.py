@@ -12,7 +12,8 @@ from typing import Any
 # Joined in this order: arithmetic, then the page, then the start.
 SCRIPTS = (
     *("random.js", "linear_algebra.js", "stages.js", "filters.js", "heads.js", "network.js"),
-    *("state.js", "pictures.js", "pad.js", "answer.js", "stage_cards.js", "stage_details.js", "model.js"),
+    *("state.js", "pictures.js", "pad.js", "answer.js", "stage_cards.js", "stage_details.js"),
+    *("readout.js", "model.js"),
     "start.js",
 )
 

@@ -1,13 +1,17 @@
 /**
  * A model of the user, embedded by `rescnet playground MODEL`.
- * @typedef {{network: Network, names: string[], facts: [string, string][]}} LoadedModel
+ * @typedef {{network: Network, readout: Readout | null, names: string[], facts: [string, string][]}} LoadedModel
  */
 
-/** Float32 numbers from base64. @param {string} text */
-function readNumbers(text) {
-  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  return Float64Array.from(new Float32Array(bytes.buffer));
+/** Bytes from base64. @param {string} text */
+function readBytes(text) {
+  const letters = atob(text), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = letters.charCodeAt(i);
+  return bytes;
 }
+
+/** Float32 numbers from base64. @param {string} text */
+const readNumbers = (text) => Float64Array.from(new Float32Array(readBytes(text).buffer));
 
 /** @param {any} given @returns {LoadedModel} */
 function readModel(given) {
@@ -19,7 +23,7 @@ function readModel(given) {
     rate: layer.rate, positiveShare: layer.positive_share, ridge: config.ridge, targets: new Uint8Array(), accuracy: 0,
   }));
   const network = { config, classes: given.names.length, channels, height, width, grids: makeGrids(config, height, width), layers };
-  return { network, names: given.names, facts: given.facts };
+  return { network, readout: given.readout && readReadout(given.readout), names: given.names, facts: given.facts };
 }
 
 /** Show a model instead of the examples. @param {LoadedModel} loaded */
@@ -30,7 +34,7 @@ function showModel(loaded) {
   byId('lede').textContent = 'Draw, or open an image. The page passes it through every layer of your model and shows how each one corrects the answer.';
   byId('model-facts').replaceChildren(...loaded.facts.flatMap(([name, value]) => [make('dt', {}, name), make('dd', {}, value)]));
   byId('fit').checked = true;
-  app.state.layer = loaded.network.layers.length;
+  app.state.layer = loaded.network.layers.length + (loaded.readout ? 1 : 0);
   ask();
 }
 

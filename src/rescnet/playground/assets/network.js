@@ -3,7 +3,7 @@
  * @typedef {{layers: number, filters: number, filter_size: number, block_sizes: number[], block_stride: number,
  *   pyramid: number[], pyramid_bins: string, pooling: string, rectifier: string, matrix_root: boolean, head: string,
  *   posterior: string, sigmoid_scale: number, softmax_scale: number, ridge: number, learning_rate: number,
- *   ceiling: number, seed: number, positives: number, negatives: number, tolerance: number, draw_ridge: number}} Config
+ *   ceiling: number, bank: string, seed: number, positives: number, negatives: number, tolerance: number, draw_ridge: number}} Config
  * @typedef {{range: ValueRange, weights: Float64Array, bias: Float64Array, size: number, head: Head, rate: number,
  *   positiveShare: number, ridge: number, targets: Uint8Array, accuracy: number}} Layer
  * @typedef {{config: Config, classes: number, channels: number, height: number, width: number, grids: Grid[],
@@ -16,7 +16,7 @@
 const DEFAULT_CONFIG = {
   layers: 6, filters: 8, filter_size: 3, block_sizes: [4], block_stride: 1, pyramid: [2, 1], pyramid_bins: 'official',
   pooling: 'max', rectifier: 'relu', matrix_root: false, head: 'lda', posterior: 'sigmoid', sigmoid_scale: 16,
-  softmax_scale: 0.001, ridge: 0.5, learning_rate: 0.4, ceiling: 0.8, seed: 0, positives: 2, negatives: 32, tolerance: 0,
+  softmax_scale: 0.001, ridge: 0.5, learning_rate: 0.4, ceiling: 0.8, bank: 'pca + stacked-lda', seed: 0, positives: 2, negatives: 32, tolerance: 0,
   draw_ridge: 0.01,
 };
 

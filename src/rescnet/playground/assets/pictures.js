@@ -28,8 +28,9 @@ function paintTiles(canvas, tiles, w, columns, palette, zoom, most) {
     const top = Math.floor(t / columns) * (h + 1), left = (t % columns) * (w + 1);
     for (let i = 0; i < tile.length; i++) {
       const value = Math.max(-1, Math.min(1, tile[i] / scale)), end = value < 0 ? below : above;
+      const strength = Math.abs(value) ** (palette === 'ink' ? 1 : 0.75); // small numbers stay visible
       const at = ((top + Math.floor(i / w)) * canvas.width + left + (i % w)) * 4;
-      for (let c = 0; c < 3; c++) image.data[at + c] = paper[c] + (end[c] - paper[c]) * Math.abs(value);
+      for (let c = 0; c < 3; c++) image.data[at + c] = paper[c] + (end[c] - paper[c]) * strength;
       image.data[at + 3] = 255;
     }
   });

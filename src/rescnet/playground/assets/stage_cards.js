@@ -48,11 +48,11 @@ function cellMatrices(view) {
 }
 
 /** Screen pixels per number, so that a picture is about `width` wide. @param {number} numbers @param {number} width */
-const zoomFor = (numbers, width) => Math.max(0.5, Math.min(12, width / numbers));
+const zoomFor = (numbers, width) => Math.max(0.5, Math.min(28, width / numbers));
 
-/** @param {ArrayLike<number>[]} tiles @param {number} w @param {Palette} palette @param {number} [columns] */
-function art(tiles, w, palette, columns) {
-  const across = columns ?? Math.ceil(Math.sqrt(tiles.length));
+/** A picture for a card. @param {ArrayLike<number>[]} tiles @param {number} w @param {Palette} palette */
+function art(tiles, w, palette) {
+  const across = Math.ceil(Math.sqrt(tiles.length));
   return picture(tiles, w, across, palette, zoomFor(across * (w + 1), 96));
 }
 
@@ -91,18 +91,18 @@ const STAGES = {
   },
 };
 
-/** Small column charts, one below the other. @param {Float64Array[]} rows */
+/** Small column charts, one below the other; the largest column has the accent colour. @param {Float64Array[]} rows */
 function columnsArt(rows) {
-  const high = rows.length > 1 ? 10 : 22, most = Math.max(...rows.flatMap((row) => Array.from(row, Math.abs)), 1e-9);
+  const width = 48, height = rows.length > 1 ? 20 : 42, most = Math.max(...rows.flatMap((row) => Array.from(row, Math.abs)), 1e-9);
   const tiles = rows.map((row) => {
-    const tile = new Float64Array(high * (2 * row.length - 1));
+    const tile = new Float64Array(width * height), best = argmax(row);
     row.forEach((value, c) => {
-      const filled = Math.round((Math.abs(value) / most) * high), best = value === Math.max(...row);
-      for (let y = high - filled; y < high; y++) tile[y * (2 * row.length - 1) + 2 * c] = best ? 1 : -0.5;
+      const left = Math.round((c * width) / row.length), right = Math.max(left + 1, Math.round(((c + 1) * width) / row.length) - 1);
+      for (let y = height - Math.round((Math.abs(value) / most) * height); y < height; y++) tile.fill(c === best ? 1 : -0.5, y * width + left, y * width + right);
     });
     return tile;
   });
-  return picture(tiles, tiles[0].length / high, 1, 'sign', zoomFor(tiles[0].length / high, 96), 1);
+  return picture(tiles, width, 1, 'sign', 2, 1);
 }
 
 /**
@@ -112,7 +112,7 @@ function columnsArt(rows) {
 function drawCards(target, view, chosen, choose) {
   if (!target.childElementCount) {
     for (const name of Object.keys(STAGES)) {
-      const title = String(templateOf(name).dataset.title), card = make('button', { role: 'tab', 'data-stage': name },
+      const title = String(templateOf(name, view.network.config).dataset.title), card = make('button', { role: 'tab', 'data-stage': name },
         make('b', {}, title.split(' ')[0]), make('span', { class: 'art' }), make('small'));
       card.addEventListener('click', () => choose(name));
       target.append(card);
@@ -129,8 +129,19 @@ function drawCards(target, view, chosen, choose) {
     card.children[2].textContent = size(view);
     card.setAttribute('aria-selected', String(card.dataset.stage === chosen));
     card.tabIndex = card.dataset.stage === chosen ? 0 : -1;
+    if (card.dataset.stage === chosen && target.dataset.shown !== chosen) { // a phone shows some cards at a time
+      target.scrollTo({ left: card.offsetLeft - (target.clientWidth - card.offsetWidth) / 2 });
+      target.dataset.shown = chosen;
+    }
   }
 }
 
-/** The formula and words of a stage. @param {string} name @returns {HTMLTemplateElement} */
-const templateOf = (name) => /** @type {HTMLTemplateElement} */ (document.querySelector(`template[data-stage="${name}"]`));
+/**
+ * The formula and words of a stage; some have others where a model is not the paper's.
+ * @param {string} name @param {Config} config @returns {HTMLTemplateElement}
+ */
+function templateOf(name, config) {
+  const ridge = config.head === 'ridge' && (name === 'heads' || name === 'output');
+  const other = name === 'filters' && config.bank !== 'pca + stacked-lda';
+  return /** @type {HTMLTemplateElement} */ (document.querySelector(`template[data-stage="${name}${ridge ? '-ridge' : other ? '-other' : ''}"]`));
+}

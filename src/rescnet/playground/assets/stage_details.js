@@ -21,7 +21,7 @@ const DETAILS = {
   filters(view, target, redraw) {
     const { tiles, width } = filterTiles(view), layer = layerOf(view), size = layer.weights.length / layer.bias.length;
     const half = view.trained ? tiles.length / 2 : tiles.length, f = pointed.filter % tiles.length;
-    const zoom = zoomFor(4 * (width + 2), 210);
+    const zoom = zoomFor(4 * (width + 3), view.trained ? 400 : 300);
     for (const [title, first, last] of /** @type {[string, number, number][]} */ (
       view.trained ? [['PCA', 0, half], ['stacked-LDA', half, tiles.length]] : [['filters', 0, tiles.length]])) {
       captioned(target, choices(tiles.slice(first, last), width, zoom, first, f, redraw), title);
@@ -30,7 +30,7 @@ const DETAILS = {
     return {
       numbers: [
         ['chosen filter', `${f + 1} of ${tiles.length}${view.trained ? `, ${f < half ? 'PCA' : 'stacked-LDA'}` : ''}`],
-        ['numbers per filter', `${size} = ${size / layer.size ** 2} channels × ${layer.size}×${layer.size}`],
+        ['numbers per filter', `${size} = ${size / layer.size ** 2} × ${layer.size}×${layer.size}`],
         ['‖w‖', show(Math.sqrt(dot(filter, 0, filter, 0, size)))],
         ['bias b', show(layer.bias[f])],
       ],
@@ -156,7 +156,7 @@ const DETAILS = {
     }
     numbers.push(['after', show(output[c])]);
     target.append(bars);
-    if (y === null) return { numbers, hint: 'The residual needs the true class: teach this drawing, or choose a held-out digit.' };
+    if (y === null) return { numbers, hint: view.trained ? 'The residual needs the true class: teach this drawing, or choose a held-out digit.' : '' };
     const { residual, target: label, positive } = residualTarget(y, output, config.ceiling);
     bars.append(make('h4', {}, `Residual R if it is “${view.names[y]}”`));
     drawBars(bars, view.names, residual, label);
@@ -200,7 +200,7 @@ function pointing(canvas, w, h, chosen) {
 
 /** Draw the chosen stage in full. @param {View} view @param {string} stage @param {() => void} redraw */
 function drawDetail(view, stage, redraw) {
-  const template = templateOf(stage), formula = byId('detail-formula'), target = byId('detail-picture');
+  const template = templateOf(stage, view.network.config), formula = byId('detail-formula'), target = byId('detail-picture');
   if (formula.dataset.stage !== stage) {
     formula.dataset.stage = stage;
     formula.replaceChildren(template.content.cloneNode(true));

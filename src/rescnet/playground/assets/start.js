@@ -1,8 +1,8 @@
 /** Wiring: the state, the network learned from it, and the page. */
 const data = JSON.parse(byId('data').textContent);
-/** @type {{state: State, network: Network | null, present: number[], steps: Step[], teach: number | null, current: Example | null,
+/** @type {{state: State, network: Network | null, present: number[], steps: Step[], outputs: Float64Array[], teach: number | null, current: Example | null,
  *   milliseconds: number, heldOut: {right: number[], seen: number} | null, turn: number}} */
-const app = { state: readState(location.hash.slice(1)), network: null, present: [], steps: [], teach: null, current: null,
+const app = { state: readState(location.hash.slice(1)), network: null, present: [], steps: [], outputs: [], teach: null, current: null,
   milliseconds: 0, heldOut: null, turn: 0 };
 const model = data.model ? readModel(data.model) : null;
 const pad = new Pad(byId('pad'), model?.network.height ?? SIDE, model?.network.width ?? SIDE, padChanged);
@@ -27,7 +27,7 @@ function retrain() {
   app.present = app.state.classes.flatMap((_, label) => (examples.some((example) => example.label === label) ? [label] : []));
   app.network = null;
   let problem = '';
-  if (app.present.length < 2) problem = 'The network needs examples of two classes. Choose a class below the pad and draw.';
+  if (app.present.length < 2) problem = 'Draw an example of each class: choose a class below the pad, then draw.';
   else {
     try {
       const labels = Uint8Array.from(examples, (example) => app.present.indexOf(example.label)), start = performance.now();
@@ -39,10 +39,9 @@ function retrain() {
   }
   byId('problem').textContent = problem;
   byId('problem').hidden = !problem;
-  if (app.network) {
-    byId('train-time').textContent = `${Math.max(1, Math.round(app.milliseconds))} ms`;
-    byId('train-size').textContent = `${app.state.config.layers} layer${app.state.config.layers > 1 ? 's' : ''} on ${examples.length} images`;
-  }
+  byId('train-time').textContent = app.network ? `${Math.max(1, Math.round(app.milliseconds))} ms` : '…';
+  byId('train-size').textContent = `${app.state.config.layers} layer${app.state.config.layers > 1 ? 's' : ''} on ${examples.length} images`;
+  byId('held-out').hidden = byId('corrected').hidden = !app.state.perClass;
   app.heldOut = null;
   app.turn++;
   drawExamples(examples);
@@ -66,8 +65,11 @@ function measureHeldOut(turn, from) {
 /** Pass the drawing through the network and show the answer. */
 function ask() {
   const network = model?.network ?? app.network;
-  app.steps = network && !pad.isEmpty ? forward(network, padImage()) : [];
-  if (network) app.state.layer = Math.max(1, Math.min(app.state.layer, network.layers.length));
+  const image = padImage();
+  app.steps = network && !pad.isEmpty ? forward(network, image) : [];
+  app.outputs = app.steps.map((step) => step.output);
+  if (network && model?.readout && app.steps.length) app.outputs.push(readOut(network, model.readout, image, app.steps));
+  if (network) app.state.layer = Math.max(1, Math.min(app.state.layer, network.layers.length + (model?.readout ? 1 : 0)));
   draw();
 }
 
@@ -75,7 +77,7 @@ function ask() {
 function view() {
   const network = model?.network ?? app.network, truth = app.state.truth === null ? -1 : app.present.indexOf(app.state.truth);
   if (!network || !app.steps.length) return null;
-  return { network, steps: app.steps, layer: app.state.layer, names: names(), truth: truth < 0 ? null : truth, trained: !model };
+  return { network, steps: app.steps, layer: Math.min(app.state.layer, app.steps.length), names: names(), truth: truth < 0 ? null : truth, trained: !model };
 }
 
 function draw() {
@@ -88,23 +90,25 @@ function draw() {
 function drawAnswer() {
   const seen = view(), slider = byId('layer');
   const network = model?.network ?? app.network;
-  slider.max = network ? network.layers.length : 1;
+  slider.max = network ? network.layers.length + (model?.readout ? 1 : 0) : 1;
   slider.value = app.state.layer;
-  byId('layer-now').textContent = byId('layer-inside').textContent = String(app.state.layer);
+  const inside = Math.min(app.state.layer, network?.layers.length ?? app.state.layer);
+  byId('layer-now').textContent = inside === app.state.layer ? `layer ${inside}` : 'the readout';
+  byId('layer-inside').textContent = String(inside);
   byId('bars').replaceChildren();
   if (!seen) {
     byId('answer').textContent = '–';
-    byId('story').textContent = network ? 'Draw something, or choose a held-out digit.' : 'No network yet.';
+    byId('story').textContent = model ? 'Draw something, or open an image.' : network ? 'Draw something, or choose a held-out digit.' : 'No network yet.';
     byId('trace').replaceChildren();
     byId('trace-caption').textContent = '';
     return;
   }
-  const outputs = app.steps.map((step) => step.output), output = outputs[seen.layer - 1], answer = seen.names[argmax(output)];
+  const outputs = app.outputs, output = outputs[app.state.layer - 1], answer = seen.names[argmax(output)];
   byId('answer').textContent = answer;
   byId('answer').classList.toggle('long', answer.length > 3);
-  byId('story').textContent = storyOf(outputs, seen.names, seen.truth === null ? null : seen.names[seen.truth]);
+  byId('story').textContent = storyOf(outputs, seen.names, !!model?.readout, seen.truth === null ? null : seen.names[seen.truth]);
   drawBars(byId('bars'), seen.names, output, argmax(output), Math.max(...outputs.flatMap((one) => Array.from(one))));
-  drawTrace(byId('trace'), outputs, seen.names, seen.layer);
+  drawTrace(byId('trace'), outputs, seen.names, app.state.layer, !!model?.readout);
   const measured = app.heldOut && app.heldOut.seen === data.digits.test.flat().length ? app.heldOut : null;
   byId('trace-caption').textContent = 'Output of each class after each layer.' + (measured
     ? ` Of ${measured.seen} held-out digits, layer 1 gets ${measured.right[0]} right, layer ${measured.right.length} gets ${measured.right[measured.right.length - 1]}.` : '');
@@ -130,6 +134,7 @@ function drawTeaching() {
   byId('teach-hint').textContent = app.teach === null ? 'No class is chosen: a drawing is a question.'
     : `Each stroke is learned as “${app.state.classes[app.teach]}”. New drawing begins another example.`;
   byId('pad-size').textContent = `${pad.h}×${pad.w}`;
+  paintTiles(byId('seen'), [pad.ink().subarray(0, pad.h * pad.w)], pad.w, 1, 'ink', 32 / pad.w, 1);
 }
 
 /** @param {(Example & {bundled: number})[]} examples */
@@ -215,6 +220,20 @@ function showHeldOut(corrected) {
   byId('story').textContent = 'No held-out digit is corrected by these layers.';
 }
 
+let playing = 0;
+/** @param {number} layer from 1 */
+function showLayer(layer) {
+  clearTimeout(playing);
+  app.state.layer = layer;
+  draw();
+}
+
+/** Show the layers one after the other. @param {number} layer the next one */
+function playFrom(layer) {
+  showLayer(layer);
+  if (layer < Number(byId('layer').max)) playing = setTimeout(playFrom, 700, layer + 1);
+}
+
 let remembering = 0;
 function rememberState() {
   if (model) return;
@@ -267,12 +286,12 @@ byId('add-class').addEventListener('click', () => {
   retrain();
   teach(used.length - 1);
 });
-byId('layer').addEventListener('input', () => { app.state.layer = Number(byId('layer').value); draw(); });
+byId('layer').addEventListener('input', () => showLayer(Number(byId('layer').value)));
+byId('play').addEventListener('click', () => playFrom(1));
 byId('trace').addEventListener('click', (/** @type {MouseEvent} */ event) => {
-  const box = byId('trace').getBoundingClientRect(), count = app.steps.length;
+  const box = byId('trace').getBoundingClientRect(), count = app.outputs.length;
   const place = ((event.clientX - box.left) / box.width * 420 - 8) / 364;
-  app.state.layer = Math.max(1, Math.min(count, 1 + Math.round(place * (count - 1))));
-  draw();
+  showLayer(Math.max(1, Math.min(count, 1 + Math.round(place * (count - 1)))));
 });
 byId('share').addEventListener('click', async () => {
   history.replaceState(null, '', `#${writeState(app.state)}`);
@@ -298,5 +317,5 @@ else {
   restart(app.state);
   setTimeout(retrain, 400); // the browser has compiled the code now: show the time that a stroke takes
 }
-Object.assign(globalThis, { playground: { app, pad, model, ask, trainNetwork, forward, batchOf, trainingSet, readPixels, data } });
+Object.assign(globalThis, { playground: { app, pad, model, ask, readOut, trainNetwork, forward, batchOf, trainingSet, readPixels, data } });
 document.documentElement.dataset.ready = 'true';
