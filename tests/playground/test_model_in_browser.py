@@ -36,16 +36,14 @@ CONFIGS = {
 }  # fmt: skip
 
 
-def networks_in(colour):
+def images_of(colour):
     images = np.repeat(IMAGES, 3, axis=1) * np.array([1, 2, 3], np.uint8)[:, None, None] if colour else IMAGES
     return images[:200], images[1000:1004]
 
 
-@pytest.mark.parametrize(
-    ("name", "colour"), [("paper", False), ("default", False), ("mirrored", False), ("official", True)]
-)
-def test_outputs_of_each_layer(browser, tmp_path, one_thread, name, colour):
-    images, questions = networks_in(colour)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_outputs_of_each_layer(browser, tmp_path, one_thread, name):
+    images, questions = images_of(colour=name == "official")
     network, history = train(images, LABELS[:200], CONFIGS[name])
     model = Model(network, history, tuple("0123456789"))
     page = tmp_path / "page.html"

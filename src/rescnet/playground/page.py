@@ -13,7 +13,7 @@ from typing import Any
 SCRIPTS = (
     *("random.js", "linear_algebra.js", "stages.js", "filters.js", "heads.js", "network.js"),
     *("state.js", "pictures.js", "pad.js", "answer.js", "stage_cards.js", "stage_details.js"),
-    *("readout.js", "model.js"),
+    *("readout.js", "model.js", "teaching.js"),
     "start.js",
 )
 

@@ -9,12 +9,16 @@ const MOST_DRAWS = 100000;
  * @param {{mean: Float64Array, covariance: Float64Array}} moments @param {number} count @returns {Filters}
  */
 function pcaFilters(moments, count) {
-  const size = moments.mean.length, weights = eigenvectors(moments.covariance, size).vectors.slice(0, count * size);
+  const size = moments.mean.length,
+    weights = eigenvectors(moments.covariance, size).vectors.slice(0, count * size);
   const bias = new Float64Array(count);
   for (let f = 0; f < count; f++) {
     const filter = weights.subarray(f * size, (f + 1) * size);
     const largest = filter.reduce((best, value) => (Math.abs(value) > Math.abs(best) ? value : best), 0);
-    if (largest < 0) filter.forEach((value, i) => { filter[i] = -value; });
+    if (largest < 0)
+      filter.forEach((value, i) => {
+        filter[i] = -value;
+      });
     bias[f] = -dot(filter, 0, moments.mean, 0, size);
   }
   return { weights, bias };
@@ -26,16 +30,24 @@ function pcaFilters(moments, count) {
  * @param {number} count @param {TorchRandom} random @param {Config} config @returns {Filters}
  */
 function stackedLdaFilters(x, labels, k, mean, count, random, config) {
-  const size = mean.length, samples = config.positives + config.negatives;
-  const weights = new Float64Array(count * size), bias = new Float64Array(count), patches = new Float64Array(samples * size);
-  let found = 0, drawn = 0, batch = Math.min(4096, Math.max(32, Math.ceil(1.5 * count)));
+  const size = mean.length,
+    samples = config.positives + config.negatives;
+  const weights = new Float64Array(count * size),
+    bias = new Float64Array(count),
+    patches = new Float64Array(samples * size);
+  let found = 0,
+    drawn = 0,
+    batch = Math.min(4096, Math.max(32, Math.ceil(1.5 * count)));
   while (found < count) {
     if (drawn >= MOST_DRAWS) {
-      throw new Error(`Only ${found} of ${count} stacked-LDA filters separate their patches. Draw more different examples.`);
+      throw new Error(
+        `Only ${found} of ${count} stacked-LDA filters separate their patches. Draw more different examples.`,
+      );
     }
     const draws = drawPatches(labels, x.h - k + 1, x.w - k + 1, Math.min(batch, MOST_DRAWS - drawn), random, config);
     for (let draw = 0; draw < draws.count && found < count; draw++) {
-      for (let i = 0; i < samples; i++) copyPatch(x, k, draws, draw * samples + i, patches.subarray(i * size, (i + 1) * size));
+      for (let i = 0; i < samples; i++)
+        copyPatch(x, k, draws, draw * samples + i, patches.subarray(i * size, (i + 1) * size));
       const filter = discriminate(patches, size, config);
       if (!filter) continue;
       const norm = Math.sqrt(dot(filter, 0, filter, 0, size));
@@ -61,10 +73,15 @@ function drawPatches(labels, rows, columns, count, random, config) {
   const starts = sizes.map((_, label) => sizes.slice(0, label).reduce((a, b) => a + b, 0));
   const classes = sizes.flatMap((size, label) => (size ? [label] : []));
   const chosen = random.integers(classes.length, count);
-  const positive = random.uniform(count * config.positives), negative = random.uniform(count * config.negatives);
-  const samples = config.positives + config.negatives, image = new Uint32Array(count * samples);
+  const positive = random.uniform(count * config.positives),
+    negative = random.uniform(count * config.negatives);
+  const samples = config.positives + config.negatives,
+    image = new Uint32Array(count * samples);
   for (let draw = 0, to = 0; draw < count; draw++) {
-    const label = classes[chosen[draw]], size = sizes[label], start = starts[label], others = labels.length - size;
+    const label = classes[chosen[draw]],
+      size = sizes[label],
+      start = starts[label],
+      others = labels.length - size;
     for (let i = 0; i < config.positives; i++) {
       image[to++] = order[start + Math.min(Math.floor(positive[draw * config.positives + i] * size), size - 1)];
     }
@@ -82,10 +99,14 @@ function drawPatches(labels, rows, columns, count, random, config) {
  * @param {number} sample @param {Float64Array} out (c·k·k,)
  */
 function copyPatch(x, k, draws, sample, out) {
-  const { h, w } = x, first = draws.image[sample] * x.c, y = draws.row[sample], z = draws.column[sample];
+  const { h, w } = x,
+    first = draws.image[sample] * x.c,
+    y = draws.row[sample],
+    z = draws.column[sample];
   let to = 0;
   for (let c = 0; c < x.c; c++) {
-    for (let dy = 0; dy < k; dy++) for (let dx = 0; dx < k; dx++) out[to++] = x.data[((first + c) * h + y + dy) * w + z + dx];
+    for (let dy = 0; dy < k; dy++)
+      for (let dx = 0; dx < k; dx++) out[to++] = x.data[((first + c) * h + y + dy) * w + z + dx];
   }
 }
 
@@ -94,8 +115,10 @@ function copyPatch(x, k, draws, sample, out) {
  * @param {Float64Array} patches (positives + negatives, M) @param {number} size M @param {Config} config
  */
 function discriminate(patches, size, config) {
-  const { positives, negatives } = config, n = positives + negatives;
-  const ahead = meanRow(patches, size, 0, positives), behind = meanRow(patches, size, positives, n);
+  const { positives, negatives } = config,
+    n = positives + negatives;
+  const ahead = meanRow(patches, size, 0, positives),
+    behind = meanRow(patches, size, positives, n);
   const centred = patches.map((value, i) => value - (i < positives * size ? ahead : behind)[i % size]);
   const difference = ahead.map((value, i) => value - behind[i]);
   const variance = dot(centred, 0, centred, 0, centred.length) / centred.length;
@@ -135,7 +158,8 @@ function withinSolve(z, n, size, m, gamma) {
     for (let a = 0; a < size; a++) scatter[a * size + a] += gamma;
     return cholesky(scatter, size) ? choleskySolve(scatter, size, m.slice()) : null;
   }
-  const inner = new Float64Array(n * n), right = new Float64Array(n);
+  const inner = new Float64Array(n * n),
+    right = new Float64Array(n);
   for (let i = 0; i < n; i++) {
     for (let j = 0; j <= i; j++) inner[i * n + j] = dot(z, i * size, z, j * size, size);
     inner[i * n + i] += n * gamma;

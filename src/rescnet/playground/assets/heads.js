@@ -22,13 +22,16 @@ function fitHead(features, groups, count, ridge) {
  * @returns {Head | null} null if the ridge is too small
  */
 function oneVsRestLda(features, groups, count, ridge) {
-  const n = groups.length, size = features.length / n, mean = meanRow(features, size, 0, n);
-  const columns = new Float64Array(size * n), scale = new Float64Array(size); // centred features, feature by feature
+  const n = groups.length,
+    size = features.length / n,
+    mean = meanRow(features, size, 0, n);
+  const columns = new Float64Array(size * n),
+    scale = new Float64Array(size); // centred features, feature by feature
   for (let a = 0; a < size; a++) {
     let square = 0;
     for (let i = 0; i < n; i++) {
       const value = (columns[a * n + i] = features[i * size + a] - mean[a]);
-      square += value * value / n;
+      square += (value * value) / n;
     }
     const floor = 32 * Number.EPSILON * square + (4 * Number.EPSILON * mean[a]) ** 2;
     scale[a] = square > floor ? 1 / Math.sqrt(square) : 0;
@@ -40,21 +43,27 @@ function oneVsRestLda(features, groups, count, ridge) {
     scatter[a * size + a] += ridge + (scale[a] ? 0 : 1);
   }
   if (!cholesky(scatter, size)) return null;
-  const head = { weights: new Float64Array(count * size), bias: new Float64Array(count), present: Array(count).fill(false) };
+  const head = {
+    weights: new Float64Array(count * size),
+    bias: new Float64Array(count),
+    present: Array(count).fill(false),
+  };
   for (let group = 0; group < count; group++) {
-    const members = groups.reduce((sum, own) => sum + (own === group ? 1 : 0), 0), rest = n - members;
+    const members = groups.reduce((sum, own) => sum + (own === group ? 1 : 0), 0),
+      rest = n - members;
     if (!members) continue;
     head.present[group] = true;
-    const share = members / n, difference = new Float64Array(size); // m = μ₁ - μ₀ of scaled features
+    const share = members / n,
+      difference = new Float64Array(size); // m = μ₁ - μ₀ of scaled features
     for (let a = 0; a < size; a++) {
       let sum = 0;
       for (let i = 0; i < n; i++) if (groups[i] === group) sum += columns[a * n + i];
-      difference[a] = sum / n / share * (n / (rest || 1));
+      difference[a] = (sum / n / share) * (n / (rest || 1));
     }
     const solved = choleskySolve(scatter, size, difference.slice());
     const slack = 1 - share * (1 - share) * dot(difference, 0, solved, 0, size);
     if (!(slack > 64 * Number.EPSILON)) return null;
-    const weights = solved.map((value, a) => value / slack * scale[a]);
+    const weights = solved.map((value, a) => (value / slack) * scale[a]);
     const apart = dot(difference, 0, solved, 0, size) / slack;
     head.weights.set(weights, group * size);
     head.bias[group] = -dot(mean, 0, weights, 0, size) - (0.5 - share) * apart + Math.log(members / (rest || 0.5));
@@ -73,7 +82,8 @@ function scoresOf(head, features) {
  * @param {Float64Array} scores @param {boolean[]} present @param {Config} config
  */
 function posteriors(scores, present, config) {
-  const classes = scores.length / 2, out = new Float64Array(scores.length);
+  const classes = scores.length / 2,
+    out = new Float64Array(scores.length);
   for (let i = 0; i < scores.length; i++) if (present[i]) out[i] = sigmoid(scores[i] / config.sigmoid_scale);
   if (config.posterior === 'sigmoid') return out;
   for (const first of [0, classes]) {
@@ -81,16 +91,21 @@ function posteriors(scores, present, config) {
     if (config.posterior === 'softmax') {
       const here = Array.from(part.keys()).filter((i) => present[first + i]);
       const top = Math.max(...here.map((i) => scores[first + i]));
-      here.forEach((i) => { part[i] = Math.exp((scores[first + i] - top) * config.softmax_scale); });
+      here.forEach((i) => {
+        part[i] = Math.exp((scores[first + i] - top) * config.softmax_scale);
+      });
     }
     const total = part.reduce((a, b) => a + b, 0) || 1;
-    part.forEach((value, i) => { part[i] = value / total; });
+    part.forEach((value, i) => {
+      part[i] = value / total;
+    });
   }
   return out;
 }
 
 /** Sigmoid that falls like 1/x below -80. @param {number} x */
-const sigmoid = (x) => Math.exp(Math.min(0, Math.max(-80, x))) / (1 + Math.exp(-Math.abs(x))) * (-80 / Math.min(x, -80));
+const sigmoid = (x) =>
+  (Math.exp(Math.min(0, Math.max(-80, x))) / (1 + Math.exp(-Math.abs(x)))) * (-80 / Math.min(x, -80));
 
 /**
  * New label and sign of an image: the class of the largest residual (equations 5 to 7).
@@ -99,6 +114,8 @@ const sigmoid = (x) => Math.exp(Math.min(0, Math.max(-80, x))) / (1 + Math.exp(-
 function residualTarget(label, output, ceiling) {
   const residual = output.map((value, c) => (c === label ? ceiling : 0) - value);
   let target = 0;
-  residual.forEach((value, c) => { if (Math.abs(value) > Math.abs(residual[target])) target = c; });
+  residual.forEach((value, c) => {
+    if (Math.abs(value) > Math.abs(residual[target])) target = c;
+  });
   return { residual, target, positive: residual[target] >= 0 };
 }

@@ -3,7 +3,8 @@
  * @typedef {{layers: number, filters: number, filter_size: number, block_sizes: number[], block_stride: number,
  *   pyramid: number[], pyramid_bins: string, pooling: string, rectifier: string, matrix_root: boolean, head: string,
  *   posterior: string, sigmoid_scale: number, softmax_scale: number, ridge: number, learning_rate: number,
- *   ceiling: number, bank: string, seed: number, positives: number, negatives: number, tolerance: number, draw_ridge: number}} Config
+ *   ceiling: number, bank: string, seed: number, positives: number, negatives: number, tolerance: number,
+ *   draw_ridge: number}} Config
  * @typedef {{range: ValueRange, weights: Float64Array, bias: Float64Array, size: number, head: Head, rate: number,
  *   positiveShare: number, ridge: number, targets: Uint8Array, accuracy: number}} Layer
  * @typedef {{config: Config, classes: number, channels: number, height: number, width: number, grids: Grid[],
@@ -14,9 +15,28 @@
 
 /** @type {Config} the paper's layer with few filters; NetworkConfig has the same values where the page has no slider */
 const DEFAULT_CONFIG = {
-  layers: 6, filters: 8, filter_size: 3, block_sizes: [4], block_stride: 1, pyramid: [2, 1], pyramid_bins: 'official',
-  pooling: 'max', rectifier: 'relu', matrix_root: false, head: 'lda', posterior: 'sigmoid', sigmoid_scale: 16,
-  softmax_scale: 0.001, ridge: 0.5, learning_rate: 0.4, ceiling: 0.8, bank: 'pca + stacked-lda', seed: 0, positives: 2, negatives: 32, tolerance: 0,
+  layers: 6,
+  filters: 8,
+  filter_size: 3,
+  block_sizes: [4],
+  block_stride: 1,
+  pyramid: [2, 1],
+  pyramid_bins: 'official',
+  pooling: 'max',
+  rectifier: 'relu',
+  matrix_root: false,
+  head: 'lda',
+  posterior: 'sigmoid',
+  sigmoid_scale: 16,
+  softmax_scale: 0.001,
+  ridge: 0.5,
+  learning_rate: 0.4,
+  ceiling: 0.8,
+  bank: 'pca + stacked-lda',
+  seed: 0,
+  positives: 2,
+  negatives: 32,
+  tolerance: 0,
   draw_ridge: 0.01,
 };
 
@@ -26,9 +46,18 @@ const DEFAULT_CONFIG = {
  */
 function trainNetwork(images, labels, classes, config) {
   /** @type {Network} */
-  const network = { config, classes, channels: images.c, height: images.h, width: images.w, layers: [],
-    grids: makeGrids(config, images.h, images.w) };
-  const n = images.n, imageRange = sharedRange(rangeOf(images)), scaled = minMaxScale(images, imageRange);
+  const network = {
+    config,
+    classes,
+    channels: images.c,
+    height: images.h,
+    width: images.w,
+    layers: [],
+    grids: makeGrids(config, images.h, images.w),
+  };
+  const n = images.n,
+    imageRange = sharedRange(rangeOf(images)),
+    scaled = minMaxScale(images, imageRange);
   const outputs = Array.from({ length: n }, () => new Float64Array(classes));
   /** @type {Batch | null} */
   let maps = null;
@@ -39,11 +68,21 @@ function trainNetwork(images, labels, classes, config) {
     const positives = targets.reduce((sum, group) => sum + (group < classes ? 1 : 0), 0);
     const filters = learnFilters(input, labels, number, config);
     maps = convolve(input, filters.weights, filters.bias, config.filter_size);
-    const features = poolFeatures(maps, network.grids, config), size = features.length / n;
+    const features = poolFeatures(maps, network.grids, config),
+      size = features.length / n;
     const { head, ridge } = fitHead(features, targets, 2 * classes, config.ridge);
     /** @type {Layer} */
-    const layer = { range, ...filters, size: config.filter_size, head, rate: config.learning_rate, ridge, targets,
-      positiveShare: positives / n, accuracy: 0 };
+    const layer = {
+      range,
+      ...filters,
+      size: config.filter_size,
+      head,
+      rate: config.learning_rate,
+      ridge,
+      targets,
+      positiveShare: positives / n,
+      accuracy: 0,
+    };
     for (let i = 0; i < n; i++) {
       outputs[i] = update(layer, outputs[i], features.subarray(i * size, (i + 1) * size), config).output;
       if (argmax(outputs[i]) === labels[i]) layer.accuracy += 1 / n;
@@ -53,11 +92,17 @@ function trainNetwork(images, labels, classes, config) {
   return network;
 }
 
-/** Filters of a layer: half PCA, half stacked-LDA. @param {Batch} input @param {Uint8Array} labels @param {number} number @param {Config} config */
+/**
+ * Filters of a layer, counted from 1: half PCA, half stacked-LDA.
+ * @param {Batch} input @param {Uint8Array} labels @param {number} number @param {Config} config
+ */
 function learnFilters(input, labels, number, config) {
-  const k = config.filter_size, half = config.filters / 2, moments = patchMoments(input, k);
+  const k = config.filter_size,
+    half = config.filters / 2,
+    moments = patchMoments(input, k);
   const random = new TorchRandom(config.seed * 1000003 + number);
-  const pca = pcaFilters(moments, half), lda = stackedLdaFilters(input, labels, k, moments.mean, half, random, config);
+  const pca = pcaFilters(moments, half),
+    lda = stackedLdaFilters(input, labels, k, moments.mean, half, random, config);
   return { weights: joined(pca.weights, lda.weights), bias: joined(pca.bias, lda.bias) };
 }
 
@@ -79,7 +124,10 @@ function argmax(values) {
   return best;
 }
 
-/** Groups of a layer: the new label, plus C if its sign is negative. @param {Uint8Array} labels @param {Float64Array[]} outputs @param {number} ceiling */
+/**
+ * Groups of a layer: the new label, plus C if its sign is negative.
+ * @param {Uint8Array} labels @param {Float64Array[]} outputs @param {number} ceiling
+ */
 function groupsOf(labels, outputs, ceiling) {
   return labels.map((label, i) => {
     const { target, positive } = residualTarget(label, outputs[i], ceiling);
@@ -92,13 +140,16 @@ function groupsOf(labels, outputs, ceiling) {
  * @param {Layer} layer @param {Float64Array} before @param {Float64Array} features @param {Config} config
  */
 function update(layer, before, features, config) {
-  const scores = scoresOf(layer.head, features), classes = before.length;
+  const scores = scoresOf(layer.head, features),
+    classes = before.length;
   if (config.head === 'ridge') {
     return { scores, posterior: scores, output: before.map((value, c) => value + layer.rate * scores[c]) };
   }
-  const posterior = posteriors(scores, layer.head.present, config), share = layer.positiveShare;
-  const output = before.map((value, c) =>
-    value + layer.rate * (share * posterior[c] - (1 - share) * posterior[classes + c]));
+  const posterior = posteriors(scores, layer.head.present, config),
+    share = layer.positiveShare;
+  const output = before.map(
+    (value, c) => value + layer.rate * (share * posterior[c] - (1 - share) * posterior[classes + c]),
+  );
   return { scores, posterior, output };
 }
 
@@ -106,11 +157,13 @@ function update(layer, before, features, config) {
  * Pass one image through all layers. @param {Network} network @param {Batch} image @returns {Step[]}
  */
 function forward(network, image) {
-  const { config, layers, grids } = network, scaled = minMaxScale(image, layers[0].range);
+  const { config, layers, grids } = network,
+    scaled = minMaxScale(image, layers[0].range);
   /** @type {Step[]} */
   const steps = [];
   for (const layer of layers) {
-    const last = steps.at(-1), seesMaps = layer.weights.length > layer.bias.length * image.c * layer.size ** 2;
+    const last = steps.at(-1),
+      seesMaps = layer.weights.length > layer.bias.length * image.c * layer.size ** 2;
     const input = last && seesMaps ? minMaxScale(concatenate(last.maps, scaled), layer.range) : scaled;
     const maps = convolve(input, layer.weights, layer.bias, layer.size);
     const features = poolFeatures(maps, grids, config);

@@ -5,7 +5,8 @@
  * which is how the bundled digits were made.
  * @typedef {{x: number, y: number}[]} Stroke in fractions of the pad
  */
-const FINER = 4, PEN = 0.05; // radius of the pen, of the side
+const FINER = 4,
+  PEN = 0.05; // radius of the pen, of the side
 
 class Pad {
   /** @param {HTMLCanvasElement} canvas @param {number} h @param {number} w @param {(done: boolean) => void} changed */
@@ -25,7 +26,10 @@ class Pad {
     canvas.addEventListener('pointerup', () => this.end());
     canvas.addEventListener('pointercancel', () => this.end());
     canvas.addEventListener('keydown', (event) => this.key(event));
-    canvas.addEventListener('blur', () => { this.cursor = -1; this.paint(); });
+    canvas.addEventListener('blur', () => {
+      this.cursor = -1;
+      this.paint();
+    });
     new ResizeObserver(() => this.paint()).observe(canvas);
     this.drawing = false;
   }
@@ -54,11 +58,19 @@ class Pad {
   /** The strokes, moved and scaled to fill the frame if that is wanted. @returns {Stroke[]} */
   fitted() {
     if (!this.fit || this.base.some((value) => value > 0)) return this.strokes;
-    const xs = this.strokes.flat().map((point) => point.x), ys = this.strokes.flat().map((point) => point.y);
-    const left = Math.min(...xs), right = Math.max(...xs), top = Math.min(...ys), bottom = Math.max(...ys);
+    const xs = this.strokes.flat().map((point) => point.x),
+      ys = this.strokes.flat().map((point) => point.y);
+    const left = Math.min(...xs),
+      right = Math.max(...xs),
+      top = Math.min(...ys),
+      bottom = Math.max(...ys);
     const scale = Math.min(4, (1 - 2 * PEN) / Math.max(right - left, bottom - top, 1e-9));
-    return this.strokes.map((stroke) => stroke.map(({ x, y }) => ({
-      x: 0.5 + (x - (left + right) / 2) * scale, y: 0.5 + (y - (top + bottom) / 2) * scale })));
+    return this.strokes.map((stroke) =>
+      stroke.map(({ x, y }) => ({
+        x: 0.5 + (x - (left + right) / 2) * scale,
+        y: 0.5 + (y - (top + bottom) / 2) * scale,
+      })),
+    );
   }
 
   /** @param {PointerEvent} event */
@@ -99,11 +111,14 @@ class Pad {
     event.preventDefault();
     if (this.cursor < 0) this.cursor = Math.floor(this.h / 2) * this.w + Math.floor(this.w / 2);
     else if (step !== undefined) {
-      const beside = Math.abs(step) === 1 && Math.floor((this.cursor + step) / this.w) !== Math.floor(this.cursor / this.w);
+      const beside =
+        Math.abs(step) === 1 && Math.floor((this.cursor + step) / this.w) !== Math.floor(this.cursor / this.w);
       if (!beside && this.cursor + step >= 0 && this.cursor + step < this.h * this.w) this.cursor += step;
     }
     if (event.key === ' ') {
-      const size = this.h * this.w, ink = this.ink(), value = ink[this.cursor] > 0 ? 0 : 1;
+      const size = this.h * this.w,
+        ink = this.ink(),
+        value = ink[this.cursor] > 0 ? 0 : 1;
       for (let i = this.cursor; i < ink.length; i += size) ink[i] = value;
       this.load(ink);
       this.changed(true);
@@ -115,7 +130,10 @@ class Pad {
     const side = Math.round(this.canvas.clientWidth * (globalThis.devicePixelRatio || 1)) || 1;
     if (this.canvas.width !== side) this.canvas.width = this.canvas.height = side;
     const context = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext('2d'));
-    const cell = side / Math.max(this.h, this.w), paper = colour('--faint'), ink = colour('--ink'), size = this.h * this.w;
+    const cell = side / Math.max(this.h, this.w),
+      paper = colour('--faint'),
+      ink = colour('--ink'),
+      size = this.h * this.w;
     context.clearRect(0, 0, side, side);
     for (let i = 0; i < size; i++) {
       const value = [0, 1, 2].map((c) => this.base[c * size + i] ?? this.base[i]);
@@ -123,7 +141,12 @@ class Pad {
       const grey = this.base.length === size;
       const mixed = value.map((part, c) => Math.round(grey ? paper[c] + (ink[c] - paper[c]) * part : 255 * part));
       context.fillStyle = `rgb(${mixed.join()})`;
-      context.fillRect(Math.floor((i % this.w) * cell), Math.floor(Math.floor(i / this.w) * cell), Math.ceil(cell), Math.ceil(cell));
+      context.fillRect(
+        Math.floor((i % this.w) * cell),
+        Math.floor(Math.floor(i / this.w) * cell),
+        Math.ceil(cell),
+        Math.ceil(cell),
+      );
     }
     context.lineWidth = 2 * PEN * side;
     context.lineCap = context.lineJoin = 'round';
@@ -144,13 +167,17 @@ class Pad {
 
 /** Count the ink of strokes in each pixel, 0 to 1. @param {Stroke[]} strokes @param {number} h @param {number} w */
 function countInk(strokes, h, w) {
-  const rows = h * FINER, columns = w * FINER, bitmap = new Uint8Array(rows * columns), radius = PEN * Math.max(rows, columns);
+  const rows = h * FINER,
+    columns = w * FINER,
+    bitmap = new Uint8Array(rows * columns),
+    radius = PEN * Math.max(rows, columns);
   for (const stroke of strokes) {
     stroke.forEach((point, i) => {
       const from = stroke[Math.max(0, i - 1)];
       const steps = 1 + Math.ceil(Math.hypot((point.x - from.x) * columns, (point.y - from.y) * rows));
       for (let s = 1; s <= steps; s++) {
-        const x = (from.x + ((point.x - from.x) * s) / steps) * columns, y = (from.y + ((point.y - from.y) * s) / steps) * rows;
+        const x = (from.x + ((point.x - from.x) * s) / steps) * columns,
+          y = (from.y + ((point.y - from.y) * s) / steps) * rows;
         for (let r = Math.max(0, Math.floor(y - radius)); r < Math.min(rows, y + radius); r++) {
           for (let c = Math.max(0, Math.floor(x - radius)); c < Math.min(columns, x + radius); c++) {
             if ((r + 0.5 - y) ** 2 + (c + 0.5 - x) ** 2 <= radius * radius) bitmap[r * columns + c] = 1;

@@ -9,17 +9,40 @@
 /** @param {any} given @returns {Readout} */
 function readReadout(given) {
   /** @param {{integers: string, steps: string}} part @returns {Quantised} */
-  const quantised = (part) => ({ integers: new Int8Array(readBytes(part.integers).buffer), steps: readNumbers(part.steps) });
-  const projection = quantised(given.projection), codes = quantised(given.codes), correction = given.correction;
-  const scaled = (/** @type {Quantised} */ { integers, steps }, /** @type {number} */ i) => integers[i] * steps[i % steps.length];
-  const norms = new Float64Array(codes.integers.length / codes.steps.length), lengths = new Float64Array(projection.steps.length);
-  codes.integers.forEach((_, i) => { norms[Math.floor(i / codes.steps.length)] += scaled(codes, i) ** 2; });
-  projection.integers.forEach((_, i) => { lengths[i % lengths.length] += scaled(projection, i) ** 2; });
+  const quantised = (part) => ({
+    integers: new Int8Array(readBytes(part.integers).buffer),
+    steps: readNumbers(part.steps),
+  });
+  const projection = quantised(given.projection),
+    codes = quantised(given.codes),
+    correction = given.correction;
+  const scaled = (/** @type {Quantised} */ { integers, steps }, /** @type {number} */ i) =>
+    integers[i] * steps[i % steps.length];
+  const norms = new Float64Array(codes.integers.length / codes.steps.length),
+    lengths = new Float64Array(projection.steps.length);
+  codes.integers.forEach((_, i) => {
+    norms[Math.floor(i / codes.steps.length)] += scaled(codes, i) ** 2;
+  });
+  projection.integers.forEach((_, i) => {
+    lengths[i % lengths.length] += scaled(projection, i) ** 2;
+  });
   return {
-    weights: given.weights.map(readNumbers), size: given.size, centre: readNumbers(given.centre), projection, codes, norms,
-    lengths, coefficients: readNumbers(given.coefficients), scale: given.scale, outside: given.outside, mirrored: given.mirrored,
+    weights: given.weights.map(readNumbers),
+    size: given.size,
+    centre: readNumbers(given.centre),
+    projection,
+    codes,
+    norms,
+    lengths,
+    coefficients: readNumbers(given.coefficients),
+    scale: given.scale,
+    outside: given.outside,
+    mirrored: given.mirrored,
     onResidual: given.on_residual,
-    correction: correction && { centres: readNumbers(correction.centres), coefficients: readNumbers(correction.coefficients) },
+    correction: correction && {
+      centres: readNumbers(correction.centres),
+      coefficients: readNumbers(correction.coefficients),
+    },
   };
 }
 
@@ -34,29 +57,39 @@ function mirrored(image) {
  * @param {Network} network @param {Readout} readout @param {Batch} image @param {Step[]} steps @returns {Float64Array}
  */
 function readOut(network, readout, image, steps) {
-  const seen = readout.mirrored ? [steps, forward(network, mirrored(image))] : [steps], classes = network.classes;
-  const sketch = new Float64Array(readout.centre.length), output = new Float64Array(classes);
+  const seen = readout.mirrored ? [steps, forward(network, mirrored(image))] : [steps],
+    classes = network.classes;
+  const sketch = new Float64Array(readout.centre.length),
+    output = new Float64Array(classes);
   for (const one of seen) {
-    one.forEach(({ features }, layer) => features.forEach((value, j) => {
-      sketch[layer * readout.size + (j % readout.size)] += value * readout.weights[layer][j] / seen.length;
-    }));
-    one[one.length - 1].output.forEach((value, c) => { output[c] += value / seen.length; });
+    one.forEach(({ features }, layer) =>
+      features.forEach((value, j) => {
+        sketch[layer * readout.size + (j % readout.size)] += (value * readout.weights[layer][j]) / seen.length;
+      }),
+    );
+    one[one.length - 1].output.forEach((value, c) => {
+      output[c] += value / seen.length;
+    });
   }
-  const { integers, steps: scales } = readout.projection, r = scales.length, code = new Float64Array(r);
+  const { integers, steps: scales } = readout.projection,
+    r = scales.length,
+    code = new Float64Array(r);
   let square = 0;
   sketch.forEach((value, row) => {
     const centred = value - readout.centre[row];
     square += centred * centred;
     if (centred) for (let k = 0; k < r; k++) code[k] += centred * integers[row * r + k];
   });
-  let norm = 0, inside = 0;
+  let norm = 0,
+    inside = 0;
   code.forEach((_, k) => {
     code[k] *= scales[k];
     norm += code[k] ** 2;
     if (readout.lengths[k] > 0) inside += code[k] ** 2 / readout.lengths[k];
   });
   norm += readout.outside * Math.max(0, square - inside);
-  const found = readout.onResidual ? output : new Float64Array(classes), known = readout.codes;
+  const found = readout.onResidual ? output : new Float64Array(classes),
+    known = readout.codes;
   const weighted = code.map((value, k) => value * known.steps[k]);
   readout.norms.forEach((own, row) => {
     let product = 0;
@@ -72,9 +105,11 @@ function readOut(network, readout, image, steps) {
  * @param {Float64Array} outputs @param {{centres: Float64Array, coefficients: Float64Array}} correction
  */
 function corrected(outputs, { centres, coefficients }) {
-  const classes = outputs.length, found = outputs.slice();
+  const classes = outputs.length,
+    found = outputs.slice();
   for (let row = 0; row < centres.length; row += classes) {
-    const square = outputs.reduce((sum, value, c) => sum + (value - centres[row + c]) ** 2, 0), near = Math.exp(-2 * square);
+    const square = outputs.reduce((sum, value, c) => sum + (value - centres[row + c]) ** 2, 0),
+      near = Math.exp(-2 * square);
     for (let c = 0; c < classes; c++) found[c] += near * coefficients[row + c];
   }
   return found;

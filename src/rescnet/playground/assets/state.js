@@ -4,7 +4,12 @@
  * @typedef {{classes: string[], perClass: number, removed: Set<number>, drawn: Example[], question: Uint8Array | null,
  *   truth: number | null, layer: number, stage: string, fit: boolean, config: Config}} State
  */
-const LEVELS = '0123456789abcdefg', SIDE = 8, PIXELS = SIDE * SIDE, BUNDLED = 20, MOST_CLASSES = 10, LONGEST_LINK = 8000;
+const LEVELS = '0123456789abcdefg',
+  SIDE = 8,
+  PIXELS = SIDE * SIDE,
+  BUNDLED = 20,
+  MOST_CLASSES = 10,
+  LONGEST_LINK = 8000;
 const DIGIT_NAMES = [...'0123456789'];
 
 /** Sliders of the page: [option, short name in the address, label, least, most, step]. */
@@ -24,13 +29,24 @@ const writePixels = (pixels) => Array.from(pixels, (level) => LEVELS[level]).joi
 
 /** The state of a page that opens with digits. @returns {State} */
 function digitsState() {
-  return { classes: DIGIT_NAMES.slice(), perClass: 5, removed: new Set(), drawn: [], question: null, truth: null, layer: 99,
-    stage: 'filters', fit: true, config: { ...DEFAULT_CONFIG } };
+  return {
+    classes: DIGIT_NAMES.slice(),
+    perClass: 5,
+    removed: new Set(),
+    drawn: [],
+    question: null,
+    truth: null,
+    layer: 99,
+    stage: 'filters',
+    fit: true,
+    config: { ...DEFAULT_CONFIG },
+  };
 }
 
 /** @param {State} state @returns {string} the part of the address after the # */
 function writeState(state) {
-  const start = digitsState(), parts = new URLSearchParams();
+  const start = digitsState(),
+    parts = new URLSearchParams();
   for (const [option, short] of SLIDERS) {
     if (state.config[option] !== start.config[option]) parts.set(short, String(state.config[option]));
   }
@@ -48,7 +64,8 @@ function writeState(state) {
 
 /** Read an address; what is missing or wrong in it keeps its default. @param {string} text @returns {State} */
 function readState(text) {
-  const state = digitsState(), parts = new URLSearchParams(text);
+  const state = digitsState(),
+    parts = new URLSearchParams(text);
   /** @param {string} name @param {number} least @param {number} most @param {number} otherwise */
   const number = (name, least, most, otherwise) => {
     const value = Number(parts.get(name) ?? NaN);
@@ -66,7 +83,9 @@ function readState(text) {
   try {
     const names = JSON.parse(parts.get('c') ?? '[]');
     if (Array.isArray(names) && names.length >= 2 && names.length <= MOST_CLASSES) state.classes = names.map(String);
-  } catch { /* an address cut short: the digits' names stay */ }
+  } catch {
+    /* an address cut short: the digits' names stay */
+  }
   if (parts.get('r')) state.removed = new Set(String(parts.get('r')).split('.').map(Number));
   for (const [, label, pixels] of (parts.get('x') ?? '').matchAll(/(\d)([0-9a-g]{64})/g)) {
     if (Number(label) < state.classes.length) state.drawn.push({ label: Number(label), pixels: readPixels(pixels) });
@@ -84,10 +103,17 @@ function readState(text) {
  * @param {State} state @param {{train: string[][]}} digits @returns {(Example & {bundled: number})[]}
  */
 function trainingSet(state, digits) {
-  const chosen = digits.train.slice(0, state.classes.length).flatMap((texts, label) =>
-    texts.slice(0, state.perClass).map((text, i) => ({ label, pixels: readPixels(text), bundled: label * BUNDLED + i })));
-  return [...chosen.filter((example) => !state.removed.has(example.bundled)),
-    ...state.drawn.map((example) => ({ ...example, bundled: -1 }))];
+  const chosen = digits.train
+    .slice(0, state.classes.length)
+    .flatMap((texts, label) =>
+      texts
+        .slice(0, state.perClass)
+        .map((text, i) => ({ label, pixels: readPixels(text), bundled: label * BUNDLED + i })),
+    );
+  return [
+    ...chosen.filter((example) => !state.removed.has(example.bundled)),
+    ...state.drawn.map((example) => ({ ...example, bundled: -1 })),
+  ];
 }
 
 /** @param {Uint8Array[]} images of 8×8 pixels @returns {Batch} */
