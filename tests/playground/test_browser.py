@@ -71,7 +71,7 @@ CIRCLE = [(0.5 + 0.3 * cos(i * pi / 8), 0.5 + 0.35 * sin(i * pi / 8)) for i in r
 LINE = [(0.5, 0.1 + 0.05 * i) for i in range(17)]
 
 
-@pytest.mark.parametrize("address", ["", "#L=3&f=6&s=7&g=0.2&n=3", "#L=4&f=10&n=2&r=0.1.20.21&a=1"])
+@pytest.mark.parametrize("address", ["", "#L=3&f=8&s=7&g=0.2&n=3", "#L=4&f=10&n=2&r=0.1.20.21&a=1"])
 def test_the_numbers_of_the_library(browser, page, address):
     browser.open(page, address)
     assert_sound(browser)
@@ -131,6 +131,17 @@ def test_a_class_that_was_taught_is_recognised(opened, touch):
         draw(opened, [(x + 0.05, y) for x, y in shape], touch)
         assert opened.text("#answer") == answer
     assert opened.evaluate("playground.app.state.drawn.length") == 4
+
+
+def test_a_stroke_replaces_the_digit_shown(opened):
+    draw(opened, LINE)
+    assert opened.evaluate("playground.pad.base.every((value) => value === 0)")
+    draw(opened, CIRCLE)
+    assert opened.evaluate("playground.pad.strokes.length") == 2
+    opened.click("#held-out")
+    opened.click("#chips button:nth-child(3)")  # learned at once
+    draw(opened, LINE)  # another example of the class
+    assert opened.evaluate("playground.app.state.drawn.map((drawn) => drawn.label).join()") == "2,2"
 
 
 def test_each_stroke_of_an_example_is_learned(opened):

@@ -78,3 +78,13 @@ def test_large_models_are_refused(model, monkeypatch):
     monkeypatch.setattr(playground_model, "MOST_BYTES", 1000)
     with pytest.raises(ValueError, match="model must have at most 1 kB of layers"):
         model_data(model)
+
+
+def test_a_large_readout_is_left_out(one_thread, monkeypatch):
+    config = make_config(image_shape=(1, 8, 8), images=60, layers=1, filters=4)
+    network, history = train(IMAGES[:60], LABELS[:60], config)
+    model = Model(network, history, tuple("0123456789"))
+    assert model_data(model)["readout"] and "left out here" not in dict(model_data(model)["facts"])
+    monkeypatch.setattr(playground_model, "MOST_BYTES", 30_000)
+    data = model_data(model)
+    assert data["readout"] is None and dict(data["facts"])["left out here"] == "kernel readout"

@@ -16,7 +16,7 @@
 /** @type {Config} the paper's layer with few filters; NetworkConfig has the same values where the page has no slider */
 const DEFAULT_CONFIG = {
   layers: 6,
-  filters: 8,
+  filters: 6,
   filter_size: 3,
   block_sizes: [4],
   block_stride: 1,
@@ -29,7 +29,7 @@ const DEFAULT_CONFIG = {
   posterior: 'sigmoid',
   sigmoid_scale: 16,
   softmax_scale: 0.001,
-  ridge: 0.5,
+  ridge: 0.8,
   learning_rate: 0.4,
   ceiling: 0.8,
   bank: 'pca + stacked-lda',

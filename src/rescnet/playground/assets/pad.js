@@ -15,6 +15,8 @@ class Pad {
     this.h = h;
     this.w = w;
     this.changed = changed;
+    this.replaced = () => {};
+    this.isLoaded = false;
     this.fit = true;
     /** @type {Stroke[]} */
     this.strokes = [];
@@ -42,11 +44,20 @@ class Pad {
   load(ink) {
     this.base = ink;
     this.strokes = [];
+    this.isLoaded = true;
     this.paint();
   }
 
   clear() {
     this.load(new Float64Array(this.h * this.w));
+  }
+
+  /** Begin a new drawing where a picture was shown: strokes on top of it would spoil both. */
+  replace() {
+    const shown = !this.isEmpty;
+    this.clear();
+    this.isLoaded = false;
+    if (shown) this.replaced();
   }
 
   /** @returns {Float64Array} ink of each pixel, 0 to 1, (channels·h·w,) */
@@ -83,6 +94,7 @@ class Pad {
   begin(event) {
     if (event.button) return;
     this.canvas.setPointerCapture(event.pointerId);
+    if (this.isLoaded) this.replace();
     this.drawing = true;
     this.cursor = -1;
     this.strokes.push([this.place(event)]);
@@ -121,6 +133,7 @@ class Pad {
         value = ink[this.cursor] > 0 ? 0 : 1;
       for (let i = this.cursor; i < ink.length; i += size) ink[i] = value;
       this.load(ink);
+      this.isLoaded = false; // strokes may follow
       this.changed(true);
     }
     this.paint();

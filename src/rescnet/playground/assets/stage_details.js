@@ -168,15 +168,15 @@ const DETAILS = {
   },
 
   heads(view, target) {
-    const { scores, posterior, output } = stepOf(view),
+    const { scores, posterior } = stepOf(view),
       classes = view.network.classes,
       { config } = view.network,
       layer = layerOf(view);
-    const c = argmax(output),
+    const c = argmax(posterior.subarray(0, classes)),
       bars = make('div', { class: 'bars' });
     const ridge = config.head === 'ridge';
     bars.append(make('h4', {}, ridge ? 'Score of each class' : 'Add: posterior of the positive head'));
-    drawBars(bars, view.names, posterior.subarray(0, classes), argmax(posterior.subarray(0, classes)));
+    drawBars(bars, view.names, posterior.subarray(0, classes), c);
     if (!ridge && layer.positiveShare < 1) {
       bars.append(make('h4', {}, 'Take away: posterior of the negative head'));
       drawBars(bars, view.names, posterior.subarray(classes), argmax(posterior.subarray(classes)));
@@ -184,7 +184,7 @@ const DETAILS = {
     target.append(bars);
     /** @type {Numbers} */
     const numbers = [[`score x of “${view.names[c]}”`, show(scores[c], 2)]];
-    if (!ridge) numbers.push(['scale σ', String(config.sigmoid_scale)], ['S(x)', show(posterior[c])]);
+    if (!ridge) numbers.push(['scale σ', String(config.sigmoid_scale)], ['posterior', show(posterior[c])]);
     if (!ridge) numbers.push(['share of images to add', `${show(100 * layer.positiveShare, 0)} %`]);
     return {
       numbers,
@@ -206,7 +206,7 @@ const DETAILS = {
     drawBars(bars, view.names, output, c);
     /** @type {Numbers} */
     const numbers = [
-      ['before, class ' + `“${view.names[c]}”`, show(before[c])],
+      [`Ỹ of “${view.names[c]}” before`, show(before[c])],
       ['rate α', show(layer.rate, 2)],
     ];
     if (config.head !== 'ridge') {

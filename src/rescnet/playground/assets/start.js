@@ -22,6 +22,9 @@ const app = {
 };
 const model = data.model ? readModel(data.model) : null;
 const pad = new Pad(byId('pad'), model?.network.height ?? SIDE, model?.network.width ?? SIDE, padChanged);
+pad.replaced = () => {
+  app.current = null;
+};
 
 /** Names of the network's classes. */
 const names = () => (model ? model.names : app.present.map((label) => app.state.classes[label]));
@@ -99,6 +102,13 @@ function measureHeldOut(turn, from) {
   }
   if (from + 5 < all.length) setTimeout(measureHeldOut, 0, turn, from + 5);
   else drawAnswer();
+}
+
+/** Train again while nothing happens: the browser compiles the code meanwhile. @param {number} times */
+function warmUp(times) {
+  if (pad.drawing || app.turn > 3) return;
+  retrain();
+  if (times > 1) setTimeout(warmUp, 100, times - 1);
 }
 
 /** Pass the drawing through the network and show the answer. */
@@ -286,7 +296,7 @@ byId('open').addEventListener('change', async () => {
 if (model) showModel(model);
 else {
   restart(app.state);
-  setTimeout(retrain, 400); // the browser has compiled the code now: show the time that a stroke takes
+  setTimeout(warmUp, 300, 3);
 }
 Object.assign(globalThis, {
   playground: { app, pad, model, ask, readOut, trainNetwork, forward, batchOf, trainingSet, readPixels, data },
