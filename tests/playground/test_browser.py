@@ -133,6 +133,13 @@ def test_a_class_that_was_taught_is_recognised(opened, touch):
     assert opened.evaluate("playground.app.state.drawn.length") == 4
 
 
+def test_drawn_digits_are_recognised(opened):
+    for stroke, digit in [([(0.5 + 0.6 * (x - 0.5), y) for x, y in CIRCLE], "0"), (LINE, "1")]:
+        opened.click("#clear")
+        draw(opened, stroke)
+        assert opened.text("#answer") == digit
+
+
 def test_a_stroke_replaces_the_digit_shown(opened):
     draw(opened, LINE)
     assert opened.evaluate("playground.pad.base.every((value) => value === 0)")

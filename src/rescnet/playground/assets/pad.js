@@ -6,7 +6,7 @@
  * @typedef {{x: number, y: number}[]} Stroke in fractions of the pad
  */
 const FINER = 4,
-  PEN = 0.05; // radius of the pen, of the side
+  PEN = 0.085; // radius of the pen, of the side: as much ink as in the bundled digits
 
 class Pad {
   /** @param {HTMLCanvasElement} canvas @param {number} h @param {number} w @param {(done: boolean) => void} changed */

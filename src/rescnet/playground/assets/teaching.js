@@ -26,17 +26,17 @@ function drawExamples(examples) {
       app.state.classes[label] = input.value.trim() || String(label);
       retrain();
     });
-    const thumbnails = examples
-      .filter((example) => example.label === label)
-      .map((example) => {
-        const button = make(
-          'button',
-          { title: 'Remove this example', class: example.bundled < 0 ? 'drawn' : '' },
-          picture([example.pixels], SIDE, 1, 'ink', 3.4, 16),
-        );
-        button.addEventListener('click', () => remove(example));
-        return button;
-      });
+    const own = examples.filter((example) => example.label === label),
+      zoom = own.length > 8 ? 2.5 : 3.4;
+    const thumbnails = own.map((example) => {
+      const button = make(
+        'button',
+        { title: 'Remove this example', class: example.bundled < 0 ? 'drawn' : '' },
+        picture([example.pixels], SIDE, 1, 'ink', zoom, 16),
+      );
+      button.addEventListener('click', () => remove(example));
+      return button;
+    });
     return make('div', { class: 'class' }, input, make('div', {}, ...thumbnails));
   });
   byId('examples').replaceChildren(...rows);
