@@ -141,6 +141,7 @@ class TrainCommand:
             "images": {name: len(images) for name, images in self._splits.items()},
             "preprocessing": describe_images(self.dataset.train.images),
             "fingerprints": fingerprints(self.dataset),
+            "training_files": list(self.dataset.train.files) if self.config.has_kernel else None,
         }
         return ModelWriter(
             self.place,

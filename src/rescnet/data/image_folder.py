@@ -200,11 +200,12 @@ class FolderScan:
             self._refuse([problem for problem in self.problems if problem.kind is not Kind.SIZE or image_size is None])
         number = {name: index for index, name in enumerate(names)}
         splits, files = {}, list(self.files.values())
+        paths = [path.relative_to(self.folder).as_posix() for path in self.files]
         for split in self.parts:
             rows = [row for row, file in enumerate(files) if file.split == split and file.class_name in number]
             if rows:
                 labels = np.array([number[files[row].class_name] for row in rows], np.int64)
-                splits[split] = ImageSet(images[rows], labels, names)
+                splits[split] = ImageSet(images[rows], labels, names, tuple(paths[row] for row in rows))
         notes = tuple(self.lines(but=Kind.SIZE))
         if set(self.sizes) != {size}:
             fitted = f"images are resized and centre-cropped to {size[0]}×{size[1]} (height×width)"

@@ -51,6 +51,8 @@ class ImageSet:
     labels : ndarray of int64, shape (n,)
         Class of each image, as an index into `class_names`.
     class_names : tuple of str, length C
+    files : tuple of str, length n
+        Path of each image in its folder; empty if the images are not files of a folder.
 
     Examples
     --------
@@ -63,6 +65,7 @@ class ImageSet:
     images: Images
     labels: Labels
     class_names: tuple[str, ...]
+    files: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         images, labels = self.images, self.labels
@@ -94,7 +97,8 @@ class ImageSet:
 
     def subset(self, indices: npt.NDArray[np.intp]) -> ImageSet:
         """Return the images with these indices, shape (m,), and their labels."""
-        return replace(self, images=self.images[indices], labels=self.labels[indices])
+        files = tuple(self.files[index] for index in indices) if self.files else ()
+        return replace(self, images=self.images[indices], labels=self.labels[indices], files=files)
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,6 +65,7 @@ _ABOUT: dict[str, Any] = {  # types of the facts that rescnet itself uses; {...:
     "preprocessing": {"pixels": _TEXT, "low": _NUMBER, "high": _NUMBER},
     "refit": (bool,),
     "readout": {"bytes": _COUNT, "sha256": _TEXT, "layers": _COUNT, "record": _READOUT_RECORD},
+    "training_files": (list, *_NONE),
     "used_layers": _COUNT,
     "versions": {...: _TEXT},
 }

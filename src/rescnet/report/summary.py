@@ -46,7 +46,7 @@ def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | No
         "used": network.used_layers,
         "time": show_seconds(sum(seconds.values())) if seconds else None,
         "seconds": seconds,
-        "about": about_rows({key: value for key, value in about.items() if key != "readout"}),
+        "about": about_rows({key: value for key, value in about.items() if key not in ("readout", "training_files")}),
     }
 
 
