@@ -19,6 +19,7 @@ COMMANDS = {
     "check": "List the problems of an image folder.",
     "evaluate": "Measure the accuracy of a model.",
     "predict": "Predict the classes of image files.",
+    "explain": "Explain the prediction of one image file.",
     "info": "Show the architecture, size, accuracy and origin of a model.",
     "report": "Write an HTML page about a model.",
     "playground": "Open a page that trains a network while you draw.",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -14,6 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from ..network.device import choose_device
+from ..network.explain import explain
+from ..network.explanation import Explanation
 from ..network.history import History
 from ..network.model import Model, describe_run
 from ..network.network import Network, refuse_infinite
@@ -40,6 +44,19 @@ class FittedNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ImageClas
         """
         outputs = self._outputs(X)  # first: it raises NotFittedError
         return network_probabilities(self.network_, outputs).numpy()
+
+    def explain(self, X: Any) -> Explanation:
+        """Explain the prediction of one image, given alone, as a batch of one, or as the path of a file.
+
+        Training images are counted in the order of ``fit``, without those of the validation set or of weight 0.
+        """
+        check_is_fitted(self)
+        single = isinstance(X, str | Path) or np.shape(X) in (self._layout.shape, (self._layout.numbers,))
+        images = self._new_images([X] if single else X)
+        if len(images) != 1:
+            raise ValueError(f"X must be one image, got {len(images)}.")
+        ((_, image),) = self._chunks(images, 1)
+        return explain(self.network_.averaged_over(self.test_views), image, tuple(map(str, self.classes_)))
 
     def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
         """Yield the labels after 1, 2, … layers, each of shape (n,); without the readout."""

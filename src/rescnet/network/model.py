@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .explain import explain
+from .explanation import Explanation
 from .history import History
 from .inputs import Array
 from .network import Network
@@ -48,6 +50,10 @@ class Model:
         They are not calibrated (:mod:`rescnet.network.probabilities`).
         """
         return network_probabilities(self.network, self.network.outputs(images).cpu()).numpy()
+
+    def explain(self, image: Array) -> Explanation:
+        """Explain the prediction of one image (channels, height, width), in the units of the training images."""
+        return explain(self.network, image, self.class_names, self.about.get("training_files") or ())
 
     def __repr__(self) -> str:
         more = ", …" if len(self.class_names) > 3 else ""

@@ -39,6 +39,17 @@ def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel"
     return covariances.mul_(_pair_products(_scales(means, variances, z_score, -1), diagonal))
 
 
+def z_scores(maps: Tensor, grid: BlockGrid) -> Tensor:
+    """Return z of each pixel of each block of one image's rectified maps (d, h, w), shape (blocks, pixels, d).
+
+    The means of z_i·z_j over the pixels are those of :func:`second_order_pool`.
+    """
+    means, variances, _ = _block_covariances(maps[None], grid, diagonal=False)
+    scales = _scales(means, variances, "channel", -1)
+    pixels = F.unfold(maps[None], grid.block, stride=grid.stride).view(len(maps), -1, prod(grid.shape)).permute(2, 1, 0)
+    return (pixels - means.view(-1, 1, len(maps))) * scales.view(-1, 1, len(maps))
+
+
 def mean_correlations(
     maps: Tensor, pyramids: list[Pyramid], z_score: ZScore = "channel", diagonal: bool = True
 ) -> list[Tensor]:

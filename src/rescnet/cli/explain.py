@@ -1,0 +1,107 @@
+"""``rescnet explain``: the reasons of one prediction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ..formatting import atomic_write
+from .shared import Device, Model, Overwrite, check_out, plain_table, say
+
+if TYPE_CHECKING:
+    from ..network.explanation import Explanation, Neighbour, Numbers
+
+TOP = 3  # classes in the tables
+ROWS = 12  # of a map in characters, at most
+SHADES = " ░▒▓█"
+
+
+def explain(
+    model: Model,
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="Image file.")],
+    plot: Annotated[Path | None, typer.Option(help="Output file for a figure, .png, .svg or .pdf.")] = None,
+    overwrite: Overwrite = False,
+    device: Device = "auto",
+) -> None:
+    """Explain the prediction of one image file: layers, training images and places in the image that decide.
+
+    The output of a class is the sum of its map over the image, plus an intercept.
+    """
+    from ..model_files import ModelFolder, load_model
+    from ..network.device import choose_device
+    from .images import check_image_files, find_image_files, read_image_files
+
+    if plot is not None:
+        if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise ValueError(f"the output file must end in .png, .svg or .pdf, got {plot}.")
+        check_out(plot, overwrite)
+    chosen = choose_device(device)
+    folder = ModelFolder.open(model)
+    if image.is_dir():
+        raise ValueError(f"image must be a file, got the folder {image}. Name one of its files.")
+    files = find_image_files([image])
+    errors, _ = check_image_files(files, folder.image_shape)
+    batches = list(read_image_files(files, folder.image_shape, folder.about.get("preprocessing", {}), 1, errors))
+    if errors:
+        raise errors[image]
+    found = load_model(model, device=chosen).explain(batches[0])
+    _print(Console(), found)
+    if plot is not None:
+        with atomic_write(plot) as path:
+            found.plot().savefig(path, format=plot.suffix.lower()[1:], dpi=150)
+        say(Console(), f"\nfigure written to {escape(str(plot))}")
+
+
+def _print(console: Console, found: Explanation) -> None:
+    for sentence in found.sentences()[: 3 if found.readout else 2]:
+        say(console, escape(sentence))
+    shown = found.shown[:TOP]
+    names = [escape(found.class_names[number]) for number in shown]
+    say(console, "\n[bold]outputs[/bold]")
+    table = plain_table("after layer", *names)
+    for layer, outputs in enumerate(found.layer_outputs, 1):
+        table.add_row(str(layer), *(f"{outputs[number]:.3f}" for number in shown))
+    if found.readout:
+        table.add_row("readout", *(f"{found.outputs[number]:.3f}" for number in shown))
+    table.add_row("[dim]map[/dim]", *(f"[dim]{shares.sum():.3f}[/dim]" for shares in found.maps[:TOP]))
+    table.add_row("[dim]intercept[/dim]", *(f"[dim]{rest:.3f}[/dim]" for rest in found.intercept[:TOP]))
+    console.print(table)
+    for title, images in (("nearest", found.nearest), ("most influential", found.influential)):
+        if images:
+            say(console, f"\n[bold]{title} training images[/bold]")
+            _print_neighbours(console, images, found.label)
+    say(console, f"\n[bold]places that speak for {names[0]}[/bold]")
+    for line in shaded(found.maps[0]):
+        console.out(f"  {line}", highlight=False)
+
+
+def _print_neighbours(console: Console, images: tuple[Neighbour, ...], label: str) -> None:
+    table = plain_table("image", "class", "similarity", f"part of {escape(label)}'s output")
+    for image in images:
+        name = escape(image.file) if image.file else str(image.index)
+        table.add_row(name, escape(image.label), f"{image.similarity:.2f}", f"{image.share:+.3f}")
+    console.print(table)
+
+
+def shaded(shares: Numbers) -> list[str]:
+    """Return a map (h, w) as lines of shades, two characters per cell: the darker, the larger its positive sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shaded(np.array([[0.0, 4.0], [-1.0, 2.0]]))
+    ['  ██', '  ▒▒']
+    """
+    import numpy as np
+
+    step = -(-max(shares.shape) // ROWS)
+    height, width = (-(-side // step) for side in shares.shape)
+    padded = np.zeros((height * step, width * step))
+    padded[: shares.shape[0], : shares.shape[1]] = shares
+    cells = padded.reshape(height, step, width, step).sum((1, 3)).clip(0)
+    levels = np.rint(cells / max(float(cells.max()), 1e-30) * (len(SHADES) - 1)).astype(int)
+    return ["".join(2 * SHADES[level] for level in row) for row in levels]
