@@ -181,6 +181,24 @@ def test_without_images(browser, model, tmp_path):
     assert browser.count("#accuracy-plot svg") == 1 and browser.count("#filter-layers img") > 0
 
 
+@pytest.mark.parametrize(
+    ("depth", "said", "arrows"),
+    [
+        (0, "Layer 1 takes the image, each later layer the image and the 6 maps of the previous layer.", 3),
+        (1, "Each layer takes the image alone.", 0),
+        (4, "Layers form stacks of 4: the first of a stack takes the image, the others the image and the 6 maps", 2),
+    ],
+)
+def test_input_of_layers(browser, model, tmp_path, depth, said, arrows):
+    stack = replace(model.network.stack, config=replace(model.network.config, stack_depth=depth))
+    changed = replace(model, network=replace(model.network, stack=stack))
+    browser.open(write_report(changed, tmp_path / "report.html"))
+    assert_sound(browser)
+    assert said in browser.text("#how-words")
+    # Beside an arrow into and one out of each of the three boxes: those between boxes.
+    assert browser.count("#chain path[marker-end]") == 6 + arrows
+
+
 def test_without_facts_about_the_training(browser, model, dataset, tmp_path):
     browser.open(write_report(replace(model, about={}), tmp_path / "bare.html"))
     assert_sound(browser)

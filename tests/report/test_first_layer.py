@@ -43,5 +43,5 @@ def test_grey_filter_size(blobs):
         stop_at_zero_error=False,
     )  # fmt: skip
     network, _ = train(images, labels, config)
-    assert layer_sizes(network)["grey_size"] == 7
+    assert layer_sizes(network)["grey_size"] == 7 and layer_sizes(network)["stack_depth"] == 1
     assert layer_sizes(network.first_layers(1))["grey_size"] == 0  # without the grey layer

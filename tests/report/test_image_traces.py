@@ -39,7 +39,7 @@ def test_trace():
     )
     trace = trace_image(outputs.astype(np.float32), 1, NAMES, 0.8)
     assert (trace["label"], trace["prediction"]) == (1, 1)
-    assert trace["runs"] == [[1, 0], [2, 2], [3, 1], [4, 2], [5, 1]]
+    assert trace["runs"] == [(1, 0), (2, 2), (3, 1), (4, 2), (5, 1)]
     assert trace["changes"] == [
         ("wrong", "Layer 1 predicts ant, which is wrong."),
         ("wrong", "Layer 2 changes ant to cat, still wrong."),

@@ -47,6 +47,7 @@ def layer_sizes(network: Network) -> dict[str, Any]:
         "features": config.features((height, width)),
         "rate": network.layers[-1].rate,
         "layers": len(network.layers),
+        "stack_depth": min(config.stack_depth or len(network.layers), len(network.layers)),
         "classes": network.classes,
     }
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..network.explanation import answer_changes
 from ..network.network import Network
 from ..network.probabilities import probabilities
 from .evaluation import Evaluation, margins
@@ -114,9 +115,7 @@ def trace_image(
     layers); these two, and per layer the ``mean`` output of all classes and the ``margin``, are in units of 1/10,000.
     ``runs`` has pairs of a layer and the prediction from there on, ``changes`` pairs of a verdict and a sentence.
     """
-    predictions = outputs.argmax(1)
-    starts = [0, *(np.flatnonzero(np.diff(predictions)) + 1).tolist()]
-    runs = [[layer + 1, int(predictions[layer])] for layer in starts]
+    runs = answer_changes(outputs)
     layers, depth = len(outputs), depth or len(outputs)
     drawn = np.unique(np.linspace(0, layers - 1, min(layers, MAX_POINTS)).round().astype(int))
     classes = classes_to_draw(outputs, label)
@@ -124,7 +123,7 @@ def trace_image(
     margin = margins(outputs[:, None], np.array([label]))[:, 0]
     return {
         "label": label,
-        "prediction": int(predictions[depth - 1]),
+        "prediction": int(outputs[depth - 1].argmax()),
         "layers": (drawn + 1).tolist(),
         "classes": classes,
         "outputs": [_ten_thousandths(outputs[drawn, c]) for c in classes],
@@ -150,13 +149,13 @@ def classes_to_draw(outputs: NDArray[np.float32], label: int) -> list[int]:
 
 
 def describe_changes(
-    runs: list[list[int]], label: int, layers: int, margin: float, names: Sequence[str]
+    runs: Sequence[tuple[int, int]], label: int, layers: int, margin: float, names: Sequence[str]
 ) -> list[tuple[str, str]]:
     """Describe the changes of the prediction and the result. Of many changes, only the first and last.
 
     Examples
     --------
-    >>> for verdict, sentence in describe_changes([[1, 0], [7, 1]], 1, 12, 0.25, ["cat", "dog"]):
+    >>> for verdict, sentence in describe_changes([(1, 0), (7, 1)], 1, 12, 0.25, ["cat", "dog"]):
     ...     print(f"{verdict}: {sentence}")
     wrong: Layer 1 predicts cat, which is wrong.
     correct: Layer 7 changes cat to dog, which is correct.

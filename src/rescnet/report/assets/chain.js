@@ -1,4 +1,4 @@
-// Diagram of the network: every layer takes the image and the previous maps, and adds a correction to the output.
+// Diagram of the network: every layer takes the image, and the previous maps within a stack, and adds a correction.
 function chain(holder) {
   const width = Math.max(300, holder.clientWidth || 600);
   const small = width < 560;
@@ -10,7 +10,7 @@ function chain(holder) {
   const svg = shape('svg', {
     viewBox: `0 0 ${width} 186`,
     role: 'img',
-    'aria-label': `Each of ${LAYERS} layers takes the image and the previous maps, and adds a correction to the output`,
+    'aria-label': `${inputOfLayers()}. Each of ${LAYERS} layers adds a correction to the output`,
   });
   const defs = shape(
     'defs',
@@ -57,7 +57,8 @@ function chain(holder) {
         shape('text', { x: middle + 7, y: 124 }, small ? '+' : '+ correction'),
       );
     }
-    if (i < boxes.length - 1) {
+    const next = Number(boxes[i + 1]); // NaN for …
+    if (i < boxes.length - 1 && DATA.layer.stack_depth > 1 && (next - 1) % DATA.layer.stack_depth !== 0) {
       svg.append(
         arrow(
           middle + (name === '…' ? 14 : box / 2),

@@ -6,12 +6,21 @@ const RECTIFIED = {
   none: 'Keep all values',
 };
 
+// What layers take as their input: the image alone at the first place of a stack, else also the maps before.
+function inputOfLayers() {
+  const { layers, filters, stack_depth: depth } = DATA.layer;
+  if (depth === 1) return layers === 1 ? 'It takes the image' : 'Each layer takes the image alone';
+  const others = `the image and the ${filters} maps of the previous layer`;
+  if (depth === layers) return `Layer 1 takes the image, each later layer ${others}`;
+  return `Layers form stacks of ${depth}: the first of a stack takes the image, the others ${others}`;
+}
+
 function howItWorks() {
-  const { layers, filters, classes, ceiling } = DATA.layer;
+  const { layers, classes, ceiling } = DATA.layer;
   addText(
     'how-words',
-    `The network has ${plural(layers, 'layer')}. Each layer takes the image and the ${filters} maps of the previous`,
-    `layer, and adds a correction to the output: ${classes} numbers, one per class.`,
+    `The network has ${plural(layers, 'layer')}. ${inputOfLayers()}.`,
+    `Each adds a correction to the output: ${classes} numbers, one per class.`,
     'The class with the greatest output is the prediction.',
     `The target output is ${ceiling} for the true class and 0 for all others.`,
     'A layer learns the residual: the difference that the previous layers left.',
@@ -55,9 +64,8 @@ function steps() {
   return [
     [
       'Concatenate',
-      `${n.channels} → ${n.filters + n.channels} channels`,
-      `Layer 1 takes the image, ${image}×${n.channels}. Later layers take the ${n.filters} maps of the previous ` +
-        'layer and the image.',
+      n.stack_depth === 1 ? `${n.channels} channels` : `${n.channels} → ${n.filters + n.channels} channels`,
+      `${inputOfLayers()}. The image is ${image}×${n.channels}.`,
       example && [picture(example.picture, `the image: ${NAMES[example.label]}`)],
     ],
     [
@@ -78,7 +86,7 @@ function steps() {
     [
       'Rectify',
       `${n.pooled_maps} maps`,
-      `${RECTIFIED[n.rectifier]}, for pooling only. The next layer takes the maps before this stage.`,
+      `${RECTIFIED[n.rectifier]}, for pooling only.${n.stack_depth === 1 ? '' : ' The next layer takes the maps before this stage.'}`,
       example && example.maps.map((map) => picture(map.picture, `map ${map.number}, rectified`)),
     ],
     [
