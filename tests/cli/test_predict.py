@@ -78,7 +78,8 @@ def test_unreadable_files_are_skipped(rescnet, model, pictures, save_png, tmp_pa
     torn.write_bytes(torn.read_bytes()[:2000])  # its header is that of an image
     result = rescnet("predict", model, torn, good, tmp_path / "note.txt", "--json")
     assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == [str(good)]
-    assert result.stderr.startswith("2 unreadable files, skipped: ")
+    assert result.stderr.startswith("2 files are no readable image, skipped: ")
+    assert result.exit_code == 1
 
 
 def test_bad_input_is_named_and_nothing_overwritten(refused, model, pictures, tmp_path):

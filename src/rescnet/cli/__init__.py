@@ -36,8 +36,8 @@ _SHARED_MODULES = {"report": "export"}  # the other commands are in a module of 
 
 FAILED, INTERRUPTED = 1, 130
 EXIT_CODES = (
-    "Exit codes: 0 success; 1 failure of the machine, e.g. a full disk, or of rescnet check; 2 bad input, nothing "
-    "written; 130 interrupted."
+    "Exit codes: 0 success; 1 failure of the machine, e.g. a full disk, or of rescnet check, or files that rescnet "
+    "predict skipped; 2 bad input, nothing written; 130 interrupted."
 )
 _WRONG_PATH = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 

@@ -35,7 +35,7 @@ def predict(
     """Print the three most probable classes of each image file.
 
     Images become grey or colour like the training images of the model. Images of another size are resized and cropped
-    around their centre. Unreadable files are skipped.
+    around their centre. Unreadable files are skipped; the exit code is then 1.
 
     Probabilities are calibrated if the model has a kernel readout. Without one they are scores, and too high
     after training on few images.
@@ -71,7 +71,7 @@ def predict(
     rows = list(_most_probable([file for file in files if file not in errors], shares, folder.class_names))
     if errors:
         first = ", ".join(map(str, list(errors)[:TOP])) + (", …" if len(errors) > TOP else "")
-        say(console, escape(f"{count(len(errors), 'unreadable file', 'unreadable files')}, skipped: {first}"))
+        say(console, escape(f"{count(len(errors), 'file is', 'files are')} no readable image, skipped: {first}"))
     if out is not None:
         _write(out, rows)
     if as_json:
@@ -79,6 +79,8 @@ def predict(
             typer.echo(json.dumps(row))
     else:
         _print(rows, out)
+    if errors:
+        raise typer.Exit(1)
 
 
 def _most_probable(files: Sequence[Path], shares: Tensor, names: Sequence[str]) -> Iterator[dict[str, Any]]:
