@@ -68,9 +68,22 @@ def test_help_of_a_bool_describes_the_flag_that_is_shown(rescnet, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
     lines = rescnet("train", "--help-all").stdout.splitlines()
     on = next(line for line in lines if "--no-stop-at-zero-error" in line)
-    assert "Switch off the default: Stop when every training image is classified correctly." in on
+    assert "Switch off: Stop when every training image is classified correctly. (default by the images)" in on
     off = next(line for line in lines if "--matrix-root" in line)
-    assert "matrix square root" in off and "Off by default." in off
+    assert "matrix square root" in off and "(default by the images)" in off
+
+
+def test_help_shows_no_default_of_an_option_that_follows_from_the_images(rescnet, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    lines = rescnet("train", "--help-all").stdout.splitlines()
+    for flag, said in {
+        "--layers": "(default by the images)",
+        "--head": "(lda, multiclass-lda, ridge; default by the images)",
+        "--ceiling": "(default 0.8)",
+        "--block-sizes": "(default by the images)",
+    }.items():
+        line = next(line for line in lines if line.startswith("│") and f" {flag} " in line)
+        assert said in line, line
 
 
 @pytest.mark.parametrize(

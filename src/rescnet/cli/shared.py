@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..config.defaults import CHOSEN
 from ..config.option import declared_types, options_of
 from ..formatting import atomic_write
 
@@ -139,9 +140,11 @@ def _flags(name: str, entry: Field[Any], declared: Any) -> list[inspect.Paramete
     """Return the flag of an option; two if it is a bool."""
     meaning, default = entry.metadata["help"], cast(Any, entry.default)
     flag, hidden = "--" + name.replace("_", "-"), not entry.metadata["common"]
+    chosen = name in CHOSEN
     words: dict[str, Any] = {"show_default": False}
     if declared is bool:
-        words["help"] = f"Switch off the default: {meaning}" if default else f"{meaning} Off by default."
+        words["help"] = f"Switch off{'' if chosen else ' the default'}: {meaning}" if default else meaning
+        words["help"] += " (default by the images)" if chosen else "" if default else " Off by default."
         return [
             _parameter(name, bool, flag, **words, hidden=hidden or default),
             _parameter(f"{_NOT}{name}", bool, f"--no-{flag[2:]}", **words, hidden=hidden or not default),
@@ -151,7 +154,8 @@ def _flags(name: str, entry: Field[Any], declared: Any) -> list[inspect.Paramete
     if get_origin(declared) is Literal:
         words["metavar"], choices = "<choice>", f"{', '.join(get_args(declared))}; "
     elif get_origin(declared) is tuple:
-        words["metavar"] = shown = ",".join(map(str, default))
+        words["metavar"], shown = "<numbers>", ",".join(map(str, default))
+    shown = "by the images" if chosen else shown
     values = f" ({choices}default {shown})" if shown else ""
     return [_parameter(name, kind, flag, **words, help=f"{meaning}{values}", hidden=hidden)]
 

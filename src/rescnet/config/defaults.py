@@ -86,3 +86,9 @@ def default_settings(
     if quality == "best" and not grey and copies > 0:
         settings["kernel_copies"] = f"{copies} shift {stride} + jitter 0.1"
     return settings
+
+
+CHOSEN = frozenset(
+    default_settings((3, 32, 32), 500, 10, "best", mirrored=True) | default_settings((1, 32, 32), 500, 10)
+)
+"""Names of the options that follow from the images."""
