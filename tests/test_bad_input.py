@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import cache
 
 import numpy as np
 import pytest
@@ -210,21 +211,28 @@ UNITS = {
     "floats times 255": (1, GOOD * 1.0, "up to 1, got 255"),
     "floats": (255, GOOD * 1.0, None),
     "dark": (255, GOOD / 20, r"up to 255, got 12\.8\.$"),
-    "a few dark ones": (255, GOOD[:10] / 20, None),
+    "three dark ones": (255, GOOD[:3] / 20, None),
+    "one divided twice": (1, GOOD[:1] / 255**2, r"up to 1, got 0\.00392\.$"),
     "a bright one": (1, np.concatenate([GOOD / 255, GOOD[:1] * 1.0]), None),
     "black": (255, GOOD * 0.0, None),
     "bytes, all dark": (255, GOOD // 255, None),
-    "a few floats, nearly black": (255, GOOD[:10] // 255 * 1.0, None),
+    "one of zeros and ones": (255, GOOD[:1] // 255 * 1.0, r"up to 255, got 1\.$"),
+    "one nearly black": (255, GOOD[:1] // 128 * 3.0, None),
     "half as bright again": (1, GOOD / 170, None),
 }
+
+
+@cache
+def trained_up_to(high):
+    learned = GOOD if high == 255 else GOOD / 255
+    network, _ = train(learned, LABELS, NetworkConfig(**SMALL))
+    return network, ResCNetClassifier(n_layers=1, n_filters=4).fit(learned, LABELS)
 
 
 @pytest.mark.parametrize("name", UNITS)
 def test_images_in_other_units_are_doubted(name):
     high, images, said = UNITS[name]
-    learned = GOOD if high == 255 else GOOD / 255
-    network, _ = train(learned, LABELS, NetworkConfig(**SMALL))
-    classifier = ResCNetClassifier(n_layers=1, n_filters=4).fit(learned, LABELS)
+    network, classifier = trained_up_to(high)
     for predict in (network.predict, classifier.predict, lambda images: list(classifier.staged_predict(images))):
         with pytest.warns(InputWarning, match=said) if said else nullcontext():
             predict(images)

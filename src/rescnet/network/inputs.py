@@ -111,12 +111,13 @@ def warn_of_other_units(images: Tensor, low: float, high: float) -> None:
     """Warn about images in other units than the training images, whose pixels are between low and high.
 
     The median of the images' maxima is compared: more than 10 times the training maximum, or, for 16 or more floating
-    images, at most 1/8 of it. Usually one of the two sets was divided by 255. Black images are ignored.
+    images, at most 1/8 of it; for fewer images, less in proportion, so 1/128 for one. Usually one of the two sets was
+    divided by 255. Black images are ignored.
     """
     if not images.is_floating_point() and 10 * high >= 255:
         return
     largest = float(images.flatten(1).amax(1).median())
-    dark = images.is_floating_point() and low >= 0 and 0 < 8 * largest <= high and len(images) >= SEVERAL
+    dark = images.is_floating_point() and low >= 0 and 0 < 8 * largest * max(1, SEVERAL / len(images)) <= high
     divided = low >= 0 and high >= 100 and 0 < largest <= 1 and bool((images.frac() != 0).any())
     if divided or dark or 0 < 10 * max(high, -low) < largest:
         warnings.warn(
