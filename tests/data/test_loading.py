@@ -43,7 +43,9 @@ def test_unknown_name(name, nearest):
 
 
 def test_unknown_name_without_suggestion():
-    with pytest.raises(DataError, match=r"source must be a public data set \(digits, mnist, .* got 'qwxyz'\.$"):
+    with pytest.raises(
+        DataError, match=r"source must be a public data set \(digits, mnist, .* it does not exist, got 'qwxyz'\.$"
+    ):
         load("qwxyz")
 
 

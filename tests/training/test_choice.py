@@ -56,7 +56,7 @@ def test_a_time_limit_is_kept_by_a_smaller_network(generator, monkeypatch, secon
     monkeypatch.setattr(choice, "_seconds_per_pass", timed)
     found = choose_network(images.expand(-1, 3, -1, -1), labels, CPU, "best", 10.5, {"augment": ""})
     assert {name: getattr(found.config, name) for name in TIMES[seconds]} == TIMES[seconds]
-    assert "of 10.5 s on this machine" in found.notes[-1]
+    assert "of 10.5 s on this machine, without the readout" in found.notes[-1]
     monkeypatch.setattr(choice, "_seconds_per_pass", lambda *_: 1.0)
     with pytest.raises(ValueError, match=r"time_limit must be at least 3 min 20 s for 80 images, got 10\.0 s\. Allow"):
         choose_network(images, labels, CPU, "best", 10.0, {"augment": ""})

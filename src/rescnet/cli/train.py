@@ -22,7 +22,7 @@ from ..config.presets import (
     options_in_file,
     preset_names,
 )
-from ..formatting import count, parse_seconds
+from ..formatting import count, parse_seconds, show_seconds
 from .shared import Source, SourceOption, command_line, given, one_source, with_flags
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     notes: tuple[str, ...] = ()
     if config is None:
         config, notes, seconds = _chosen(dataset, compute, quality, limit, asked, workers)
+        notes = (*notes, f"choice of the network: {show_seconds(seconds)}") if notes else ()
         limit = None if limit is None else max(1.0, limit - seconds)
     about = {
         "dataset": dataset.name,

@@ -211,7 +211,9 @@ def _no_such_source(source: str | Path) -> DataError:
     if isinstance(source, Path) or os.sep in text or "/" in text or text.endswith(".npz"):
         return DataError(f"{text} does not exist. Check the path, or use a public data set: {names}.")
     hint = nearest(text.lower(), PUBLIC_SETS)
-    return DataError(f"source must be a public data set ({names}), a file or a folder, got {text!r}.{hint}")
+    return DataError(
+        f"source must be a public data set ({names}), a file or a folder; it does not exist, got {text!r}.{hint}"
+    )
 
 
 def _cannot_resize(source: str | Path, image_size: tuple[int, int]) -> DataError:

@@ -78,7 +78,9 @@ def choose_network(
         left = time_limit - (perf_counter() - began)
         config, seconds = _fit_to_time(images, labels, config, compute, left, given)
         seconds += time_limit - left
-        notes.append(f"time: about {show_seconds(seconds)} of {show_seconds(time_limit)} on this machine")
+        notes.append(
+            f"time: about {show_seconds(seconds)} of {show_seconds(time_limit)} on this machine, without the readout"
+        )
     return Choice(config, tuple(notes), perf_counter() - began)
 
 

@@ -130,7 +130,8 @@ class TrainingTable:
         best, last = history[history.best_layer() - 1], history[-1]
         layers = count(len(history), "layer", "layers")
         total = show_seconds(sum(record.total_seconds for record in history))
-        self._say(f"\n{layers} in {total}; stopped because {history.stopped}.")
+        alone = ", without the readout" if history.readout else ""
+        self._say(f"\n{layers} in {total}{alone}; stopped because {history.stopped}.")
         early = self._config.stop_at_zero_error and len(history) <= min(EARLY, self._config.layers - 1)
         if early and last.train_accuracy == 1:
             self._say(
