@@ -15,7 +15,7 @@ from rescnet import ResCNetClassifier
 from rescnet.family import FamilyClassifier
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SMALL = {"n_layers": 1, "n_filters": 4, "bank": "pca", "random_state": 0}
+SMALL = {"preset": "paper", "n_layers": 1, "n_filters": 4, "bank": "pca", "random_state": 0}
 NAMES = np.array(["ant", "bee", "cat", "dog"])
 
 

@@ -59,7 +59,7 @@ def test_shifts_and_flips():
     assert set(flipped.argmax(1).tolist()) == {2, 6} and 900 < int((flipped.argmax(1) == 2).sum()) < 1100
 
 
-@pytest.mark.parametrize("name", ["svc", "forest", "hog-svm", "cnn"])
+@pytest.mark.parametrize("name", ["svc", "forest", "hog-svm", pytest.param("cnn", marks=pytest.mark.slow)])
 def test_baselines_learn_and_keep_the_numbers_of_classes(name, blobs, monkeypatch):
     monkeypatch.setattr(baselines, "TREES", 30)
     images, labels = blobs[0][..., :8, :8], blobs[1]

@@ -68,6 +68,7 @@ def test_the_time_of_a_layer_is_measured(generator):
     assert 0 < choice._seconds_per_pass(images, labels, config, CPU) < 10
 
 
+@pytest.mark.slow
 def test_the_estimator_has_quality_and_time_limit(generator):
     images, labels = stripes(generator, "slopes")
     X, y = images.numpy()[:, 0], labels.numpy()
