@@ -53,7 +53,7 @@ NOT_OF_DRAWS = ("check_sample_weight_equivalence_on_dense_data", "check_class_we
 # Small networks, because the checks train a hundred times.
 @pytest.mark.slow
 @parametrize_with_checks(
-    [ResCNetClassifier(n_layers=2, n_filters=8)],
+    [ResCNetClassifier(n_layers=2, n_filters=4)],
     expected_failed_checks=lambda _: {NOT_OF_DRAWS[0]: "filters are drawn"},
 )
 def test_scikit_learns_own_checks(estimator, check):
@@ -561,8 +561,8 @@ torch.set_num_threads(1)
 workspace.LARGEST_WORKSPACE["cpu"] = 2**22
 rng = np.random.default_rng(0)
 images = rng.integers(0, 256, (2_000, 28, 28)).astype(np.uint8)
-settings = {"n_filters": 4, "bank": "pca", "block_stride": 14, "pyramid": (2, 1), "random_state": 0}
-classifier = ResCNetClassifier(1, **settings).fit(images[:40], np.arange(40) % 4)
+settings = {"n_filters": 4, "bank": "pca", "block_stride": 14, "pyramid": (2, 1), "options": {"readout": "kernel"}}
+classifier = ResCNetClassifier(1, preset="paper", **settings, random_state=0).fit(images[:40], np.arange(40) % 4)
 peak = PeakMemory(torch.device("cpu"))
 for call in (classifier.predict, classifier.predict_proba, lambda X: list(classifier.staged_predict(X))):
     for count in (200, 2_000):

@@ -13,7 +13,8 @@ from rescnet import ResCNetClassifier, load, save
 from rescnet.network.probabilities import probabilities
 
 pytestmark = [pytest.mark.usefixtures("one_cpu"), pytest.mark.slow]
-SMALL = {"n_filters": 6, "options": {"readout": "kernel", "stop_at_zero_error": False}, "random_state": 0}
+OPTIONS = {"readout": "kernel", "stop_at_zero_error": False}
+SMALL = {"preset": "paper", "n_filters": 6, "options": OPTIONS, "random_state": 0}
 
 
 @pytest.fixture(scope="module")
