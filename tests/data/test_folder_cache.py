@@ -27,12 +27,13 @@ def folder(tmp_path):
 
 def content(dataset):
     parts = [part for part in (dataset.train, dataset.test) if part]
-    return dataset.name, dataset.class_names, [(part.images.tolist(), part.labels.tolist()) for part in parts]
+    arrays = [(part.images.tolist(), part.labels.tolist(), part.files) for part in parts]
+    return dataset.name, dataset.class_names, arrays
 
 
 def test_the_second_run_reads_the_cache(folder, monkeypatch):
     plain, first = load(folder), load(folder, cache=True)
-    assert content(first) == content(plain)
+    assert content(first) == content(plain) and plain.train.files[0] == "train/a/0.png"
     assert first.notes == (*plain.notes, "decoded images are kept in photos.cache.npz") and plain.notes
     monkeypatch.setattr("rescnet.data.image_folder.read_readable", None)  # would raise
     again = load(folder, cache=True)

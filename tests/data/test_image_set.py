@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from rescnet.data import DataError, Dataset, ImageSet
+from rescnet.data.splits import join_validation
 
 IMAGES = np.zeros((3, 1, 4, 5), np.uint8)
 LABELS = np.array([0, 1, 1])
@@ -38,6 +39,15 @@ def test_properties():
 def test_wrong_arrays(images, labels, message):
     with pytest.raises(DataError, match=message):
         ImageSet(images, labels, ("a", "b"))
+
+
+def test_files_follow_their_images():
+    images = ImageSet(IMAGES, LABELS, ("a", "b"), ("a/0.png", "b/1.png", "b/2.png"))
+    part = images.subset(np.array([2, 0]))
+    assert part.files == ("b/2.png", "a/0.png")
+    assert join_validation(Dataset("x", part, validation=images)).train.files == part.files + images.files
+    with pytest.raises(DataError, match=r"files must be empty or 3, one per image, got 1\."):
+        ImageSet(IMAGES, LABELS, ("a", "b"), ("a/0.png",))
 
 
 def test_splits_must_match():

@@ -16,10 +16,10 @@ from ..formatting import atomic_write
 from .image_set import Dataset, ImageSet
 from .npz import load_arrays
 
-_VERSION = 1  # of the file; another one is read again from the images
+_VERSION = 2  # of the file; another one is read again from the images
 _SPLITS = ("train", "validation", "test")
 _FACTS = ("key", "name", "class_names", "notes")
-_KNOWN = (*_FACTS, *(f"{split}_{part}" for split in _SPLITS for part in ("images", "labels")))
+_KNOWN = (*_FACTS, *(f"{split}_{part}" for split in _SPLITS for part in ("images", "labels", "files")))
 
 
 def cache_of(folder: Path) -> Path:
@@ -68,6 +68,7 @@ def _save(file: Path, key: str, dataset: Dataset) -> None:
     for split in _SPLITS:
         if (part := getattr(dataset, split)) is not None:
             arrays |= {f"{split}_images": part.images, f"{split}_labels": part.labels}
+            arrays[f"{split}_files"] = np.array(part.files, str)
     with atomic_write(file) as path, path.open("wb") as stream:
         np.savez(stream, **arrays)
 
@@ -80,7 +81,9 @@ def _load(file: Path, key: str) -> Dataset | None:
     arrays = load_arrays(file, _KNOWN)
     names = tuple(arrays["class_names"].tolist())
     splits = {
-        split: ImageSet(arrays[f"{split}_images"], arrays[f"{split}_labels"], names)
+        split: ImageSet(
+            arrays[f"{split}_images"], arrays[f"{split}_labels"], names, tuple(arrays[f"{split}_files"].tolist())
+        )
         for split in _SPLITS
         if f"{split}_images" in arrays
     }

@@ -80,6 +80,8 @@ class ImageSet:
                 f"labels must be int64 of shape ({len(images)},), one per image, "
                 f"got {labels.dtype} of shape {labels.shape}."
             )
+        if self.files and len(self.files) != len(images):
+            raise DataError(f"files must be empty or {len(images)}, one per image, got {len(self.files)}.")
         lowest, highest = int(labels.min()), int(labels.max())
         if lowest < 0 or highest >= len(self.class_names):
             raise DataError(

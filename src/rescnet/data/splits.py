@@ -103,7 +103,8 @@ def join_validation(dataset: Dataset) -> Dataset:
     images, labels = (
         np.concatenate(pair) for pair in ((train.images, held_out.images), (train.labels, held_out.labels))
     )
-    return replace(dataset, train=replace(train, images=images, labels=labels), validation=None)
+    files = train.files + held_out.files
+    return replace(dataset, train=replace(train, images=images, labels=labels, files=files), validation=None)
 
 
 def fingerprint(images: ImageSet | None) -> str | None:
