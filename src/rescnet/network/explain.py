@@ -223,7 +223,11 @@ class _Compared:
             found.append(
                 [
                     Neighbour(
-                        index, names[label], float(nearness[index]), float(shares[index]), *files[index : index + 1]
+                        index,
+                        names[label],
+                        float(nearness[index]),
+                        float(shares[index]),
+                        *map(str, files[index : index + 1]),
                     )
                     for index, label in zip(chosen.tolist(), labels, strict=True)
                 ]
