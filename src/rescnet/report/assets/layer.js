@@ -64,7 +64,7 @@ function steps() {
   return [
     [
       'Concatenate',
-      n.stack_depth === 1 ? `${n.channels} channels` : `${n.channels} → ${n.filters + n.channels} channels`,
+      n.stack_depth === 1 ? plural(n.channels, 'channel') : `${n.channels} → ${n.filters + n.channels} channels`,
       `${inputOfLayers()}. The image is ${image}×${n.channels}.`,
       example && [picture(example.picture, `the image: ${NAMES[example.label]}`)],
     ],
