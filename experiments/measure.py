@@ -37,7 +37,8 @@ from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
 from rescnet.stages.code_kernel import Codes, median_distance
 from rescnet.training.distributed.workers import Workers, join_workers
-from rescnet.training.readout.system import LARGEST_TILE, KernelProducts, centres_for, ridge_for, solve_iteratively
+from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, centres_for, solve_iteratively
+from rescnet.training.readout.system import ridge_for
 from rescnet.training.train import TrainingRun
 
 from .costs import measure_ceilings, stage_rates

@@ -201,7 +201,7 @@ def test_an_interrupt_while_it_is_fitted_leaves_the_layers(place, rescnet, pictu
 
 def test_an_interrupted_fit_by_conjugate_gradients_continues(rescnet, pictures, options, tmp_path, monkeypatch):
     monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
-    monkeypatch.setattr("rescnet.training.readout.system.CENTRES", (10, 10))
+    monkeypatch.setattr("rescnet.training.readout.iterative.CENTRES", (10, 10))
     monkeypatch.setattr("rescnet.cli.training_run.SECONDS_BETWEEN", 0)
     folder, save, steps = tmp_path / "model", ModelWriter.save_solution, []
 

@@ -278,7 +278,7 @@ def test_conjugate_gradients_predict_the_same(options, monkeypatch):
 
 
 def test_a_budget_decides_how_it_is_solved(monkeypatch):
-    monkeypatch.setattr("rescnet.training.readout.system.LEAST_CENTRES", 8)
+    monkeypatch.setattr("rescnet.training.readout.iterative.LEAST_CENTRES", 8)
     fit = fitted_by_hand(loo_correction=True)
     with torch.inference_mode():
         assert fit.solve()[1].steps == 0

@@ -8,7 +8,8 @@ import torch
 from rescnet.stages.code_kernel import Codes, code_kernel
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout import system
-from rescnet.training.readout.system import KernelProducts, exact_bytes, solve_exactly, solve_iteratively
+from rescnet.training.readout.iterative import TOLERANCE, KernelProducts, solve_iteratively
+from rescnet.training.readout.system import exact_bytes, solve_exactly
 
 SCALE, RIDGE = 0.1, 0.05
 
@@ -76,7 +77,7 @@ def test_conjugate_gradients_agree_with_the_factor(generator, dtype, centres):
     assert float((found.columns - wanted.columns).norm() / wanted.columns.norm()) < close
     assert float((found.blocks / wanted.blocks - 1).abs().mean()) < 0.2
     assert 1 <= found.steps == len(heard) < 100 and heard[-1][:2] == (found.steps, found.residual)
-    assert found.residual <= system.TOLERANCE
+    assert found.residual <= TOLERANCE
     assert solve_iteratively(products_of(codes), right, centres, 0, False).blocks is None
 
 
@@ -91,7 +92,7 @@ def test_an_interrupted_solution_is_continued(generator):
     solutions = []
     whole = solve_iteratively(products_of(codes), right, 10, 0, True, lambda *step: solutions.append(step[2].clone()))
     rest = solve_iteratively(products_of(codes), right, 10, 0, True, start=solutions[-3])
-    assert 0 < rest.steps < whole.steps and rest.residual <= system.TOLERANCE
+    assert 0 < rest.steps < whole.steps and rest.residual <= TOLERANCE
     assert solve_iteratively(products_of(codes), right, 10, 0, True, start=solutions[-1]).steps == 0
     other = solve_iteratively(products_of(codes), right, 10, 0, True, start=solutions[-1][1:])
     assert torch.equal(other.columns, whole.columns)  # of another problem: not used

@@ -19,7 +19,7 @@ from ..network.history import History, LayerRecord, ReadoutRecord
 from ..network.network import Network
 from ..progress import Bar
 from .memory_plan import MemoryPlan
-from .readout.system import TOLERANCE
+from .readout.iterative import TOLERANCE
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter

@@ -34,7 +34,7 @@ from ..stages.linear_algebra import padded_size
 from ..stages.moments import FEW
 from ..stages.sketch import sketch_size
 from .data import TrainingData
-from .readout.system import check_least_memory
+from .readout.iterative import check_least_memory
 from .stores.host import WRITES_UNDER_WAY
 
 DOUBLE, HALF = 8, 2  # bytes: sums over patches are float64, sketches float16

@@ -22,19 +22,9 @@ from ...stages.residual import one_hot
 from ..data import TrainingData
 from ..distributed.workers import Workers
 from .encoder import SketchRows, codes_of
+from .iterative import LARGEST_TILE, KernelProducts, Progress, centres_for, check_least_memory, solve_iteratively
 from .sketches import Sketches
-from .system import (
-    LARGEST_TILE,
-    KernelProducts,
-    Progress,
-    Solution,
-    centres_for,
-    check_least_memory,
-    exact_bytes,
-    ridge_for,
-    solve_exactly,
-    solve_iteratively,
-)
+from .system import Solution, exact_bytes, ridge_for, solve_exactly
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
