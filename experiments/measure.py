@@ -43,6 +43,7 @@ from rescnet.training.train import TrainingRun
 
 from .costs import measure_ceilings, stage_rates
 
+COUNTED = ("cifar10", "cifar100", "mnist", "tiny-imagenet")  # presets without matrix roots, which costs do not count
 SHAPE, CLASSES = (1, 16, 16), 10
 SMALL = {"layers": 2, "filters": 20, "first_filter_size": 5, "block_stride": 2, "ridge": 0.3}
 WORKER_LAYERS, WORKER_IMAGES = 4, 6000
@@ -157,11 +158,12 @@ def workers(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def layer_times(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure the presets in each precision, beside the limits of the device; ``rescnet bench`` has no limits."""
+    """Measure the paper's networks in each precision, beside the limits of the device; ``rescnet bench`` has none."""
     device = choose_device("auto")
     ceilings, runs = measure_ceilings(device), []
-    for case in choose_cases([], device, (arguments.images or [None])[0]):
-        for precision in ("balanced", "fast") if device.type == "cuda" else ("exact",):
+    gpu = device.type == "cuda"
+    for case in choose_cases(COUNTED if gpu else COUNTED[:1], device, (arguments.images or [None])[0]):
+        for precision in ("balanced", "fast") if gpu else ("exact",):
             try:
                 result = measure_case(case, ComputeOptions(precision=precision))
             except (ValueError, ArithmeticError, RuntimeError) as error:

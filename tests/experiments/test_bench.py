@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import time
 
@@ -10,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 from experiments.costs import STAGES
-from rescnet import ComputeOptions
+from rescnet import ComputeOptions, make_config, preset_names
 from rescnet.cli import app
 from rescnet.experiments.bench import choose_cases, measure_case, smooth_noise
 
@@ -40,16 +41,52 @@ def test_no_layer_is_begun_after_the_deadline(case):
     assert steps == []
 
 
-def test_full_size_on_a_gpu_and_small_on_a_cpu():
+def test_every_preset_in_full_size_on_a_gpu_and_some_small_on_a_cpu():
     full = {case.name: case for case in choose_cases([], torch.device("cuda"))}
-    assert (full["cifar10"].train, full["cifar10"].test) == (50_000, 10_000)
-    assert (full["tiny-imagenet"].train, full["tiny-imagenet"].shape) == (100_000, (3, 64, 64))
+    assert set(full) == {"default", *preset_names()}
+    assert (full["cifar10-deep"].train, full["cifar10-deep"].test) == (50_000, 10_000)
+    assert (full["cifar100-best"].classes, full["cifar100-best"].shape) == (100, (3, 32, 32))
+    assert (full["tiny-imagenet-best"].train, full["tiny-imagenet-best"].shape) == (100_000, (3, 64, 64))
+    assert all(full[name].config.to_dict() == make_config(name).to_dict() for name in full if name.endswith("-best"))
     small = choose_cases([], CPU)
-    assert all(case.train <= 1_500 and case.config.filters <= 20 for case in small)
+    assert all(case.train <= 1_500 and case.config.filters <= 32 for case in small)
     asked = choose_cases(["mnist"], CPU, images=50, filters=5)[0]
     assert (asked.train, asked.test, asked.config.filters) == (50, 10, 5)
     with pytest.raises(ValueError, match="Did you mean 'cifar10'"):
         choose_cases(["cifar-10"], CPU)
+
+
+@pytest.mark.slow
+def test_every_preset_can_be_measured():
+    for case in choose_cases(["default", *preset_names()], CPU, images=24, filters=4):
+        result = measure_case(case, ComputeOptions(device="cpu"), layers=1)
+        assert (result["readout_seconds"] is not None) == case.config.has_kernel, case.name
+
+
+def test_the_readout_is_fitted_to_the_layers_measured():
+    (case,) = choose_cases(["mnist-best"], CPU, images=30, filters=4)
+    result = measure_case(case, ComputeOptions(device="cpu"), layers=1)
+    assert result["layers"] == 3 < case.config.layers == result["config"]["layers"]
+    assert min(result["readout_seconds"], result["prediction_seconds_per_image"]) > 0
+    (heads_alone,) = choose_cases(["mnist-deep"], CPU, images=30, filters=4)
+    assert measure_case(heads_alone, ComputeOptions(device="cpu"), layers=1)["readout_seconds"] is None
+
+
+def test_the_default_network_is_measured_whole():
+    (case,) = choose_cases(["default"], CPU)
+    assert (case.train, case.test, case.shape) == (500, 100, (3, 32, 32))
+    assert case.config == make_config(image_shape=(3, 32, 32), classes=10, images=500, augment="flip")
+    (case,) = choose_cases(["default"], CPU, images=20, filters=4)
+    result = measure_case(case, ComputeOptions(device="cpu"))
+    assert len(result["seconds_by_layer"]) == result["layers"] == 3
+
+
+def test_nothing_is_predicted_after_the_deadline(case, monkeypatch):
+    steps = []
+    monkeypatch.setattr(importlib.import_module("rescnet.training.train"), "monotonic", lambda: len(steps))
+    result = measure_case(case, ComputeOptions(device="cpu"), deadline=3, progress=steps.append)
+    assert (result["layers"], len(result["seconds_by_layer"])) == (3, 1)
+    assert result["prediction_seconds_per_image"] is None
 
 
 def test_noise_is_smooth_and_the_same_for_a_seed():
@@ -67,6 +104,7 @@ def test_the_command_writes_json_and_prints_a_table(tmp_path):
     written = json.loads(out.read_text())
     assert [run["name"] for run in written] == ["digits filters=4 exact"]
     assert "convolution" in result.output and "images per second" in result.output
+    assert "prediction with 3 layers" in result.output and "readout" not in result.output
 
 
 def test_bad_input_is_refused_in_one_sentence(tmp_path):

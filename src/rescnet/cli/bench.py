@@ -1,4 +1,4 @@
-"""``rescnet bench``: seconds and memory of one layer by stage."""
+"""``rescnet bench``: seconds and memory of a layer by stage, of the readout and of prediction."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def bench(
     preset: Annotated[
         list[str] | None,
         typer.Option(
-            help="Preset of a public set. May be repeated. Default: four in full size on a GPU, two small on a CPU."
+            help="Preset, or default: the default network, 500 images. May be repeated. "
+            "Default: all in full size on a GPU, three small ones on a CPU."
         ),
     ] = None,
     images: Annotated[int | None, typer.Option(help="Training images; a fifth as many are test images.", min=2)] = None,
@@ -36,9 +37,10 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, tables on stderr.")] = False,
     **compute_options: Any,
 ) -> None:
-    """Measure one layer on this machine: seconds and peak memory by stage, and images per second.
+    """Measure a layer on this machine: seconds and peak memory by stage; then the readout, and prediction.
 
-    Images are random. The time is the median of several layers after two to warm up.
+    Images are random. The time is the median of several layers after two to warm up. The readout is fitted to these
+    layers, not to all of the preset's.
     """
     from ..experiments.bench import choose_cases, measure_case
     from ..network.device import choose_device
@@ -79,6 +81,11 @@ def _print(console: Console, result: Mapping[str, Any]) -> None:
         f"peak {show_bytes(result['peak_memory'])}; {result['device']}",
     )
     console.print(_stage_table(result))
+    layers, readout, predicted = (result[k] for k in ("layers", "readout_seconds", "prediction_seconds_per_image"))
+    if readout is not None:
+        say(console, f"readout, after {layers} layers, and accuracy of test images: [bold]{readout:.2f} s[/bold]")
+    if predicted is not None:
+        say(console, f"prediction with {layers} layers: [bold]{1000 * predicted:.2f} ms[/bold] per image")
 
 
 def _stage_table(result: Mapping[str, Any]) -> Table:

@@ -1,4 +1,4 @@
-"""Benchmarks: seconds and memory of one layer by stage, on random images of a public set's size."""
+"""Benchmarks: seconds and memory of a layer by stage, of the readout and of prediction, on random images."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from ..config.presets import make_config, preset_names
 from ..data.archives import PUBLIC_SETS
 from ..formatting import nearest
 from ..network.device import choose_device, choose_precision
+from ..network.history import StopReason
+from ..network.network import Network
 from ..training.train import TrainingRun
 from .records import origin
 
-ON_GPU = ("cifar10", "cifar100", "mnist", "tiny-imagenet")
-ON_CPU = ("digits", "cifar10")
+DEFAULT = "default"  # the default network for few images like CIFAR-10's, whose mirror images are of the same class
+DEFAULT_SET, DEFAULT_IMAGES = "cifar10", 500
+ON_CPU = ("digits", "cifar10-best", DEFAULT)
 CPU_IMAGES, CPU_FILTERS = 300, 16  # ends within a minute on a laptop
+PREDICTED = 1000  # images, at most
 CHUNK = 10_000  # images drawn at a time
 WARM_UP = 2  # the first layer has no maps before it; the second compiles what the others use
 
@@ -47,25 +51,31 @@ class Case:
 def choose_cases(
     presets: Sequence[str], device: torch.device, images: int | None = None, filters: int | None = None
 ) -> list[Case]:
-    """Return a case per preset; by default four at full size on a GPU, two small ones on a CPU.
+    """Return a case per preset; by default all at full size on a GPU, three small ones on a CPU.
 
-    ``images`` is the number of training images, a fifth as many are test images; ``filters`` is the number per layer.
+    The images are like those of the public set that the preset's name starts with. ``images`` is the number of training
+    images, a fifth as many are test images; ``filters`` is the number per layer.
     """
-    known, small = [name for name in preset_names() if name in PUBLIC_SETS], device.type == "cpu"
+    known, small = [DEFAULT, *preset_names()], device.type == "cpu"
     cases = []
-    for name in presets or (ON_CPU if small else ON_GPU):
+    for name in presets or (ON_CPU if small else known):
         if name not in known:
             raise ValueError(f"preset must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
-        public, shrink = PUBLIC_SETS[name], small and name != "digits"
+        public = PUBLIC_SETS[max((s for s in PUBLIC_SETS if name.startswith(s)), key=len, default=DEFAULT_SET)]
+        shrink = small and name not in (DEFAULT, "digits")
         test = public.n_test or public.n_train // 5
         train = public.n_train if public.n_test else public.n_train - test
-        if count := images or (min(train, CPU_IMAGES) if shrink else None):
+        if count := images or (DEFAULT_IMAGES if name == DEFAULT else CPU_IMAGES if shrink else None):
             train, test = count, max(1, count // 5)
+        preset = name
         changes: dict[str, Any] = {"stop_at_zero_error": False}  # random images may be learned without an error
         if width := filters or (CPU_FILTERS if shrink else None):
             name, changes["filters"] = f"{name} filters={width}", width
-        config = make_config(name.split()[0], **changes)
-        cases.append(Case(name, config, public.shape, train, test, public.classes))
+        classes = min(public.classes, train)
+        if preset == DEFAULT:
+            changes |= {"image_shape": public.shape, "classes": classes, "images": train, "augment": "flip"}
+        config = make_config(None if preset == DEFAULT else preset, **changes)
+        cases.append(Case(name, config, public.shape, train, test, classes))
     return cases
 
 
@@ -89,33 +99,32 @@ def measure_case(
     deadline: float | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> dict[str, Any]:
-    """Train a few layers of a case; return the median seconds and the peak memory by stage, with provenance.
+    """Train a few layers of a case and its readout, and predict; return seconds and memory, with provenance.
 
     ``layers`` are measured after those that warm up. No layer is started after the ``deadline``, which is a time of
     ``time.monotonic()``. ``progress`` is called with the progress in a few words.
     """
-    n, most = case.train, WARM_UP + layers
-    config = replace(case.config, layers=max(case.config.layers, most))
+    n, warm_up = case.train, WARM_UP if case.config.layers > WARM_UP + 1 else 0
+    config = replace(case.config, layers=min(warm_up + layers, case.config.layers))
     device = choose_device(compute.device)
     precision = choose_precision(compute, device)
     images, labels = case.images(device)
-    run = TrainingRun(images[:n], labels[:n], config, test=(images[n:], labels[n:]), compute=compute)
+    new = images[n:][:PREDICTED]
+    run = TrainingRun(images[:n], labels[:n], config, test=(images[n:], labels[n:]), compute=compute, deadline=deadline)
     del images, labels
-    walls, records, added = [], [], iter(run)
-    for number in range(1, most + 1):
-        if deadline is not None and time.monotonic() > deadline:
-            break
-        progress(f"{case.name}: layer {number} of {most}")
+    walls, records, start = [], [], time.perf_counter()
+    for record in run:  # fits the readout, too
+        walls.append(time.perf_counter() - start)
+        records.append(record)
+        progress(f"{case.name}: {record.layer} of {config.layers} layers")
         start = time.perf_counter()
-        record = next(added)
-        if number > WARM_UP:
-            walls.append(time.perf_counter() - start)
-            records.append(record)
+    walls, records = walls[warm_up:], records[warm_up:]
     if not records:
         raise ValueError(
             f"the time limit was reached before a layer of {case.name} was measured: allow more seconds, or use fewer "
             "images."
         )
+    readout, complete = run.history.readout, run.history.stopped is not StopReason.DEADLINE
     stages = dict.fromkeys(stage for record in records for stage in record.seconds)
     return {
         "name": f"{case.name} {precision}",
@@ -125,7 +134,8 @@ def measure_case(
         "precision": precision,
         **origin(device),
         "seed": 0,
-        "protocol": f"median of {len(records)} layers after {WARM_UP} to warm up, every stage synchronised",
+        "protocol": f"median of {len(records)} layers after {warm_up} to warm up, every stage synchronised",
+        "layers": len(run.history),
         "features": run.plan.features,
         "features_kept": run.plan.keep_features,
         "by_rows": run.plan.by_rows,
@@ -133,6 +143,16 @@ def measure_case(
         "seconds_by_layer": walls,
         "seconds_by_stage": {stage: median(r.seconds.get(stage, 0.0) for r in records) for stage in stages},
         "images_per_second": (case.train + case.test) / median(walls),
+        "readout_seconds": readout.seconds if readout else None,
+        "prediction_seconds_per_image": _seconds_per_image(run.network, new) if complete else None,
         "peak_memory": max(record.peak_memory for record in records),
         "memory_by_stage": {stage: max(r.memory.get(stage, 0) for r in records) for stage in stages},
     }
+
+
+def _seconds_per_image(network: Network, images: Tensor) -> float:
+    """Return the seconds of predicting one of many images (n, channels, height, width)."""
+    network.outputs(images[:2])  # to warm up
+    start = time.perf_counter()
+    network.outputs(images)  # synchronises, to check that outputs are finite
+    return (time.perf_counter() - start) / len(images)
