@@ -1,4 +1,4 @@
-"""Pages of the record about other models, time and memory, written by ``experiments.tables``."""
+"""Pages of the record about other models and memory, written by ``experiments.tables``."""
 
 from __future__ import annotations
 
@@ -105,58 +105,6 @@ def gradients_page() -> str:
 def _last_before(curve: pd.Series, seconds: float) -> str:
     found = curve[curve.index <= seconds]
     return "–" if found.empty or curve.index[-1] < seconds else f"{100 * found.iloc[-1]:.2f}"
-
-
-def speed_page() -> str:
-    """Return what a layer costs, by device."""
-    lines = read_lines("bench")
-    parts = []
-    for name in dict.fromkeys(file_of(run) for run in lines if run["question"] == "speed"):
-        runs = [run for run in lines if file_of(run) == name]
-        if "heads" in runs[0]:
-            rows = [
-                {
-                    "head": head["name"],
-                    "seconds": f"{head['seconds']:.2f}",
-                    "ratio": f"{head['ratio']:.2f} × {head['compared_with']}",
-                    "CPU ratio": f"{head['cpu_ratio']:.2f}",
-                    "accuracy %": f"{100 * head['accuracy']:.2f}",
-                }
-                for head in runs[0]["heads"]
-            ]
-        else:
-            rows = [
-                {
-                    "preset, precision": " ".join(run["name"].split()),
-                    "features": f"{run['features']:,}",
-                    "seconds per layer": f"{run['seconds']:.3f}",
-                    **{stage: f"{seconds:.3f}" for stage, seconds in run["seconds_by_stage"].items()},
-                    "peak": f"{run['peak_memory'] / 1e9:.1f} GB",
-                }
-                for run in runs
-            ]
-        where = f"{runs[0]['device']}, torch {runs[0]['versions']['torch']}, commit {runs[0]['commit']}."
-        parts += [f"## {name}", where, markdown(rows), caveats(runs[:1])]
-    return page("Seconds per layer", *parts, "## precision", precision_table(), caveats(runs_of("precision")[:1]))
-
-
-def precision_table() -> str:
-    """Return the same network trained in each precision."""
-    rows = []
-    for run in runs_of("precision"):
-        layers = layers_of(run)
-        last = layers.iloc[-10:]
-        rows.append(
-            {
-                "precision": run["precision"],
-                "test %, last layer": spread([layers.iloc[-1]["test"]]),
-                "test %, last ten": spread([last["test"].mean()]),
-                "validation %, last ten": spread([last["validation"].mean()]),
-                "seconds per layer": f"{layers['seconds'].iloc[2:].median():.2f}",
-                "run": run["id"],
-            }
-        )
-    return markdown(rows)
 
 
 def memory_page() -> str:

@@ -26,10 +26,10 @@ from .other_pages import (
     family_page,
     gradients_page,
     memory_page,
-    speed_page,
 )
 from .pages import Row, at, caveats, ids, markdown, page, spread
 from .records import RECORDS, Run, file_of, layers_of, runs_of
+from .speed import few_images_times, layer_times, speed_page
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES, DOCS = RECORDS / "pages", ROOT / "docs"
@@ -255,6 +255,7 @@ PAGE_WRITERS: dict[str, Callable[[], str]] = {
 }
 BLOCKS: dict[str, dict[str, Callable[[], str]]] = {
     "results.md": {"headline": headline, "paper": against_paper, "family": family_short},
+    "performance.md": {"layers": layer_times, "resnet": few_images_times},
     "records.md": {group: lambda group=group: published(group) for group in ("none", "local", "kernels")},
 }
 

@@ -19,7 +19,7 @@ from rescnet.family import FamilyConfig, member_names
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-OF_DOCS = [DOCS / f"{name}.md" for name in ("guide", "method", "scaling", "family")]
+OF_DOCS = [DOCS / f"{name}.md" for name in ("guide", "method", "scaling", "performance", "family")]
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
