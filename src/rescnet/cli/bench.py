@@ -24,7 +24,7 @@ def bench(
         list[str] | None,
         typer.Option(
             help="Preset, or default: the default network, 500 images. May be repeated. "
-            "Default: all in full size on a GPU, three small ones on a CPU."
+            "Default: all in full size on a GPU, digits and default on a CPU."
         ),
     ] = None,
     images: Annotated[int | None, typer.Option(help="Training images; a fifth as many are test images.", min=2)] = None,

@@ -24,8 +24,8 @@ from .records import origin
 
 DEFAULT = "default"  # the default network for few images like CIFAR-10's, whose mirror images are of the same class
 DEFAULT_SET, DEFAULT_IMAGES = "cifar10", 500
-ON_CPU = ("digits", "cifar10-best", DEFAULT)
-CPU_IMAGES, CPU_FILTERS = 300, 16  # ends within a minute on a laptop
+ON_CPU = ("digits", DEFAULT)  # end within a minute on a laptop
+CPU_IMAGES, CPU_FILTERS = 300, 16  # of the other presets
 PREDICTED = 1000  # images, at most
 CHUNK = 10_000  # images drawn at a time
 WARM_UP = 2  # the first layer has no maps before it; the second compiles what the others use
@@ -51,7 +51,7 @@ class Case:
 def choose_cases(
     presets: Sequence[str], device: torch.device, images: int | None = None, filters: int | None = None
 ) -> list[Case]:
-    """Return a case per preset; by default all at full size on a GPU, three small ones on a CPU.
+    """Return a case per preset; by default all at full size on a GPU, two on a CPU.
 
     The images are like those of the public set that the preset's name starts with. ``images`` is the number of training
     images, a fifth as many are test images; ``filters`` is the number per layer.
