@@ -34,6 +34,7 @@ class SketchRows:
     def __init__(self, rows: Tensor, first: int, images: int, device: torch.device, workers: Workers) -> None:
         self._rows, self._first, self._images = rows, first, images
         self._device, self._workers = device, workers
+        self._products: Tensor | None = None
         self.centre = torch.zeros(rows.shape[1], device=device)
         total = torch.zeros_like(self.centre)
         for chunk in self.chunks():
@@ -76,10 +77,17 @@ class SketchRows:
     def _all_components(self) -> Tensor:
         """Return the components of few images, from the products of the images with each other, shape (P, r)."""
         rows = self._drawn(self._images, 0)  # all, in order
-        variances, vectors = torch.linalg.eigh((_product(rows, rows.T) / self._images).double())
+        variances, vectors = torch.linalg.eigh((self.products(rows) / self._images).double())
         kept = variances > LEAST_VARIANCE_OF_FEW * variances[-1].clamp_min(torch.finfo(torch.float32).tiny)
         scale = variances[kept].pow(-WHITENING / 2) / (self._images * variances[kept]).sqrt()
         return _product(rows.T, (vectors[:, kept] * scale).float()).flip(1)
+
+    def products(self, rows: Tensor | None = None) -> Tensor:
+        """Return the products of all workers' images with each other, (images, images); for few images."""
+        if self._products is None:
+            rows = self._drawn(self._images, 0) if rows is None else rows
+            self._products = _product(rows, rows.T)
+        return self._products
 
     def _drawn(self, size: int, seed: int) -> Tensor:
         """Return the sketches of ``size`` training images drawn at random from those of all workers, (size, P)."""

@@ -21,6 +21,7 @@ from ...stages.code_kernel import Codes, median_distance
 from ...stages.residual import one_hot
 from ..data import TrainingData
 from ..distributed.workers import Workers
+from .cross_validation import FOLDS, MOST_ROWS, cross_validate
 from .encoder import SketchRows, codes_of
 from .iterative import LARGEST_TILE, KernelProducts, Progress, centres_for, check_least_memory, solve_iteratively
 from .sketches import Sketches
@@ -131,6 +132,8 @@ class CodeFit:
         targets = one_hot(labels, classes, images.output.dtype)
         right = targets.new_zeros(total, 2 * classes)
         right[own] = torch.cat([targets, targets - images.output], dim=1)
+        few = not self.on_residual and not self.config.loo_correction and total // side >= FOLDS and total <= MOST_ROWS
+        products = rows.products() if few else None
         del rows, images
         self.workers.all_reduce(integers, right)
         targets = right[:, :classes]
@@ -145,8 +148,12 @@ class CodeFit:
             if self.config.loo_correction:
                 correction = fit_correction(known, wanted)
                 known, correction = correction(known), correction.cpu()
-            temperature = fit_temperature(known, wanted.argmax(1))
             accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
+            if products is not None:
+                how = side, self.config.kernel_width, solution.ridge, self.config.seed, self._noise(targets)
+                known, numbers = cross_validate(products, targets, *how)
+                wanted = wanted[numbers]
+            temperature = fit_temperature(known, wanted.argmax(1))
         cpu = torch.device("cpu")
         readout = KernelReadout(
             encoder.to(cpu),

@@ -1,0 +1,73 @@
+"""Outputs of training images that the readout has not seen: codes and coefficients are fitted to the others.
+
+Leave-one-out outputs (:mod:`rescnet.network.readout.loo_correction`) take the codes as given. Few images determine
+their own principal components. So those outputs are less decided than outputs of new images, and a temperature fitted
+to them gives probabilities that are too large. Here components are computed without the images that are predicted.
+
+All follows from the products G of the images' sketches. With centred products G = U (NΛ) Uᵀ of the training rows, the
+codes are U (NΛ)^½ Λ^(-p/2), and a row of products g with them has the code g U (NΛ)^(-½) Λ^(-p/2).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...stages.code_kernel import Codes, code_kernel, median_distance
+from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING
+from .system import solve_exactly
+
+FOLDS = 5
+FEW_ROWS = 2000  # up to which all folds are predicted, else two
+MOST_ROWS = 5000  # the decomposition of their products takes N³ operations
+
+
+def cross_validate(
+    products: Tensor, targets: Tensor, side: int, width: float, ridge: float, seed: int, noise: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return outputs (m, C) of images that the readout was not fitted to, and the numbers (m,) of these images.
+
+    Parameters
+    ----------
+    products : Tensor, shape (N, N)
+        Products of the sketches, about any mean. Each image has ``side`` consecutive rows, itself first.
+    targets : Tensor, shape (N, C)
+    width, ridge : float
+        Options ``kernel_width`` and ``kernel_ridge``.
+    noise : Tensor, shape (N,), optional
+        Factors of the ridge.
+    """
+    images = len(products) // side
+    drawn = torch.randperm(images, generator=torch.Generator().manual_seed(seed)).to(products.device)
+    used = FOLDS if len(products) <= FEW_ROWS else 2
+    held = [drawn[fold::FOLDS].sort().values for fold in range(min(used, images))]
+    found = []
+    for out in held:
+        kept = torch.ones(images, dtype=torch.bool, device=products.device)
+        kept[out] = False
+        rows = kept.repeat_interleave(side).nonzero()[:, 0]
+        near, far = _codes(products, rows, out * side)
+        median = median_distance(near)
+        scale = width / median if median > 0 else 0.0
+        weights = None if noise is None else noise[rows]
+        solution = solve_exactly(near, targets[rows].to(near.values), scale, ridge, 1, weights)
+        found.append(code_kernel(far, near, scale) @ solution.columns)
+    return torch.cat(found), torch.cat(held)
+
+
+def _codes(products: Tensor, rows: Tensor, others: Tensor) -> tuple[Codes, Codes]:
+    """Return the codes of some rows, from which the components are computed, and those of other rows."""
+    inner, cross = products[rows][:, rows].double(), products[others][:, rows].double()
+    means, shifts = inner.mean(1), cross.mean(1)
+    lengths = products.diagonal()[others].double() - 2 * shifts + means.mean()
+    inner = inner - means - means[:, None] + means.mean()
+    cross = cross - means - shifts[:, None] + means.mean()
+    variances, vectors = torch.linalg.eigh(inner / len(rows))
+    kept = variances > LEAST_VARIANCE_OF_FEW * variances[-1].clamp_min(torch.finfo(torch.float32).tiny)
+    variances, vectors = variances[kept], vectors[:, kept]
+    roots, factors = (len(rows) * variances).sqrt(), variances.pow(-WHITENING / 2)
+    projected = cross @ vectors / roots
+    rest = (lengths - projected.square().sum(1)).clamp_min(0)
+    outside = float(factors.square().median()) if len(factors) else 0.0
+    near, far = (Codes.of((part * factors).to(products.dtype)) for part in (vectors * roots, projected))
+    return near, Codes(far.values, far.norms + outside * rest.to(far.norms))

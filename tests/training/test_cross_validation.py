@@ -1,0 +1,88 @@
+"""Cross-validated outputs of the readout: those of a fit to the other images."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from rescnet import NetworkConfig
+from rescnet.network.readout import Encoder, Quantised
+from rescnet.stages.code_kernel import Codes, code_kernel, median_distance
+from rescnet.training.distributed.workers import Workers
+from rescnet.training.readout import cross_validation
+from rescnet.training.readout.cross_validation import FOLDS, cross_validate
+from rescnet.training.readout.encoder import SketchRows
+from rescnet.training.readout.system import solve_exactly
+from rescnet.training.train import TrainingRun
+
+
+def made_sketches(images, side=1, numbers=200):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(images) % 3
+    centres = torch.randn(3, numbers, generator=generator)
+    rows = centres[labels] + torch.randn(images, numbers, generator=generator)
+    copies = rows[:, None] + 0.1 * torch.randn(images, side, numbers, generator=generator)
+    return copies.flatten(0, 1), torch.nn.functional.one_hot(labels.repeat_interleave(side), 3).float()
+
+
+def fit_to_others(rows, targets, side, out, noise=None):
+    """The same by the encoder of the sketches themselves; it rounds its projection to eight bits."""
+    kept = torch.ones(len(rows), dtype=torch.bool).view(-1, side)
+    kept[out] = False
+    kept = kept.flatten()
+    seen = SketchRows(rows[kept], 0, int(kept.sum()), torch.device("cpu"), Workers())
+    components = seen.components(int(kept.sum()), 0)
+    outside = float(components.square().sum(0).median())
+    encoder = Encoder(torch.ones(1, 1), seen.centre, Quantised.of(components), False, outside)
+    near, far = (encoder.codes(some, components) for some in (rows[kept], rows[::side][out]))
+    near = Codes.of(near.values)
+    scale = 0.8 / median_distance(near)
+    solution = solve_exactly(near, targets[kept], scale, 0.01, 1, None if noise is None else noise[kept])
+    return code_kernel(far, near, scale) @ solution.columns
+
+
+@pytest.mark.parametrize(("side", "weighted"), [(1, False), (1, True), (3, False)])
+def test_outputs_are_those_of_a_fit_to_the_other_images(side, weighted):
+    rows, targets = made_sketches(40, side)
+    noise = torch.linspace(0.5, 2, len(rows)) if weighted else None
+    outputs, numbers = cross_validate(rows @ rows.T, targets, side, 0.8, 0.01, 0, noise)
+    assert sorted(numbers.tolist()) == list(range(40))
+    for start in range(0, 40, 40 // FOLDS):
+        out = numbers[start : start + 40 // FOLDS]
+        expected = fit_to_others(rows, targets, side, out, noise)
+        torch.testing.assert_close(outputs[start : start + len(out)], expected, rtol=0, atol=2e-3)
+
+
+def test_many_rows_are_predicted_in_part(monkeypatch):
+    rows, targets = made_sketches(40)
+    whole, numbers = cross_validate(rows @ rows.T, targets, 1, 0.8, 0.01, 0)
+    monkeypatch.setattr(cross_validation, "FEW_ROWS", 39)
+    part, some = cross_validate(rows @ rows.T, targets, 1, 0.8, 0.01, 0)
+    assert len(some) == 16 and torch.equal(some, numbers[:16]) and torch.equal(part, whole[:16])
+
+
+def test_equal_images_give_equal_outputs():
+    """Without any variance there is no component, and the mean of the targets is predicted."""
+    rows, targets = torch.ones(10, 4), torch.eye(2).repeat(5, 1)
+    outputs, _ = cross_validate(rows @ rows.T, targets, 1, 0.8, 0.01, 0)
+    torch.testing.assert_close(outputs.sum(1), torch.ones(10), rtol=0, atol=0.01)
+
+
+def test_the_temperature_of_few_images_is_fitted_to_them(monkeypatch):
+    """Outputs that are all wrong make the softmax flat."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(30) % 3
+    images = (torch.rand(30, 1, 8, 8, generator=generator) * 100 + 50 * labels.view(-1, 1, 1, 1)).byte()
+    config = NetworkConfig(layers=1, filters=4, block_sizes=[4], pyramid=[1], bank="pca", readout="kernel")
+
+    def wrong(products, targets, *_):
+        return -10 * targets, torch.arange(30)
+
+    found = []
+    for replaced in (False, True):
+        if replaced:
+            monkeypatch.setattr("rescnet.training.readout.fit.cross_validate", wrong)
+        run = TrainingRun(images, labels, config)
+        list(run)
+        found.append(run.network.readout.temperature)
+    assert found[1] > 5 * found[0]
