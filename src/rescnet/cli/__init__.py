@@ -97,7 +97,6 @@ app = typer.Typer(
     cls=Commands,
     epilog=EXIT_CODES,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
