@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo quick test tests alone lint types format records clean
+.PHONY: demo quick test tests alone lint types format records docs clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m experiments.demo
@@ -46,6 +46,11 @@ web/node_modules: web/package-lock.json
 records: $(VENV)/installed
 	$(BIN)/python -m experiments.tables --check
 
+# The site, in docs/_build/html/index.html. A warning fails, and so does a link that leads nowhere.
+docs: export OMP_NUM_THREADS := 1
+docs: $(VENV)/docs-installed
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . docs/_build/html
+
 format: $(VENV)/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -57,5 +62,10 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+$(VENV)/docs-installed: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
 clean:
+	rm -rf docs/_build docs/api docs/tutorials
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -125,7 +125,7 @@ class ResCNetClassifier(FittedNetwork):
         Shape of one image in ``X``.
     n_features_in_ : int
         Numbers per image.
-    feature_names_in_ : array of str, shape (n_features_in_,)
+    feature_names_in_ : array of str, shape (columns,)
         Column names, if ``X`` was a data frame.
 
     Examples
