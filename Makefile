@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo quick test tests alone lint types format records docs clean
+.PHONY: demo quick test tests alone lint types format records clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m experiments.demo
@@ -47,6 +47,7 @@ records: $(VENV)/installed
 	$(BIN)/python -m experiments.tables --check
 
 # The site, in docs/_build/html/index.html. A warning fails, and so does a link that leads nowhere.
+.PHONY: docs
 docs: export OMP_NUM_THREADS := 1
 docs: $(VENV)/docs-installed
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . docs/_build/html

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from docutils.nodes import SkipNode
 from docutils.utils.math.latex2mathml import tex2mathml
@@ -55,6 +55,7 @@ html_math_renderer = "mathml"
 autosummary_generate = True
 autodoc_typehints = "none"  # in the signature they hide the names; numpydoc's lists of parameters state them
 autodoc_member_order = "bysource"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 templates_path = [str(Path(__file__).parent / "_templates")]  # autosummary looks in the source directory
 
@@ -62,6 +63,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "docs/tutorials",
     "backreferences_dir": None,
+    "capture_repr": (),
     "filename_pattern": r"\.py",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
@@ -114,8 +116,9 @@ def list_options(app: Any, what: str, name: str, obj: Any, options: Any, lines: 
         return
     lines += ["", "Parameters", "----------"]
     for entry in fields(obj):
-        choices = get_args(declared_types(obj)[entry.name]) if "Literal" in str(entry.type) else ()
-        kind = "{" + ", ".join(f'"{choice}"' for choice in choices) + "}" if choices else str(entry.type)
+        declared = declared_types(obj)[entry.name]
+        choices = [f'"{choice}"' for choice in get_args(declared)] if get_origin(declared) is Literal else []
+        kind = "{" + ", ".join(choices) + "}" if choices else str(entry.type)
         lines += [f"{entry.name} : {kind}, default={entry.default!r}", f"    {entry.metadata['help']}"]
     lines.append("")
 

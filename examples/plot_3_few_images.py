@@ -2,8 +2,9 @@
 With few images
 ===============
 
-Closed form helps most where images are few: there is nothing to stop early and no learning rate to find. This
-tutorial draws a learning curve, beside two classifiers of pixels.
+Closed form helps most where images are few: there is nothing to stop early and no
+learning rate to find. This tutorial draws a learning curve, beside two classifiers
+of pixels.
 """
 
 # %%
@@ -20,7 +21,9 @@ from sklearn.svm import SVC
 
 from rescnet import ResCNetClassifier
 
-X, X_test, y, y_test = train_test_split(*load_digits(return_X_y=True), test_size=150, random_state=0)
+X, X_test, y, y_test = train_test_split(
+    *load_digits(return_X_y=True), test_size=150, random_state=0
+)
 sizes = (2, 5, 15, 40)
 models = {
     "ResCNet": ResCNetClassifier(random_state=0),
@@ -29,14 +32,22 @@ models = {
 }
 curves = {name: [] for name in models}
 for size in sizes:
-    chosen, _ = train_test_split(range(len(y)), train_size=10 * size, stratify=y, random_state=0)
+    chosen, _ = train_test_split(
+        range(len(y)), train_size=10 * size, stratify=y, random_state=0
+    )
     for name, model in models.items():
         curves[name].append(model.fit(X[chosen], y[chosen]).score(X_test, y_test))
 
 figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
 for (name, curve), style in zip(curves.items(), ("o-", "s--", "^:"), strict=True):
     axis.plot(sizes, [100 * accuracy for accuracy in curve], style, label=name)
-axis.set(xscale="log", xticks=sizes, xticklabels=sizes, xlabel="training images per class", ylabel="test accuracy, %")
+axis.set(
+    xscale="log",
+    xticks=sizes,
+    xticklabels=sizes,
+    xlabel="training images per class",
+    ylabel="test accuracy, %",
+)
 axis.minorticks_off()
 axis.grid(alpha=0.3)
 axis.legend()
@@ -46,12 +57,15 @@ plt.show()
 # Is the difference real?
 # -----------------------
 #
-# With 150 test images, a 95 % interval is several points wide. The library prints one beside every accuracy.
+# With 150 test images, a 95 % interval is several points wide. The library prints
+# one beside every accuracy.
 
 from rescnet.formatting import show_interval
 
 for name, curve in curves.items():
-    print(f"{name:24} {curve[-1]:.3f}  95 % interval {show_interval(curve[-1], len(y_test))}")
+    interval = show_interval(curve[-1], len(y_test))
+    print(f"{name:24} {curve[-1]:.3f}  95 % interval {interval}")
 
 # %%
-# On your own images, ``rescnet curve my-photos/ --images-per-class 5,10,20`` draws such a curve.
+# On your own images, ``rescnet curve my-photos/ --images-per-class 5,10,20`` draws
+# such a curve.
