@@ -83,12 +83,12 @@ html_css_files = ["site.css"]
 html_extra_path = ["_root"]
 html_copy_source = False
 html_show_sphinx = False
-pages_without_sections = ("docs/index", "docs/get_started", "docs/method", "docs/results", "docs/faq", "C*")
-html_sidebars = {page: [] for page in pages_without_sections}
+single_pages = ("index", "get_started", "method", "results", "records", "faq")
+html_sidebars = {page: [] for page in ("C*", *(f"docs/{name}" for name in single_pages))}
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "rescnet"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "secondary_sidebar_items": ["page-toc"],
     "show_toc_level": 2,
     "show_prev_next": False,
