@@ -37,13 +37,13 @@ class ReadoutRecord:
 
     validation_accuracy: float | None = None
     test_accuracy: float | None = None
-    loo_accuracy: float | None = None  # leave-one-out accuracy of the training images
-    images: int | None = None  # training images
-    ridge: float | None = None  # the ε used
-    seconds: float = 0.0  # to fit the readout and to predict the validation and test images
-    layers: int | None = None  # that the readout compares; None means all
-    steps: int = 0  # of conjugate gradients; 0 if one factor solved the readout exactly
-    residual: float = 0.0  # largest relative residual after these steps
+    loo_accuracy: float | None = None  #: leave-one-out accuracy of the training images
+    images: int | None = None  #: training images
+    ridge: float | None = None  #: the ε used
+    seconds: float = 0.0  #: to fit the readout and to predict the validation and test images
+    layers: int | None = None  #: that the readout compares; None means all
+    steps: int = 0  #: of conjugate gradients; 0 if one factor solved the readout exactly
+    residual: float = 0.0  #: largest relative residual after these steps
 
 
 @dataclass(frozen=True)
@@ -53,16 +53,16 @@ class LayerRecord:
     Accuracies are those of the network up to this layer, as a fraction of 1; None where there are no such images.
     """
 
-    layer: int  # counted from 1
+    layer: int  #: counted from 1
     train_accuracy: float
     validation_accuracy: float | None
     test_accuracy: float | None
-    positive_share: float  # n_p/N: fraction of images whose largest residual is positive
-    rate: float  # learning rate α
-    ridge: float  # the γ used: more than the option's where the factorisation failed
-    seconds: dict[str, float]  # by stage
-    peak_memory: int  # bytes of the process (on a CPU) or of the allocator (on a GPU)
-    memory: dict[str, int] = field(default_factory=dict)  # the same, by stage
+    positive_share: float  #: n_p/N: fraction of images whose largest residual is positive
+    rate: float  #: learning rate α
+    ridge: float  #: the γ used: more than the option's where the factorisation failed
+    seconds: dict[str, float]  #: by stage
+    peak_memory: int  #: bytes of the process (on a CPU) or of the allocator (on a GPU)
+    memory: dict[str, int] = field(default_factory=dict)  #: the same, by stage
 
     @property
     def total_seconds(self) -> float:
@@ -75,7 +75,7 @@ class History:
     """Records of a run, in order."""
 
     records: list[LayerRecord] = field(default_factory=list)
-    stopped: StopReason | None = None  # None while the run is under way
+    stopped: StopReason | None = None  #: None while the run is under way
     readout: ReadoutRecord | None = None
 
     def __len__(self) -> int:

@@ -28,8 +28,8 @@ class Model:
     """
 
     network: Network
-    history: History  # one record per layer of the network
-    class_names: tuple[str, ...]  # C names, in the order of the network's outputs
+    history: History  #: one record per layer of the network
+    class_names: tuple[str, ...]  #: C names, in the order of the network's outputs
     about: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

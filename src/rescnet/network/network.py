@@ -17,9 +17,9 @@ from .stack import Layer, LayerStack
 class Network:
     """A trained ResCNet."""
 
-    stack: LayerStack  # the layers and the forward pass
-    readout: Readout | None = None  # correction of the outputs, fitted after the layers
-    depth: int | None = None  # default number of layers for prediction, e.g. the best validation depth; None means all
+    stack: LayerStack  #: the layers and the forward pass
+    readout: Readout | None = None  #: correction of the outputs, fitted after the layers
+    depth: int | None = None  #: default number of layers for prediction, e.g. the best validation depth; None means all
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
