@@ -7,7 +7,6 @@ journal, to the pages of the record, and to the changelog.
 from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,6 +15,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 
 from rescnet import __version__
 from rescnet.config.option import declared_types
+from rescnet.playground import build_page
 
 project = "rescnet"
 author = "The rescnet developers"
@@ -45,7 +45,7 @@ extensions = [
 nitpicky = True  # a name of this library that does not exist is a warning, and a warning fails the build
 nitpick_ignore_regex = [  # other libraries, and modules that have no page
     (r"py:.*", r"(?!rescnet\b).*"),
-    (r"py:.*", r"rescnet\.(config|estimator|export|kernels|network|training)\..*"),
+    (r"py:.*", r"rescnet\.(config|estimator|export|kernels|network|playground|training)\..*"),
 ]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]
@@ -97,16 +97,9 @@ html_theme_options: dict[str, Any] = {
 }
 
 
-HAS_PLAYGROUND = find_spec("rescnet.playground") is not None
-if HAS_PLAYGROUND:
-    tags.add("playground")  # noqa: F821  (Sphinx defines it; pages ask for it)
-
-
 def write_playground(app: Any, error: Exception | None) -> None:
     """Write the playground beside the landing page."""
-    if HAS_PLAYGROUND and error is None and app.builder.name == "html":
-        from rescnet.playground import build_page
-
+    if error is None and app.builder.name == "html":
         (Path(app.outdir) / "docs" / "playground.html").write_text(build_page(), "utf-8")
 
 

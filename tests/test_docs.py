@@ -121,7 +121,7 @@ def test_names_of_the_library_exist(page):
 def test_the_reference_lists_every_public_name():
     sections = re.split(r"\.\. currentmodule:: ", (DOCS / "api.md").read_text())[1:]
     listed = {text.split(None, 1)[0]: set(re.findall(r"^   (\w+)$", text, re.M)) for text in sections}
-    for name in ("rescnet", "rescnet.data", "rescnet.export", "rescnet.report", "rescnet.family"):
+    for name in ("rescnet", "rescnet.data", "rescnet.export", "rescnet.report", "rescnet.playground", "rescnet.family"):
         assert listed[name] == set(find(name).__all__), name
     stages = {path.stem for path in (ROOT / "src" / "rescnet" / "stages").iterdir() if path.stem[0] != "_"}
     assert listed["rescnet.stages"] == stages
