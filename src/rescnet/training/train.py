@@ -155,7 +155,7 @@ def train(
     workers: Workers | None = None,
     time_limit: float | None = None,
 ) -> tuple[Network, History]:
-    """Train a network; :class:`TrainingRun` describes the parameters.
+    """Train a network; :class:`~rescnet.training.train.TrainingRun` describes the parameters.
 
     Returns
     -------
