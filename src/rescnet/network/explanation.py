@@ -22,11 +22,11 @@ LINES = 6  # classes in the chart of the layers' outputs
 class Neighbour:
     """A training image that the readout compares with."""
 
-    index: int  # among the training images, in their order
+    index: int  #: among the training images, in their order
     label: str
-    similarity: float  # the kernel's value: 1 for the same image, 0 for one that is far away
-    share: float  # coefficient times kernel value: its part of the predicted class's output
-    file: str = ""  # if the model knows it
+    similarity: float  #: the kernel's value: 1 for the same image, 0 for one that is far away
+    share: float  #: coefficient times kernel value: its part of the predicted class's output
+    file: str = ""  #: if the model knows it
 
     def __str__(self) -> str:
         return self.file or f"{self.label} (image {self.index})"
@@ -36,9 +36,9 @@ class Neighbour:
 class Part:
     """A summand of the outputs: that of the layers or that of the readout."""
 
-    outputs: Numbers  # (C,)
-    maps: Numbers  # (K, h, w), of the classes shown
-    intercept: Numbers  # (K,): the outputs less the sums of the maps, for an image without any correlation
+    outputs: Numbers  #: (C,)
+    maps: Numbers  #: (K, h, w), of the classes shown
+    intercept: Numbers  #: (K,): the outputs less the sums of the maps, for an image without any correlation
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,16 +50,16 @@ class Explanation:
     in later layers.
     """
 
-    image: NDArray[Any]  # (channels, height, width)
+    image: NDArray[Any]  #: (channels, height, width)
     class_names: tuple[str, ...]
-    outputs: Numbers  # (C,)
-    probabilities: Numbers  # (C,)
-    layer_outputs: Numbers  # Ỹ after each layer, (layers, C)
-    shown: tuple[int, ...]  # K classes with a map: at most ten, largest output first
-    layers: Part | None  # None if the readout alone decides, e.g. after training on few images
-    readout: Part | None  # None if there is none; an exact readout has no map, only an intercept
-    nearest: tuple[Neighbour, ...] = ()  # most similar first
-    influential: tuple[Neighbour, ...] = ()  # largest absolute share first
+    outputs: Numbers  #: (C,)
+    probabilities: Numbers  #: (C,)
+    layer_outputs: Numbers  #: Ỹ after each layer, (layers, C)
+    shown: tuple[int, ...]  #: K classes with a map: at most ten, largest output first
+    layers: Part | None  #: None if the readout alone decides, e.g. after training on few images
+    readout: Part | None  #: None if there is none; an exact readout has no map, only an intercept
+    nearest: tuple[Neighbour, ...] = ()  #: most similar first
+    influential: tuple[Neighbour, ...] = ()  #: largest absolute share first
 
     @property
     def label(self) -> str:
