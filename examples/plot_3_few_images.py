@@ -28,7 +28,7 @@ sizes = (2, 5, 15, 40)
 models = {
     "ResCNet": ResCNetClassifier(random_state=0),
     "SVC on pixels": SVC(C=10),
-    "random forest on pixels": RandomForestClassifier(300, random_state=0),
+    "random forest on pixels": RandomForestClassifier(100, random_state=0),
 }
 curves = {name: [] for name in models}
 for size in sizes:
