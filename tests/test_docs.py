@@ -20,7 +20,8 @@ from rescnet.family import FamilyConfig, member_names
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 OF_DOCS = [
-    DOCS / f"{name}.md" for name in ("get_started", "guide", "method", "scaling", "performance", "family", "faq")
+    DOCS / f"{name}.md"
+    for name in ("get_started", "guide", "options", "method", "scaling", "performance", "family", "faq")
 ]
 PAGES = [
     ROOT / "README.md",
@@ -87,7 +88,7 @@ def test_the_guides_examples_run(tmp_path, monkeypatch):
     for name in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(name, reason="export to ONNX needs rescnet[export]")
     monkeypatch.chdir(tmp_path)
-    Path("guide.py").write_text("\n".join(python_blocks(DOCS / "guide.md")))
+    Path("guide.py").write_text("\n".join(python_blocks(DOCS / "guide.md") + python_blocks(DOCS / "options.md")))
     after = runpy.run_path("guide.py")
     assert after["early"].n_layers_ <= len(after["early"].network_.layers)
     assert len(after["network"].layers) == 4
@@ -153,14 +154,14 @@ def names_in_column(page, section, column):
     return [name for row in rows for name in re.findall(r"`([\w-]+)`", row[column])]
 
 
-def test_the_guides_groups_of_options_exist():
-    listed = names_in_column(DOCS / "guide.md", "Options by group", 1)
+def test_the_groups_of_options_exist():
+    listed = names_in_column(DOCS / "options.md", "Options by group", 1)
     assert len(listed) > 40 and len(set(listed)) == len(listed)
     assert set(listed) == {entry.name for owner in (NetworkConfig, ComputeOptions) for entry in fields(owner)}
 
 
-def test_the_guides_presets_exist():
-    listed = names_in_column(DOCS / "guide.md", "Presets", 0)
+def test_the_presets_exist():
+    listed = names_in_column(DOCS / "options.md", "Presets", 0)
     assert len(listed) > 10
     assert set(listed) <= {"paper", *preset_names()}
 
