@@ -111,12 +111,13 @@ def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[T
 def _variances(first: Tensor, square: Tensor, centre: Tensor, power: Tensor) -> Tensor:
     """Return the variance of each channel of each block, 0 in a flat one; ``power`` is the variance of the map.
 
-    A block is flat if it varies a hundred times less than its map, or less than rounding error.
+    A block is flat if it varies a hundred times less than its map, or less than rounding error. The larger of both
+    decides, not their sum: so the same blocks are flat in float32 and float64.
     """
     eps = torch.finfo(first.dtype).eps
     variances = square - first.square()
-    floor = 32 * eps * square + (16 * eps * centre).square_() + power * FLAT**2
-    return variances * (variances > floor)
+    rounding = torch.maximum(32 * eps * square, (16 * eps * centre).square_())
+    return variances * (variances > torch.maximum(rounding, power * FLAT**2))
 
 
 def _scales(means: Tensor, variances: Tensor, z_score: ZScore, channels: int) -> Tensor:

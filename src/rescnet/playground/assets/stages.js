@@ -231,7 +231,8 @@ function blockCorrelations(maps, image, grid, config) {
         }
         const mean = sum / area,
           variance = square / area - mean * mean;
-        const floor = 32 * Number.EPSILON * (square / area) + (16 * Number.EPSILON * centre[c]) ** 2 + power[c] * 1e-4;
+        const rounding = Math.max(32 * Number.EPSILON * (square / area), (16 * Number.EPSILON * centre[c]) ** 2);
+        const floor = Math.max(rounding, power[c] * 1e-4);
         const scale = variance > floor ? 1 / Math.sqrt(variance * area) : 0;
         for (let i = c * area; i < at; i++) z[i] = (z[i] - mean) * scale;
       }
