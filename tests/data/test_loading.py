@@ -130,7 +130,7 @@ def test_a_split_keeps_the_test_images(tmp_path):
         ("digits:abc", "per class must be at least 2, got 'digits:abc'"),
         ("digits:", "per class must be at least 2, got 'digits:'"),
         ("digit:50", "got 'digit'. Did you mean 'digits'"),
-        ("digits:184", "images_per_class must be between 2 and 183, got 184"),
+        ("digits:184", "images per class must be between 2 and 183, got 184"),
     ],
 )
 def test_wrong_split(source, message):

@@ -111,7 +111,7 @@ def _left_out(folder: ModelFolder, console: Console) -> bool:
         typer.echo(json.dumps(facts | {"interval": wilson_interval(accuracy, images)}))
         return True
     say(console, show_left_out(accuracy, images))
-    say(console, "All images trained the model. Name other images to measure it on them.", style="dim")
+    say(console, "No image was held out. Name other images to measure the model on them.", style="dim")
     return True
 
 

@@ -242,7 +242,7 @@ def _quiet_pillow() -> Iterator[None]:
     try:
         import PIL.Image
     except ImportError as error:
-        raise DataError("Image files need Pillow. Install it with: pip install rescnet[images]") from error
+        raise DataError("Image files need Pillow. Use pip install pillow.") from error
     PIL.Image.init()  # register the formats before threads need them
     logging.getLogger("PIL").addHandler(_NO_OUTPUT)
     with warnings.catch_warnings():

@@ -66,7 +66,9 @@ def first_of_each_class(labels: NDArray[np.int64], images: int) -> Indices:
     """Return the indices of the first n images of each class, ascending, from labels (images,)."""
     counts = np.bincount(labels)
     if not 2 <= images <= counts.max():
-        raise DataError(f"images_per_class must be between 2 and {counts.max():,}, got {images:,}.")
+        raise DataError(
+            f"the number of training images per class must be between 2 and {counts.max():,}, got {images:,}."
+        )
     order = np.argsort(labels, kind="stable")
     place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # within its class
     return np.sort(order[place < images])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .compare import Row
 
-NO_PLOTS = "no figure was drawn: pip install rescnet[plots] installs matplotlib"
+NO_PLOTS = "no figure was drawn: pip install matplotlib enables it"
 TITLES = ("network", "published", "chosen on held-out images", "last layer", "best on the test curve", "images", "time")
 WITH_READOUT = "with the kernel readout (layers)"
 

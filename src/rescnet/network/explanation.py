@@ -117,7 +117,7 @@ class Explanation:
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise ValueError("plot needs matplotlib. Use pip install rescnet[plots].") from None
+            raise ValueError("plot needs matplotlib. Use pip install matplotlib.") from None
         figure = plt.figure(figsize=(9, 5), layout="constrained")
         rows = figure.add_gridspec(2, 1)
         above, below = figure.add_subfigure(rows[0]), figure.add_subfigure(rows[1])
