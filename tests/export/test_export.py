@@ -48,18 +48,18 @@ OPTIONS = {
     "even filters": {"first_filter_size": 4, "filter_size": 2},
     "large odd filters": {"first_filter_size": 5},
     "two stacks, one grey": {"stack_depth": 1, "grey_stack_every": 2, "block_sizes": [6]},
+    "beyond the paper": {"rectifier": "both", "block_sizes": [5, 6], "pooling": "mean", "matrix_root": True},
     "test views": {"test_views": "flip"},
     "readout": {"readout": "kernel"},
     "readout, correction, views": {"readout": "kernel", "loo_correction": True, "test_views": "flip"},
     "mirrored readout, views": {"readout": "kernel", "augment": "flip", "test_views": "flip + shift 1"},
 }
 MIXED = {"posterior": "softmax", "scaling": "channel", "pooling": "mean", "pyramid_bins": "adaptive"}
-SINGLE_PIXELS = {"head": "multiclass-lda", "posterior": "softmax", "first_filter_size": 5}
+EVEN = {"head": "multiclass-lda", "posterior": "softmax", "first_filter_size": 2}
 BEYOND = {
-    "layers": 1, "rectifier": "both", "block_sizes": [5, 6], "pooling": "mean", "matrix_root": True, "pyramid": (1,),
+    "layers": 1, "rectifier": "both", "block_sizes": [5], "pooling": "mean", "matrix_root": True, "pyramid": (1,),
 }  # fmt: skip
 MIRRORED = {"readout": "kernel", "augment": "flip", "test_views": "flip + shift 1"}
-RIDGE = {"head": "ridge", "block_stride": 4, "first_filter_size": 2}
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -115,7 +115,7 @@ def test_the_module_is_the_network(trained, blobs, options):
 @pytest.mark.slow
 def test_a_program_has_the_readout(trained, blobs, tmp_path):
     """Unless it is left out, or other layers are asked for. Codes stay eight-bit integers."""
-    model, file = trained(layers=1, **MIRRORED), tmp_path / "model.pt2"
+    model, file = trained(layers=1, pyramid=(1,), **MIRRORED), tmp_path / "model.pt2"
     assert export_program(model, file) <= 1e-3
     program = torch.export.load(file)
     assert {tensor.dtype for name, tensor in program.state_dict.items() if "codes" in name} >= {torch.int8}
@@ -134,20 +134,6 @@ def test_an_exact_readout_is_not_exported(trained, tmp_path):
 
 
 @pytest.mark.slow
-def test_onnxruntime_computes_the_readout(need_onnx, trained, blobs, tmp_path):
-    """With another head and geometry than the command's test."""
-    model, file = trained(layers=1, loo_correction=True, **MIRRORED | RIDGE), tmp_path / "model.onnx"
-    assert export_onnx(model, file) <= 1e-3
-    for n in (1, 30):
-        wanted = model.network.outputs(blobs[0][:n])
-        found = run_onnx(file, blobs[0][:n])
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-3)
-        np.testing.assert_array_equal(found.argmax(1), wanted.argmax(1))
-    numbers = model.network.readout.codes.integers.numel() + model.network.readout.encoder.projection.integers.numel()
-    assert file.stat().st_size < sum(t.nbytes for t in model.network.learned()) + 2 * numbers + 200_000
-
-
-@pytest.mark.slow
 def test_a_program_loaded_back_is_the_network(trained, blobs, tmp_path):
     """With other options than the defaults, whose layers ``cli/test_patience.py`` exports."""
     model, file = trained(**MIXED | {"first_filter_size": 4}), tmp_path / "model.pt2"
@@ -163,18 +149,22 @@ def test_a_program_loaded_back_is_the_network(trained, blobs, tmp_path):
 
 @pytest.mark.slow
 def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
-    """Onnxruntime computes what the network does, also beyond the paper."""
+    """Onnxruntime computes what the network does, with a readout and beyond the paper."""
     import onnx
 
-    model, file, layers = trained(**SINGLE_PIXELS | BEYOND), tmp_path / "model.onnx", 1
+    model, file = trained(loo_correction=True, **EVEN | BEYOND | MIRRORED), tmp_path / "model.onnx"
     save_model(tmp_path / "model", model)
-    done = rescnet("export", tmp_path / "model", file, "--layers", layers)
+    done = rescnet("export", tmp_path / "model", file, "--layers", 1)
     assert done.exit_code == 0, done.output
     assert "1 layer, " in done.stdout and done.stderr == ""
     assert {entry.name for entry in tmp_path.iterdir()} == {"model", "model.onnx"}
-    for n in (1, 7):
-        wanted = model.network.outputs(blobs[0][:n], layers)
-        np.testing.assert_allclose(run_onnx(file, blobs[0][:n]), wanted, rtol=0, atol=1e-4)
+    for n in (1, 30):
+        wanted, found = model.network.outputs(blobs[0][:n]), run_onnx(file, blobs[0][:n])
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-3)
+        np.testing.assert_array_equal(found.argmax(1), wanted.argmax(1))
+    readout = model.network.readout
+    numbers = readout.codes.integers.numel() + readout.encoder.projection.integers.numel()
+    assert file.stat().st_size < sum(t.nbytes for t in model.network.learned()) + 2 * numbers + 200_000
     made = onnx.load(file)
     facts = {entry.key: entry.value for entry in made.metadata_props}
     assert json.loads(facts["class_names"]) == list(model.class_names)
@@ -200,10 +190,8 @@ def test_first_layers_of_a_bare_network_of_halves(trained, blobs, tmp_path):
 def test_a_fitted_classifier_of_doubles_is_exported(tmp_path):
     """The program computes in float32."""
     images = np.random.default_rng(0).integers(0, 17, (30, 8, 8))
-    classifier, extra = (
-        ResCNetClassifier(n_layers=1, n_filters=4).fit(images, np.arange(30) % 3),
-        {"rescnet.json": ""},
-    )
+    options, extra = {"readout": "kernel", "pyramid": (1,)}, {"rescnet.json": ""}
+    classifier = ResCNetClassifier(1, n_filters=4, preset="paper", options=options).fit(images, np.arange(30) % 3)
     assert classifier.network_.layers[0].weights.dtype == torch.float64
     assert export_program(classifier, tmp_path / "a.pt2") <= 1e-4
     program = torch.export.load(tmp_path / "a.pt2", extra_files=extra).module()
@@ -319,9 +307,8 @@ def test_the_command(rescnet, trained, tmp_path, without_tracing):
 def of_few():
     """A classifier of so few digits that most images are far from all classes, and such images."""
     images, labels = load_digits(return_X_y=True)
-    return ResCNetClassifier(1, preset="paper", random_state=0, dtype="float32").fit(images[:60], labels[:60]), images[
-        60:160
-    ]
+    classifier = ResCNetClassifier(1, n_filters=30, preset="paper", pyramid=(2, 1), random_state=0, dtype="float32")
+    return classifier.fit(images[:60], labels[:60]), images[60:160]
 
 
 @pytest.mark.slow
