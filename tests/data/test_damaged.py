@@ -27,12 +27,13 @@ def content(dataset):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_every_flipped_bit_of_an_npz_file(save, tmp_path):
+def test_flipped_bits_of_an_npz_file(save, tmp_path):
+    """Every 7th bit: all bits of a byte, and every field of the archive, have their turn."""
     file = tmp_path / "own.npz"
     save(file, x=IMAGES, y=np.array([0, 1, 0, 1], np.uint8))
     good, wanted = file.read_bytes(), content(load(file))
-    refused = 0
-    for bit in range(8 * len(good)):
+    refused, bits = 0, range(0, 8 * len(good), 7)
+    for bit in bits:
         bad = bytearray(good)
         bad[bit // 8] ^= 1 << bit % 8
         file.write_bytes(bad)
@@ -43,7 +44,7 @@ def test_every_flipped_bit_of_an_npz_file(save, tmp_path):
             assert "\n" not in str(error) and str(file) in str(error)
         else:
             assert found == wanted, bit
-    assert refused > 0.6 * 8 * len(good)
+    assert refused > 0.6 * len(bits)
 
 
 def test_checksum_at_the_end_of_an_array(tmp_path):
