@@ -53,7 +53,7 @@ NOT_OF_DRAWS = ("check_sample_weight_equivalence_on_dense_data", "check_class_we
 # Small networks, because the checks train a hundred times.
 @pytest.mark.slow
 @parametrize_with_checks(
-    [ResCNetClassifier(n_layers=2, n_filters=4)],
+    [ResCNetClassifier(n_layers=1, n_filters=4)],
     expected_failed_checks=lambda _: {NOT_OF_DRAWS[0]: "filters are drawn"},
 )
 def test_scikit_learns_own_checks(estimator, check):
