@@ -13,7 +13,7 @@ from experiments.attack.models import attack_models
 from experiments.attack.outcomes import CLEAN, FAILURES, HANG, SAME, TRACEBACK, WRONG, Tally, judge
 
 ROOT = Path(__file__).parents[2]
-SMALL = {attack_models: 300, attack_data: 300}
+SMALL = {attack_models: 150, attack_data: 150}
 
 
 @pytest.mark.slow
@@ -23,7 +23,7 @@ def test_altered_files(attack, tmp_path):
     attack(tally, 7, tmp_path)
     assert tally.failures == []
     assert tally.done == SMALL[attack]
-    assert tally.outcomes[CLEAN] > 100 and tally.outcomes[SAME] > 5
+    assert tally.outcomes[CLEAN] > 50 and tally.outcomes[SAME] > 2
 
 
 @pytest.mark.slow
