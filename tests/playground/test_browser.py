@@ -220,7 +220,7 @@ def test_drawing_with_the_keyboard(opened):
     assert opened.text("#answer") != "–"
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (390, False), (390, True)])
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
 def test_layout(browser, page, tmp_path, width, dark):
     browser.open(page, width=width, dark=dark)
     assert_sound(browser)

@@ -135,7 +135,7 @@ def test_gallery_opens_the_trace(opened):
     assert "predicted as" in opened.text("#trace-title")
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (380, False), (380, True)])
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (380, True)])
 def test_layout(browser, page, tmp_path, width, dark):
     browser.open(page, width=width, dark=dark)
     assert_sound(browser)
