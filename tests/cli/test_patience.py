@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def options(small):
-    return [*small, "--layers", 30, "--patience", 2, "--limit", 120]
+    return [*small, "--pyramid", 1, "--layers", 30, "--patience", 2, "--limit", 120]
 
 
 @pytest.fixture(scope="module")
