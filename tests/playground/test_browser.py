@@ -109,7 +109,7 @@ def test_training_time(opened):
       trainNetwork(batchOf(examples.map((example) => example.pixels)), labels, 10, app.state.config);
       return performance.now() - start;
     })()"""
-    assert min(opened.evaluate(again) for _ in range(5)) < 400  # milliseconds; on two quiet cores about 100
+    assert min(opened.evaluate(again) for _ in range(5)) < 400  # milliseconds; 200 on a machine that is not busy
 
 
 @pytest.mark.parametrize("touch", [False, True])
