@@ -154,5 +154,5 @@ def test_without_pillow(tmp_path, monkeypatch):
     save(tmp_path / "a" / "1.png", grey())
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(DataError, match=r"pip install rescnet\[images\]"):
+    with pytest.raises(DataError, match="pip install pillow"):
         load(tmp_path)
