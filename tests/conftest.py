@@ -49,3 +49,16 @@ def tolerance(dtype):
     import torch
 
     return {"rtol": 1e-9, "atol": 1e-9} if dtype == torch.float64 else {"rtol": 2e-4, "atol": 2e-5}
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """A headless browser, for the pages of reports and the playground."""
+    from pathlib import Path
+
+    from report.browser import CHROMIUM, Browser
+
+    if not Path(CHROMIUM).exists():
+        pytest.skip(f"{CHROMIUM} is missing; install Debian's chromium to test pages in a browser")
+    with Browser(tmp_path_factory.mktemp("profile")) as started:
+        yield started

@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from one_cpu import one_thread_only
-from report.browser import CHROMIUM, Browser
 
 from rescnet import Model, NetworkConfig, train
 from rescnet.data import Dataset, ImageSet
@@ -61,11 +59,3 @@ def report_data(tmp_path):
         return json.loads(re.search(r'id="data">(.*?)</script>', page.read_text(), re.DOTALL)[1])
 
     return read
-
-
-@pytest.fixture(scope="session")
-def browser(tmp_path_factory):
-    if not Path(CHROMIUM).exists():
-        pytest.skip(f"{CHROMIUM} is missing; install Debian's chromium to test the report in a browser")
-    with Browser(tmp_path_factory.mktemp("profile")) as started:
-        yield started
