@@ -69,7 +69,7 @@ def test_feature_counts(name, size, features):
     config = make_config(name)
     assert config.features(size) == features
     per_cell = config.filters * (config.filters + 1) // 2
-    kept = make_config(name, pooling="mean", matrix_root=True, pyramid_bins="adaptive")
+    kept = make_config(name, pooling="mean", matrix_log=True, pyramid_bins="adaptive")
     assert kept.features(size) == 21 * per_cell  # 38,430 on MNIST and 26,775 on CIFAR-10, as the paper counts
 
 

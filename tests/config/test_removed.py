@@ -6,7 +6,7 @@ import pytest
 
 from rescnet import NetworkConfig, make_config
 from rescnet.config.option import options_of
-from rescnet.config.removed import LAST_COMMIT, REMOVED, RENAMED, explain_removed, upgrade_config
+from rescnet.config.removed import LAST_COMMIT, REMOVED, RENAMED, explain_removed, last_commit, upgrade_config
 
 
 def test_the_lists_name_no_option_of_today():
@@ -26,11 +26,19 @@ def test_a_renamed_keyword_names_the_new_one(old, tmp_path):
         make_config("digits", file)
 
 
-@pytest.mark.parametrize("old", REMOVED)
+@pytest.mark.parametrize("old", sorted(set(REMOVED) - {"matrix_root"}))
 def test_a_removed_keyword_names_the_last_commit(old):
     message = rf"got {old!r} in keywords\. It was removed; the last commit that has it is ad30d1c\.$"
     with pytest.raises(ValueError, match=message):
         make_config("digits", **{old: REMOVED[old]})
+
+
+def test_a_replaced_keyword_names_the_new_one():
+    message = (
+        r"got 'matrix_root' in keywords\. It was replaced by 'matrix_log'; the last commit that has it is 0e1a9a3\.$"
+    )
+    with pytest.raises(ValueError, match=message):
+        make_config("digits", matrix_root=True)
 
 
 def test_copies_learn_their_own_residual():
@@ -71,8 +79,8 @@ def test_removed_options_at_their_default_are_dropped():
 
 @pytest.mark.parametrize("name", sorted(set(REMOVED) - {"whitening_ridge"}))
 def test_other_values_of_removed_options_are_an_error(name):
-    assert LAST_COMMIT == "ad30d1c"
-    message = rf"^{name} must be .*, got 'else'\. Read the model with rescnet at commit ad30d1c"
+    assert (LAST_COMMIT, last_commit("matrix_root")) == ("ad30d1c", "0e1a9a3")
+    message = rf"^{name} must be .*, got 'else'\. Read the model with rescnet at commit {last_commit(name)}"
     with pytest.raises(ValueError, match=message):
         upgrade_config({name: "else"})
 

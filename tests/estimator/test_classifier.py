@@ -260,7 +260,7 @@ def test_options_that_a_prediction_reads_are_fixed_by_the_layers():
     geometry = config.features, config.grids, config.keeps_diagonal.fget, config.pooled_maps.fget
     source = "".join(map(inspect.getsource, (rescnet.network.stack, *geometry)))
     read = {name for name in options_of(config) if re.search(rf"\b(config|self)\.{name}\b", source)}
-    assert {"pooling", "head", "block_sizes", "matrix_root"} <= read
+    assert {"pooling", "head", "block_sizes", "matrix_log"} <= read
     for name in read - {"layers"}:  # LayerStack.layers
         assert options_of(config)[name].metadata["fixed_by"] == "layers", name
 

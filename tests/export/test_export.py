@@ -48,7 +48,7 @@ OPTIONS = {
     "even filters": {"first_filter_size": 4, "filter_size": 2},
     "large odd filters": {"first_filter_size": 5},
     "two stacks, one grey": {"stack_depth": 1, "grey_stack_every": 2, "block_sizes": [6]},
-    "beyond the paper": {"rectifier": "both", "block_sizes": [5, 6], "pooling": "mean", "matrix_root": True},
+    "beyond the paper": {"rectifier": "both", "block_sizes": [5, 6], "pooling": "mean", "matrix_log": True},
     "test views": {"test_views": "flip"},
     "readout": {"readout": "kernel"},
     "readout, correction, views": {"readout": "kernel", "loo_correction": True, "test_views": "flip"},
@@ -57,7 +57,7 @@ OPTIONS = {
 MIXED = {"posterior": "softmax", "scaling": "channel", "pooling": "mean", "pyramid_bins": "adaptive"}
 EVEN = {"head": "multiclass-lda", "posterior": "softmax", "first_filter_size": 2}
 BEYOND = {
-    "layers": 1, "rectifier": "both", "block_sizes": [5], "pooling": "mean", "matrix_root": True, "pyramid": (1,),
+    "layers": 1, "rectifier": "both", "block_sizes": [5], "pooling": "mean", "matrix_log": True, "pyramid": (1,),
 }  # fmt: skip
 MIRRORED = {"readout": "kernel", "augment": "flip", "test_views": "flip + shift 1"}
 

@@ -94,7 +94,7 @@ def test_a_model_of_format_2_is_loaded(readout, images, tmp_path):
     assert loaded.network.config == model.network.config
     assert isinstance(loaded.network.readout, ExactReadout) == (readout == "kernel-exact")
     assert torch.equal(loaded.network.outputs(images), model.network.outputs(images))
-    with pytest.raises(ModelFileError, match=r"must be of model format 4 to be resumed, got 2\. Train a new run"):
+    with pytest.raises(ModelFileError, match=r"must be of model format 5 to be resumed, got 2\. Train a new run"):
         read_run(tmp_path / "m")
 
 
@@ -124,6 +124,20 @@ def test_a_removed_value_names_the_last_commit_that_reads_it(options, words, sav
     assert words in str(error.value) and str(error.value).count(LAST_COMMIT) == 1
 
 
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_a_matrix_root_of_formats_2_to_4_names_the_last_commit_that_reads_it(version, saved):
+    def change(content, root):
+        content.update(version=version)
+        content["config"]["matrix_root"] = root
+        content["config"].pop("matrix_log", None)
+
+    change_model_json(saved, lambda content: change(content, root=False))
+    assert not load_model(saved).network.config.matrix_log
+    change_model_json(saved, lambda content: change(content, root=True))
+    with pytest.raises(ModelFileError, match=r"matrix_root must be False, got True\. Read .* at commit 0e1a9a3"):
+        load_model(saved)
+
+
 def test_an_old_name_is_unknown_in_format_3(saved):
     change_model_json(saved, lambda content: content["config"].update(cells="official"))
     with pytest.raises(ModelFileError) as error:
@@ -135,4 +149,4 @@ def test_a_run_of_format_1_is_not_resumed(saved):
     to_format_1(saved)
     with pytest.raises(ModelFileError) as error:
         read_run(saved)
-    check_message(error, "must be of model format 4 to be resumed, got 1. Train a new run")
+    check_message(error, "must be of model format 5 to be resumed, got 1. Train a new run")

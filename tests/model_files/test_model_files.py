@@ -219,7 +219,7 @@ def test_foreign_and_later_files_are_named(model, saved, tmp_path):
         "": "must be a JSON object",
         "[" * 100_000: "must be a JSON object",
         '{"layers": 3}': "was not written by rescnet",
-        signed(content, version=5): "must be of model format 4 or earlier, got 5. Update rescnet",
+        signed(content, version=6): "must be of model format 5 or earlier, got 6. Update rescnet",
         json.dumps(content | {"image_shape": [1, 9, 9]}): "was altered: its checksum does not match",
         signed(content, image_shape=[1, 8]): "must have an image shape of three sides, got [1, 8]",
         signed(content, image_shape=[1, 2, 2]): "filter_size must be at most 2",

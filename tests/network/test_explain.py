@@ -16,7 +16,7 @@ from rescnet.training.readout import fit
 pytestmark = pytest.mark.usefixtures("one_cpu")
 DOUBLE = ComputeOptions(dtype="float64")
 NEW = 300
-ROOTS = {"head": "ridge", "pooling": "mean", "matrix_root": True, "rectifier": "both"}
+ROOTS = {"head": "ridge", "pooling": "mean", "matrix_log": True, "rectifier": "both"}
 NETWORKS = {
     "lda": {},
     "normalised": {"head": "multiclass-lda", "posterior": "normalised-sigmoid"},

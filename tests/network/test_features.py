@@ -10,7 +10,7 @@ from rescnet import ComputeOptions, make_config, train
 from rescnet.model_files import load_model, save_model
 from rescnet.network.model import Model
 from rescnet.network.stack import LayerStack
-from rescnet.stages.pooling import matrix_roots, pool_features
+from rescnet.stages.pooling import log_scale, matrix_logs, pool_features
 
 BASE = {
     "filters": 4, "block_sizes": (4,), "block_stride": 2, "pyramid": (2, 1), "layers": 3, "stop_at_zero_error": False,
@@ -47,56 +47,59 @@ def test_features_of_several_block_sizes_are_joined():
     assert torch.equal(features, torch.cat(single, 1))
 
 
-def newton_schulz(matrix):
-    identity, trace = np.eye(len(matrix)), np.trace(matrix)
-    y, z = matrix / trace, identity
-    for _ in range(5):
-        step = 0.5 * (3 * identity - z @ y)
-        y, z = y @ step, step @ z
-    return np.sqrt(trace) * y
+def logarithm(matrix):
+    """Σ 1 - (1 - λ)^(2^m) of the eigenvalues of A/tr A, scaled such that the identity stays itself."""
+    values, vectors = np.linalg.eigh(matrix / np.trace(matrix))
+    grow = lambda x: sum(1 - (1 - x) ** 2**m for m in range(9))  # noqa: E731
+    return np.sqrt(np.trace(matrix) / len(matrix)) / grow(1 / len(matrix)) * (vectors * grow(values)) @ vectors.T
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-9), (torch.float32, 1e-4), (torch.float16, 4e-3)])
-def test_matrix_roots_are_taken_cell_by_cell(dtype, bound):
-    config, maps = make_config(**BASE, pooling="mean", matrix_root=True), MAPS.to(dtype)
+def test_matrix_logarithms_are_taken_cell_by_cell(dtype, bound):
+    config, maps = make_config(**BASE, pooling="mean", matrix_log=True), MAPS.to(dtype)
     correlations = pooled(maps, config, diagonal=True).double().numpy()
     rows, columns = np.triu_indices(4)
     expected = []
     for cell in correlations.reshape(-1, len(rows)):
         matrix = np.eye(4)
         matrix[rows, columns] = matrix[columns, rows] = cell
-        expected.append(newton_schulz(matrix)[rows, columns])
+        expected.append(logarithm(matrix)[rows, columns])
     found = LayerStack(config, (3, 12, 12), 2).features(maps)
     assert found.dtype == dtype and found.shape == (5, config.features((12, 12)))
     np.testing.assert_allclose(found.double(), np.reshape(expected, correlations.shape), rtol=bound, atol=bound)
 
 
-def test_the_root_times_itself_is_the_matrix():
-    samples = torch.randn(5, 40, 6, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+def test_an_eigenvalue_twice_as_large_adds_one_to_the_logarithm():
+    values = torch.tensor([1.0, 2, 4, 8, 16, 32]).double() / 63
     rows, columns = torch.triu_indices(6, 6)
-    triangles = (samples.mT @ samples / 40)[:, rows, columns]
-    root = torch.zeros(5, 6, 6, dtype=torch.float64)
-    root[:, rows, columns] = root[:, columns, rows] = matrix_roots(triangles, 6, diagonal=True)
-    torch.testing.assert_close((root @ root)[:, rows, columns], triangles, rtol=0, atol=2e-2)
-    assert bool((matrix_roots(torch.zeros(2, 20), 4, diagonal=True) == 0).all())  # no channel varies: no NaN
+    found = matrix_logs(torch.diag(values)[rows, columns][None], 6)[0, rows == columns] / log_scale(6)
+    steps = found.diff()
+    torch.testing.assert_close(steps, torch.ones_like(steps), rtol=0, atol=0.15)
+    assert bool((matrix_logs(torch.zeros(2, 20), 4) == 0).all())  # no channel varies: no NaN
 
 
-def test_roots_in_threads_have_the_same_bits(monkeypatch):
+def test_the_logarithm_of_the_identity_is_the_identity():
+    rows, columns = torch.triu_indices(7, 7)
+    triangle = torch.eye(7).double()[rows, columns][None]
+    torch.testing.assert_close(matrix_logs(triangle, 7), triangle)
+
+
+def test_logarithms_in_threads_have_the_same_bits(monkeypatch):
     threads, features = torch.get_num_threads(), torch.rand(7, 3 * 55, generator=torch.Generator().manual_seed(2))
     try:
         torch.set_num_threads(1)
-        expected = matrix_roots(features, 10, diagonal=True)
+        expected = matrix_logs(features, 10)
         torch.set_num_threads(3)
         monkeypatch.setattr("rescnet.stages.pooling.THREADED", 1)
         with torch.inference_mode():
-            assert torch.equal(matrix_roots(features, 10, diagonal=True), expected)
+            assert torch.equal(matrix_logs(features, 10), expected)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(threads)
 
 
 OPTIONS = {
-    "roots": {"matrix_root": True, "pooling": "mean"},
+    "logarithms": {"matrix_log": True, "pooling": "mean"},
     "both signs": {"rectifier": "both"},
     "blocks": {"block_sizes": (4, 6)},
     "views": {"augment": "flip", "test_views": "flip"},

@@ -25,11 +25,11 @@ def test_maps_of_both_signs(model, dataset, report_data):
         rectifier="both",
         pooling="mean",
         pyramid_bins="adaptive",
-        matrix_root=True,
+        matrix_log=True,
     )
     network, history = train(dataset.train.images, dataset.train.labels, config)
     data = report_data(replace(model, network=network, history=history), dataset)
-    assert (data["layer"]["rectifier"], data["layer"]["pooled_maps"], data["layer"]["matrix_root"]) == ("both", 6, True)
+    assert (data["layer"]["rectifier"], data["layer"]["pooled_maps"], data["layer"]["matrix_log"]) == ("both", 6, True)
     content = base64.b64decode(data["first_layer"]["correlations"].split(",")[1])
     picture = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"), dtype=int)
     assert picture.shape[0] == picture.shape[1]

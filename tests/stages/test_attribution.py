@@ -13,7 +13,7 @@ from rescnet.stages.attribution import pixel_shares
 
 @pytest.mark.parametrize(
     "options",
-    [{"pooling": "max"}, {"pooling": "mean"}, {"pooling": "mean", "matrix_root": True}, {"pyramid_bins": "adaptive"}],
+    [{"pooling": "max"}, {"pooling": "mean"}, {"pooling": "mean", "matrix_log": True}, {"pyramid_bins": "adaptive"}],
     ids=["max", "mean", "roots", "adaptive"],
 )
 def test_shares_add_up_to_linear_functions_of_the_features(options, generator):
@@ -23,7 +23,7 @@ def test_shares_add_up_to_linear_functions_of_the_features(options, generator):
     features = LayerStack(config, (1, 12, 14), 3).features(maps)
     weights = torch.randn(features.shape[1], 3, generator=generator, dtype=torch.float64)
 
-    found = pixel_shares(maps[0], config.grids((12, 14)), weights, config.pooling, config.matrix_root)
+    found = pixel_shares(maps[0], config.grids((12, 14)), weights, config.pooling, config.matrix_log)
 
     assert found.shape == (3, 12, 14)
     torch.testing.assert_close(found.sum((1, 2)), (features @ weights)[0], rtol=1e-12, atol=1e-12)
@@ -34,7 +34,7 @@ def test_each_pixel_has_the_product_of_its_z_scores(reduction, generator):
     maps = torch.rand(2, 4, 8, generator=generator, dtype=torch.float64)
     grid = BlockGrid((4, 8), (4, 4), (4, 4))  # two blocks side by side
     found = pixel_shares(
-        maps, [(grid, [Cell(0, 1, 0, 2)])], torch.ones(1, 1, dtype=torch.float64), reduction, roots=False
+        maps, [(grid, [Cell(0, 1, 0, 2)])], torch.ones(1, 1, dtype=torch.float64), reduction, logs=False
     )
 
     blocks = [maps[:, :, :4], maps[:, :, 4:]]

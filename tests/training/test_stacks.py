@@ -32,7 +32,7 @@ NAIVE = [
 STACKS = [
     {"stack_depth": 1, "grey_stack_every": 2, "bank": "pca"},
     {"stack_depth": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
-    {"stack_depth": 2, "rectifier": "both", "pooling": "mean", "matrix_root": True, "bank": "patches + pca"},
+    {"stack_depth": 2, "rectifier": "both", "pooling": "mean", "matrix_log": True, "bank": "patches + pca"},
 ]
 
 

@@ -23,7 +23,7 @@ LAYERS: dict[Quality, tuple[int, ...]] = {  # by the number of training images
 }
 STACK_DEPTHS = {2: 1, 3: 1, 4: 2, 6: 2, 12: 4, 25: 10}  # by the number of layers
 CORRECTED_FROM = 20_000  # training images: with fewer, a leave-one-out correction fits noise
-MOST_ROWS = 20_000  # of a readout with copies
+MOST_ROWS = 45_000  # of a readout with copies
 MOST_COPIES = 8
 
 
@@ -68,7 +68,7 @@ def default_settings(
         "pyramid": [3, 1],
         "pyramid_bins": "adaptive",
         "pooling": "mean",
-        "matrix_root": True,
+        "matrix_log": True,
         "head": "ridge",
         "ridge": 0.5 if grey else 5.0 if classes > MANY_CLASSES else 2.0,
         "learning_rate": 0.3,

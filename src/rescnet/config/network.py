@@ -102,7 +102,7 @@ class NetworkConfig:
     rectifier: Rectifier = _pooling(
         "relu", "Parts of a map that are pooled. relu: the positive one; both: both, as maps."
     )
-    matrix_root: bool = _pooling(False, "Take the matrix square root of each cell's correlations. Needs pooling mean.")
+    matrix_log: bool = _pooling(False, "Take the matrix logarithm of each cell's correlations. Needs pooling mean.")
 
     head: Literal["lda", "multiclass-lda", "ridge"] = _heads(
         "lda",
@@ -165,8 +165,8 @@ class NetworkConfig:
         check_banks(self.bank)
         if len(set(self.block_sizes)) < len(self.block_sizes):
             raise OptionError("block_sizes", f"must differ from each other, got {self.block_sizes}.")
-        if self.matrix_root and self.pooling != "mean":
-            raise OptionError("pooling", f"must be mean with matrix_root, got {self.pooling!r}.")
+        if self.matrix_log and self.pooling != "mean":
+            raise OptionError("pooling", f"must be mean with matrix_log, got {self.pooling!r}.")
         Augmentation.parse(self.test_views).views()
         changes = Augmentation.parse(self.augment)
         if self.copies > 1 and not self.augment.strip():
@@ -223,8 +223,8 @@ class NetworkConfig:
 
     @property
     def keeps_diagonal(self) -> bool:
-        """True if variances are features: they are all 1 after the z-score, unless a matrix root is taken."""
-        return self.matrix_root
+        """True if variances are features: they are all 1 after the z-score, unless a matrix logarithm is taken."""
+        return self.matrix_log
 
     @property
     def pooled_maps(self) -> int:

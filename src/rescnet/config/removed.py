@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-LAST_COMMIT = "ad30d1c"  # the last commit with the removed options
+LAST_COMMIT = "ad30d1c"  # the last commit with the removed options, except these
+LAST_COMMITS = {"matrix_root": "0e1a9a3"}
 
 RENAMED = {
     "average": "test_views",
@@ -32,6 +33,7 @@ REMOVED: dict[str, Any] = {  # with the value that today's networks behave like
     "gram": "auto",
     "grey_filter_size": 7,
     "margin_weights": 0.0,
+    "matrix_root": False,
     "means": False,
     "momentum": 0.0,
     "most_draws": 100_000,
@@ -57,15 +59,22 @@ def explain_removed(name: str) -> str:
         return f"It is called {RENAMED[name]!r} now."
     if name == "copy_residuals":
         return "It was removed: copies always learn their own residual."
-    return f"It was removed; the last commit that has it is {LAST_COMMIT}." if name in REMOVED else ""
+    if name == "matrix_root":
+        return f"It was replaced by 'matrix_log'; the last commit that has it is {last_commit(name)}."
+    return f"It was removed; the last commit that has it is {last_commit(name)}." if name in REMOVED else ""
 
 
-def upgrade_config(old: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a model of format 1 under today's names.
+def last_commit(name: str) -> str:
+    """Return the last commit that has a removed option."""
+    return LAST_COMMITS.get(name, LAST_COMMIT)
+
+
+def upgrade_config(old: Mapping[str, Any], version: int = 1) -> dict[str, Any]:
+    """Return the options of a model of an earlier format under today's names.
 
     ValueError says if a removed option has another value than today's networks behave like.
     """
-    new: dict[str, Any] = {"pca_bias": "none"}  # files from before this option
+    new: dict[str, Any] = {"pca_bias": "none"} if version == 1 else {}  # files from before this option
     for name, value in old.items():
         if name in _ANY_VALUE or name == "more_block_sizes":
             continue
@@ -73,7 +82,7 @@ def upgrade_config(old: Mapping[str, Any]) -> dict[str, Any]:
             if value != REMOVED[name]:
                 raise ValueError(
                     f"{name} must be {REMOVED[name]!r}, got {value!r}. Read the model with rescnet at commit "
-                    f"{LAST_COMMIT}, the last one with this option."
+                    f"{last_commit(name)}, the last one with this option."
                 )
         elif name == "block_size":
             new["block_sizes"] = [value, *old.get("more_block_sizes", ())]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..config.geometry import Reduction
-from ..stages.pooling import matrix_roots, pool_pyramids
+from ..stages.pooling import matrix_logs, pool_pyramids
 from ..stages.second_order import Pyramid
 from .half_precision import CopiedPatchSums
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .patch_sums import PatchSums
 
 MOST_CHANNELS = 128  # d×d sums of products must fit into the registers of one program
-MOST_ROOT_CHANNELS = 64  # three d×d matrices must fit into them
+MOST_LOG_CHANNELS = 64  # three d×d matrices must fit into them
 ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # of patch_sums.py: tile, programs, zones, shifts
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
 
@@ -66,18 +66,18 @@ def pools_in_place(channels: int) -> bool:
     return channels <= MOST_CHANNELS and _has_triton()
 
 
-def roots_for(features: Tensor, channels: int) -> Callable[[Tensor, int, bool], Tensor]:
-    """Return the function that computes matrix roots: the fused kernel on a GPU, else the plain stage."""
-    if features.is_cuda and features.dtype != torch.float64 and roots_in_place(channels):
-        from .matrix_sqrt import fused_roots
+def logs_for(features: Tensor, channels: int) -> Callable[[Tensor, int], Tensor]:
+    """Return the function that computes matrix logarithms: the fused kernel on a GPU, else the plain stage."""
+    if features.is_cuda and features.dtype != torch.float64 and logs_in_place(channels):
+        from .matrix_log import fused_logs
 
-        return fused_roots
-    return matrix_roots
+        return fused_logs
+    return matrix_logs
 
 
-def roots_in_place(channels: int) -> bool:
-    """Return whether a GPU computes roots of matrices of that size without writing the iterations."""
-    return channels <= MOST_ROOT_CHANNELS and _has_triton()
+def logs_in_place(channels: int) -> bool:
+    """Return whether a GPU computes logarithms of matrices of that size without writing the doublings."""
+    return channels <= MOST_LOG_CHANNELS and _has_triton()
 
 
 @cache

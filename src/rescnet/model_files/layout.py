@@ -15,8 +15,8 @@ from ..network.history import LayerRecord
 from .folder import COPY_AGAIN, LAYERS, MODEL, ModelFileError, partial_of, read_file
 
 FORMAT = "rescnet-model"
-VERSION = 4
-READABLE = (1, 2, 3, 4)
+VERSION = 5
+READABLE = (1, 2, 3, 4, 5)
 CHECKSUM = "checksum"
 
 _CONTENT = {
@@ -192,16 +192,16 @@ def read_network(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, tu
         raise ModelFileError(f"{file} must have an image shape of three sides, got {repr(shape)[:60]}. {COPY_AGAIN}")
     if len(names) < 2 or not all(isinstance(name, str) for name in names):
         raise ModelFileError(f"{file} has no list of class names. {COPY_AGAIN}")
-    old = content["version"] == 1
+    version = content["version"]
     try:
-        options = upgrade_config(content["config"]) if old else content["config"]
-        if content["version"] < 3 and options.get("readout") == "kernel":
+        options = upgrade_config(content["config"], version) if version < VERSION else content["config"]
+        if version < 3 and options.get("readout") == "kernel":
             options = {**options, "readout": "kernel-exact"}
         check_names(options, "the configuration")
         config = NetworkConfig(**options)
         config.check_images(shape[0], (shape[1], shape[2]))
     except (ValueError, TypeError) as error:
-        known = f" The last commit that reads it is {LAST_COMMIT}." if old and LAST_COMMIT not in str(error) else ""
+        known = "" if version > 1 or "at commit" in str(error) else f" The last commit that reads it is {LAST_COMMIT}."
         raise ModelFileError(f"{file} has an unknown option or value: {error}{known}") from None
     return config, (shape[0], shape[1], shape[2]), tuple(names)
 

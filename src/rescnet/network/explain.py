@@ -109,7 +109,7 @@ class _Views:
             maps = rectify(pooling_input(step.maps, config.rectifier))
             for pooled, change, weight in zip(maps, self.changes, of_views, strict=True):
                 found = pixel_shares(
-                    pooled, config.grids((size[0], size[1])), weight, config.pooling, config.matrix_root
+                    pooled, config.grids((size[0], size[1])), weight, config.pooling, config.matrix_log
                 )
                 total += _change_back(found, change) / len(self.changes)
         return Part(_numbers(outputs), _numbers(total), _numbers(intercept))

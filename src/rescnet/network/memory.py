@@ -16,7 +16,7 @@ from ..config.geometry import count_pairs
 from ..config.grammars import bank_of_layer
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes
-from ..kernels import pools_in_place, roots_in_place, sums_in_place
+from ..kernels import logs_in_place, pools_in_place, sums_in_place
 from ..stages.sketch import sketch_size
 
 AUTO_SHARE = 0.6  # of the device's memory
@@ -91,8 +91,8 @@ def workspace_per_image(
     features = config.features((h, w))
     if len(config.block_sizes) > 1:
         features *= 2  # the parts, and the whole they are joined to
-    if config.matrix_root:  # roots and their matrices, or the matrices of one cell and their factors
-        features += features if fused and roots_in_place(pooled) else 4 * (pooled + 7) ** 2
+    if config.matrix_log:  # logarithms and their matrices, or the matrices of one cell and their sums
+        features += features if fused and logs_in_place(pooled) else 4 * (pooled + 7) ** 2
     if fused and pools_in_place(pooled):  # at most four atoms per cell
         return 2 * (3 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
     pooling = 0
@@ -104,7 +104,7 @@ def workspace_per_image(
         if config.pooling == "mean":  # planes of all tiles: products, sums of two block sizes, partial sums
             tiles = h * w // prod(grid.tile)
             pooling = max(pooling, 10 * pooled * h * w + 7 * tiles * pooled * (pooled // 2 + 1))
-        if config.matrix_root:
+        if config.matrix_log:
             pooling = max(pooling, 8 * len(cells) * pooled**2)
     return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * features)
 

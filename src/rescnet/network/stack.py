@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..kernels import pool_maps, roots_for
+from ..kernels import logs_for, pool_maps
 from ..kernels.half_precision import FoldedScale, convolve_scaled
 from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
@@ -95,9 +95,9 @@ class LayerStack:
         config, (height, width) = self.config, maps.shape[2:]
         pooled_maps = pooling_input(maps, config.rectifier)
         found = pool_maps(pooled_maps, config.grids((height, width)), config.keeps_diagonal, config.pooling)
-        if config.matrix_root:
-            root = roots_for(found[0], config.pooled_maps)
-            found = [root(pairs, config.pooled_maps, config.keeps_diagonal) for pairs in found]
+        if config.matrix_log:
+            log = logs_for(found[0], config.pooled_maps)
+            found = [log(pairs, config.pooled_maps) for pairs in found]
         return found[0] if len(found) == 1 else torch.cat(found, dim=1)
 
     def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:

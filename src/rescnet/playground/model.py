@@ -16,7 +16,7 @@ from ..network.stack import Layer
 MOST_BYTES = 64 * 2**20  # of all layers: a browser opens a page of this size in seconds
 OPTIONS = (
     *("layers", "filters", "filter_size", "block_sizes", "block_stride", "pyramid", "pyramid_bins", "pooling"),
-    *("rectifier", "matrix_root", "head", "posterior", "sigmoid_scale", "softmax_scale", "ridge", "ceiling", "bank"),
+    *("rectifier", "matrix_log", "head", "posterior", "sigmoid_scale", "softmax_scale", "ridge", "ceiling", "bank"),
 )
 
 

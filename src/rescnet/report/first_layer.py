@@ -26,7 +26,7 @@ def layer_sizes(network: Network) -> dict[str, Any]:
     config, (channels, height, width) = network.config, network.image_shape
     (grid, _), *_ = config.grids((height, width))
     first = network.stack.image_range
-    options = ("filters", "rectifier", "pooled_maps", "matrix_root", "scaling", "pooling", "head", "posterior", "ridge")
+    options = ("filters", "rectifier", "pooled_maps", "matrix_log", "scaling", "pooling", "head", "posterior", "ridge")
     return {name: getattr(config, name) for name in (*options, "ceiling")} | {
         "channels": channels,
         "height": height,

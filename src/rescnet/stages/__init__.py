@@ -10,7 +10,7 @@ stage  module                content
 4      ``convolution``       same-size maps; ReLU for the pooling branch
 5      ``second_order``      z-scored blocks → channel covariance
        ``histograms``        block histograms of binary codes, PCANet's alternative
-6      ``pooling``           pyramid cells; matrix square roots of their correlations
+6      ``pooling``           pyramid cells; matrix logarithms of their correlations
 7      ``moments``           streamed sums over images; rows for few images
        ``discriminant``      LDA and ridge heads solved from the sums; posteriors
        ``linear_algebra``    half-precision products, Cholesky factors, eigenvectors

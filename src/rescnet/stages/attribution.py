@@ -1,9 +1,9 @@
 """Shares of an image's pixels in linear functions of its pooled features; beyond the paper.
 
 A correlation is the mean of z_i(p)·z_j(p) over the pixels p of a block. A cell of the pyramid is the mean of its
-blocks, or one of them. So a function that is linear in the features, w·f, is exactly a sum over pixels. A matrix root R
-is homogeneous of degree ½ in the cell's matrix A. By Euler's theorem w·R(A) = 2⟨∇(w·R)(A), A⟩: linear in A, with other
-weights.
+blocks, or one of them. So a function that is linear in the features, w·f, is exactly a sum over pixels. A matrix
+logarithm L is homogeneous of degree ½ in the cell's matrix A, by its factor √(tr A). By Euler's theorem
+w·L(A) = 2⟨∇(w·L)(A), A⟩: linear in A, with other weights.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..config.geometry import Cell, Reduction
-from .pooling import matrix_roots, pyramid_pool
+from .pooling import matrix_logs, pyramid_pool
 from .second_order import Pyramid, channel_pairs, second_order_pool, z_scores
 
 
-def pixel_shares(maps: Tensor, pyramids: list[Pyramid], weights: Tensor, reduction: Reduction, roots: bool) -> Tensor:
+def pixel_shares(maps: Tensor, pyramids: list[Pyramid], weights: Tensor, reduction: Reduction, logs: bool) -> Tensor:
     """Return the share of each pixel in f·W, shape (K, h, w); the sum over pixels is f·W.
 
-    ``maps`` (d, h, w) are the rectified maps of one image, and f (D,) their features: matrix roots if ``roots``, else
-    correlations without the diagonal. ``weights`` are W (D, K).
+    ``maps`` (d, h, w) are the rectified maps of one image, and f (D,) their features: matrix logarithms if ``logs``,
+    else correlations without the diagonal. ``weights`` are W (D, K).
     """
     channels, height, width = maps.shape
-    first, second = channel_pairs(channels, roots, maps.device)
+    first, second = channel_pairs(channels, logs, maps.device)
     total = maps.new_zeros(weights.shape[1], height, width)
     of_cells = weights.view(-1, len(first), weights.shape[1])
     of_grids = torch.split(of_cells, [len(cells) for _, cells in pyramids])
     for (grid, cells), part in zip(pyramids, of_grids, strict=True):
-        blocks = second_order_pool(maps[None], grid, diagonal=roots)
-        if roots:
-            part = _before_roots(pyramid_pool(blocks, cells, reduction), channels, part)
+        blocks = second_order_pool(maps[None], grid, diagonal=logs)
+        if logs:
+            part = _before_logs(pyramid_pool(blocks, cells, reduction), channels, part)
         group, of_groups = _block_weights(blocks[0], cells, part, reduction)
         z = z_scores(maps, grid)  # (blocks, pixels, d)
         shares = z.new_empty(len(total), z.shape[1], len(z))
@@ -47,11 +47,11 @@ def pixel_shares(maps: Tensor, pyramids: list[Pyramid], weights: Tensor, reducti
     return total
 
 
-def _before_roots(features: Tensor, channels: int, weights: Tensor) -> Tensor:
-    """Return 2∇(w·R) of cells (1, cells·pairs) for weights (cells, pairs, K), of the same shape."""
+def _before_logs(features: Tensor, channels: int, weights: Tensor) -> Tensor:
+    """Return 2∇(w·L) of cells (1, cells·pairs) for weights (cells, pairs, K), of the same shape."""
     with torch.inference_mode(False), torch.enable_grad():
         inner = features.clone().requires_grad_()
-        found = matrix_roots(inner, channels, diagonal=True)
+        found = matrix_logs(inner, channels)
         columns = weights.clone().permute(2, 0, 1).flatten(1).unsqueeze(1)  # (K, 1, cells·pairs)
         gradients = [torch.autograd.grad((found * w).sum(), inner, retain_graph=True)[0] for w in columns]
     return 2 * torch.cat(gradients).view(weights.shape[2], *weights.shape[:2]).permute(1, 2, 0)

@@ -1,17 +1,19 @@
-"""Stage 6: the spatial pyramid of PCANet (section 2.3.2); stages 5 and 6 together; and matrix roots of the cells.
+"""Stage 6: the spatial pyramid of PCANet (section 2.3.2); stages 5 and 6 together; and matrix logarithms of cells.
 
 Each level p divides the map into p×p cells; the second-order features of the blocks in a cell are reduced to one. On a
-GPU :mod:`rescnet.kernels.pooling` replaces :func:`pool_features`, and :mod:`rescnet.kernels.matrix_sqrt` replaces
-:func:`matrix_roots`. The roots go beyond the paper.
+GPU :mod:`rescnet.kernels.pooling` replaces :func:`pool_features`, and :mod:`rescnet.kernels.matrix_log` replaces
+:func:`matrix_logs`. The logarithms go beyond the paper.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from math import sqrt
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
 from .convolution import rectify
@@ -64,38 +66,46 @@ def pooling_input(maps: Tensor, rectifier: Rectifier) -> Tensor:
     return torch.cat([maps, -maps], dim=1) if rectifier == "both" else maps
 
 
-ITERATIONS = 5  # of Newton and Schulz
+DOUBLINGS = 8  # of the matrix logarithm
 THREADED = 2**21  # multiplications: fewer are not worth a thread
 ALIGNED = 8  # sides of half-precision matrices are padded to a multiple of this, for tensor cores
 
 
-def matrix_roots(features: Tensor, channels: int, diagonal: bool) -> Tensor:
-    """Replace each cell's correlation matrix by its square root; both are stored as upper triangles.
+def matrix_logs(features: Tensor, channels: int) -> Tensor:
+    """Replace each cell's correlation matrix A by a matrix that grows like its logarithm; both are upper triangles.
 
-    Five steps of the coupled Newton-Schulz iteration on the matrix divided by its trace: Y₀ = A/tr A, Z₀ = I,
-    T = (3I - Z Y)/2, Y ← Y T, Z ← T Z; the root is √(tr A)·Y. Eigenvalues far below the mean have not converged by
-    then and stay too small, which suppresses noise. Two steps at once save products: 10 are left of 13. On a GPU
-    one cell at a time, to save memory.
+    X₀ = A/tr A, X ← 2X - X² eight times, and L is the sum of all nine. I - X is squared each time, so an eigenvalue λ
+    of X₀ becomes Σ 1 - (1 - λ)^(2^m). Above 2⁻⁸ that grows by 1 with each doubling of λ, as a logarithm does. Below, it
+    is proportional to λ: noise stays small. The result is √(tr A) L, times a number by which the identity stays itself.
 
-    Features, (n, cells·pairs) like the result, are means of positive semi-definite matrices; without a diagonal it is
-    1. On a GPU half precision is multiplied as such with float32 sums: no entry of Y exceeds 1, none of Z 1.5⁵.
+    Features, (n, cells·pairs) like the result, are means of positive semi-definite matrices. On a GPU half precision is
+    multiplied as such with float32 sums, one cell at a time, to save memory.
     """
     half = features.dtype == torch.float16
     exact = features.float() if half and not features.is_cuda else features
-    triangles = exact.view(features.shape[0], -1, count_pairs(channels, diagonal))
+    triangles = exact.view(features.shape[0], -1, count_pairs(channels, diagonal=True))
     side = -(-channels // ALIGNED) * ALIGNED if half else channels
-    place = _places(channels, side, diagonal, features.device)
-    rows, columns = channel_pairs(channels, diagonal, features.device)
+    place = _places(channels, side, features.device)
+    rows, columns = channel_pairs(channels, diagonal=True, device=features.device)
     chosen = rows * side + columns
 
-    def root(part: Tensor) -> Tensor:
-        return _root(part, place, side).flatten(1).index_select(1, chosen)
+    def log(part: Tensor) -> Tensor:
+        return _log(part, place, side, channels).flatten(1).index_select(1, chosen)
 
     if features.is_cuda:
-        roots = torch.cat([root(cell) for cell in triangles.unbind(1)], dim=1)
+        logs = torch.cat([log(cell) for cell in triangles.unbind(1)], dim=1)
     else:  # all cells at once: few large operations are faster, and an exported graph is smaller
-        roots = _in_threads(root, triangles.flatten(0, 1), products=side**3)
-    return roots.view(features.shape).to(features.dtype)
+        logs = _in_threads(log, triangles.flatten(0, 1), products=side**3)
+    return logs.view(features.shape).to(features.dtype)
+
+
+def log_scale(channels: int) -> float:
+    """Return the factor of √(tr A) L by which the logarithm of the identity is the identity."""
+    value = total = 1 / channels
+    for _ in range(DOUBLINGS):
+        value = 2 * value - value**2
+        total += value
+    return 1 / (sqrt(channels) * total)
 
 
 def _in_threads(function: Callable[[Tensor], Tensor], x: Tensor, products: int) -> Tensor:
@@ -120,37 +130,22 @@ def _in_threads(function: Callable[[Tensor], Tensor], x: Tensor, products: int) 
         torch.set_num_threads(threads)  # else threads that start later would have the last number set, 1
 
 
-def _places(channels: int, side: int, diagonal: bool, device: torch.device) -> Tensor:
-    """Return the index of each entry of a matrix (side²) in ``[triangle, 1, 0]``."""
-    index, pairs = torch.arange(side, device=device), count_pairs(channels, diagonal)
+def _places(channels: int, side: int, device: torch.device) -> Tensor:
+    """Return the index of each entry of a matrix (side²) in ``[triangle, 0]``."""
+    index = torch.arange(side, device=device)
     row, column = torch.minimum(index[:, None], index), torch.maximum(index[:, None], index)
-    above = row * (row - 1) // 2 if diagonal else row * (row + 1) // 2 + 1  # entries left out of the full rows before
-    place = row * channels - above + column - row
-    place = place if diagonal else torch.where(row == column, pairs, place)
-    return torch.where(column < channels, place, pairs + 1).flatten()
+    place = row * channels - row * (row - 1) // 2 + column - row  # entries below the diagonal are left out
+    return torch.where(column < channels, place, count_pairs(channels, diagonal=True)).flatten()
 
 
-def _root(triangle: Tensor, place: Tensor, side: int) -> Tensor:
-    """Return the square roots of the matrices in ``triangle`` (n, pairs), shape (n, side, side)."""
-    ends = triangle.new_tensor([1.0, 0.0]).expand(triangle.shape[0], 2)
-    matrix = torch.cat([triangle, ends], dim=1).index_select(1, place).view(-1, side, side)
+def _log(triangle: Tensor, place: Tensor, side: int, channels: int) -> Tensor:
+    """Return the logarithms of the matrices in ``triangle`` (n, pairs), shape (n, side, side)."""
+    matrix = F.pad(triangle, (0, 1)).index_select(1, place).view(-1, side, side)
     trace = matrix.diagonal(dim1=1, dim2=2).sum(1)
-    trace = torch.where(trace > 0, trace, 1)[:, None, None]  # if no channel varies, the root is zero
+    trace = torch.where(trace > 0, trace, 1)[:, None, None]  # if no channel varies, the result is zero
     matrix = matrix / trace
-    identity = torch.eye(side, dtype=matrix.dtype, device=matrix.device)
-    inverse = _two_steps(matrix, identity)
-    root = matrix @ inverse
-    steps = _two_steps(root @ inverse, identity)
-    root, inverse = root @ steps, inverse @ steps
-    return torch.baddbmm(root, root, root @ inverse, beta=1.5, alpha=-0.5).mul_(trace.sqrt())
-
-
-def _two_steps(product: Tensor, identity: Tensor) -> Tensor:
-    """Return T T' of two steps from N = Z Y, where T = (3I - N)/2, N' = N T² and T' = (3I - N')/2.
-
-    All iterates are polynomials of A and commute, so T T' = 9/4 - 39/16 N + 27/16 N² - 9/16 N³ + 1/16 N⁴.
-    """
-    square = product @ product
-    factor = torch.add(product - 3 * identity, square, alpha=-1 / 9)
-    steps = torch.add(9 / 4 * identity, product, alpha=-39 / 16)
-    return torch.baddbmm(steps, square, factor, alpha=-9 / 16)
+    total = matrix.clone()
+    for _ in range(DOUBLINGS):
+        matrix = torch.baddbmm(matrix, matrix, matrix, beta=2, alpha=-1)
+        total += matrix
+    return total.mul_(trace.sqrt() * log_scale(channels))

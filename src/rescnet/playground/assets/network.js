@@ -1,7 +1,7 @@
 /**
  * Training and the forward pass (Algorithm 1). Options have the names of rescnet.NetworkConfig.
  * @typedef {{layers: number, filters: number, filter_size: number, block_sizes: number[], block_stride: number,
- *   pyramid: number[], pyramid_bins: string, pooling: string, rectifier: string, matrix_root: boolean, head: string,
+ *   pyramid: number[], pyramid_bins: string, pooling: string, rectifier: string, matrix_log: boolean, head: string,
  *   posterior: string, sigmoid_scale: number, softmax_scale: number, ridge: number, learning_rate: number,
  *   ceiling: number, bank: string, seed: number, positives: number, negatives: number, tolerance: number,
  *   draw_ridge: number}} Config
@@ -24,7 +24,7 @@ const DEFAULT_CONFIG = {
   pyramid_bins: 'official',
   pooling: 'max',
   rectifier: 'relu',
-  matrix_root: false,
+  matrix_log: false,
   head: 'lda',
   posterior: 'sigmoid',
   sigmoid_scale: 16,

@@ -42,16 +42,16 @@ function blockMatrix(view, block) {
     d = pooledMaps(view);
   const middle = Math.floor(grids[0].rows / 2) * grids[0].columns + Math.floor(grids[0].columns / 2);
   const chosen = block === undefined || block >= grids[0].rows * grids[0].columns ? middle : block;
-  return { chosen, matrix: fullMatrix(found.subarray(chosen * pairs, (chosen + 1) * pairs), d, config.matrix_root) };
+  return { chosen, matrix: fullMatrix(found.subarray(chosen * pairs, (chosen + 1) * pairs), d, config.matrix_log) };
 }
 
 /** Features of each cell as a matrix. @param {View} view */
 function cellMatrices(view) {
   const { features } = stepOf(view),
     d = pooledMaps(view),
-    pairs = countPairs(d, view.network.config.matrix_root);
+    pairs = countPairs(d, view.network.config.matrix_log);
   return Array.from({ length: features.length / pairs }, (_, cell) =>
-    fullMatrix(features.subarray(cell * pairs, (cell + 1) * pairs), d, view.network.config.matrix_root),
+    fullMatrix(features.subarray(cell * pairs, (cell + 1) * pairs), d, view.network.config.matrix_log),
   );
 }
 

@@ -138,7 +138,7 @@ const DETAILS = {
         ['block', `rows ${row + 1} to ${row + grid.size}, columns ${column + 1} to ${column + grid.size}`],
         ['r·c', `${grid.size}·${grid.size} = ${grid.size ** 2} pixels`],
         ['strongest ρ', `${show(matrix[best])} of maps ${Math.floor(best / d) + 1} and ${(best % d) + 1}`],
-        ['pairs', `${countPairs(d, view.network.config.matrix_root)}`],
+        ['pairs', `${countPairs(d, view.network.config.matrix_log)}`],
       ],
       hint: 'Blue: two maps are large in the same places. Grey: where one is large, the other is small.',
     };
@@ -154,15 +154,15 @@ const DETAILS = {
       const shown = picture(level, d, across, 'sign', zoomFor(across * (d + 1), 150), 1);
       captioned(target, shown, `${down}×${across} cell${level.length > 1 ? 's' : ''}`);
     }
-    const pairs = countPairs(d, config.matrix_root);
+    const pairs = countPairs(d, config.matrix_log);
     return {
       numbers: [
         ['cells', `${matrices.length}`],
         ['pairs of maps', `${pairs}`],
         ['features D', `${matrices.length} · ${pairs} = ${(matrices.length * pairs).toLocaleString('en')}`],
       ],
-      hint: config.matrix_root
-        ? 'Means over the blocks of each cell, as the square root of the correlation matrix.'
+      hint: config.matrix_log
+        ? 'Means over the blocks of each cell, as the logarithm of the correlation matrix.'
         : `Each square: the ${config.pooling === 'max' ? 'maximum' : 'mean'} over the blocks of a cell, pair by pair.`,
     };
   },

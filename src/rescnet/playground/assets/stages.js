@@ -210,7 +210,7 @@ function blockCorrelations(maps, image, grid, config) {
     }
   }
   const area = grid.size * grid.size,
-    diagonal = config.matrix_root,
+    diagonal = config.matrix_log,
     pairs = countPairs(d, diagonal);
   const z = new Float64Array(d * area),
     found = new Float64Array(grid.rows * grid.columns * pairs);
@@ -274,44 +274,47 @@ function pyramidPool(blocks, grid, config, out, at) {
  */
 function poolFeatures(maps, grids, config) {
   const d = config.rectifier === 'both' ? 2 * maps.c : maps.c,
-    pairs = countPairs(d, config.matrix_root);
+    pairs = countPairs(d, config.matrix_log);
   const size = pairs * grids.reduce((sum, grid) => sum + grid.cells.length, 0);
   const features = new Float64Array(maps.n * size);
   for (let image = 0, at = 0; image < maps.n; image++) {
     for (const grid of grids)
       at = pyramidPool(blockCorrelations(maps, image, grid, config), grid, config, features, at);
   }
-  if (config.matrix_root) {
-    for (let at = 0; at < features.length; at += pairs) matrixRoot(features.subarray(at, at + pairs), d);
+  if (config.matrix_log) {
+    for (let at = 0; at < features.length; at += pairs) matrixLog(features.subarray(at, at + pairs), d);
   }
   return features;
 }
 
 /**
- * Replace the upper triangle of a correlation matrix (d, d) by that of its root: five steps of Newton and Schulz.
+ * Replace the upper triangle of a correlation matrix A (d, d) by that of its logarithm: the sum of X = A/tr A and of
+ * eight doublings X ← 2X - X², scaled such that the identity stays itself.
  * @param {Float64Array} triangle @param {number} d
  */
-function matrixRoot(triangle, d) {
-  const full = new Float64Array(d * d);
-  for (let a = 0, i = 0; a < d; a++) for (let b = a; b < d; b++, i++) full[a * d + b] = full[b * d + a] = triangle[i];
-  let trace = 0;
-  for (let a = 0; a < d; a++) trace += full[a * d + a];
+function matrixLog(triangle, d) {
+  let matrix = new Float64Array(d * d),
+    trace = 0,
+    value = 1 / d,
+    unit = value;
+  for (let a = 0, i = 0; a < d; a++) for (let b = a; b < d; b++, i++) matrix[a * d + b] = matrix[b * d + a] = triangle[i];
+  for (let a = 0; a < d; a++) trace += matrix[a * d + a];
   if (!(trace > 0)) trace = 1;
-  let root = full.map((value) => value / trace),
-    inverse = new Float64Array(d * d);
-  for (let a = 0; a < d; a++) inverse[a * d + a] = 1;
-  for (let step = 0; step < 5; step++) {
-    const turn = symmetricProduct(inverse, root, d).map((value) => -value / 2);
-    for (let a = 0; a < d; a++) turn[a * d + a] += 1.5;
-    root = symmetricProduct(root, turn, d);
-    if (step < 4) inverse = symmetricProduct(turn, inverse, d);
+  matrix = matrix.map((entry) => entry / trace);
+  const total = matrix.slice();
+  for (let step = 0; step < 8; step++) {
+    unit += value = 2 * value - value * value;
+    const square = symmetricSquare(matrix, d);
+    matrix = matrix.map((entry, i) => 2 * entry - square[i]);
+    for (let i = 0; i < d * d; i++) total[i] += matrix[i];
   }
-  for (let a = 0, i = 0; a < d; a++) for (let b = a; b < d; b++, i++) triangle[i] = Math.sqrt(trace) * root[a * d + b];
+  const scale = Math.sqrt(trace / d) / unit;
+  for (let a = 0, i = 0; a < d; a++) for (let b = a; b < d; b++, i++) triangle[i] = scale * total[a * d + b];
 }
 
-/** Product of symmetric matrices that commute. @param {Float64Array} a @param {Float64Array} b @param {number} d */
-function symmetricProduct(a, b, d) {
+/** Square of a symmetric matrix. @param {Float64Array} a @param {number} d */
+function symmetricSquare(a, d) {
   const out = new Float64Array(d * d);
-  for (let i = 0; i < d; i++) for (let j = i; j < d; j++) out[i * d + j] = out[j * d + i] = dot(a, i * d, b, j * d, d);
+  for (let i = 0; i < d; i++) for (let j = i; j < d; j++) out[i * d + j] = out[j * d + i] = dot(a, i * d, a, j * d, d);
   return out;
 }

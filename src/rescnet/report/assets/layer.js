@@ -106,7 +106,7 @@ function steps() {
       `${n.cells} cells → ${count(n.features)} features`,
       `The ${n.pooling === 'max' ? 'maximum' : 'mean'} in each cell of a pyramid of ${levels}: ` +
         'keeps the coarse position only.' +
-        (n.matrix_root ? ' Then the matrix square root of the correlations of each cell.' : ''),
+        (n.matrix_log ? ' Then the matrix logarithm of the correlations of each cell.' : ''),
       [pyramidArt(n.pyramid)],
     ],
     [
