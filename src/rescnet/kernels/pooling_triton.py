@@ -50,7 +50,7 @@ def centre_maps(
     if UNIT:
         unit = tl.where(variance > 4e-6 * squares / pixels, tl.rsqrt(tl.maximum(variance, 1e-37)), 0.0)
     tl.store(centre + image * CHANNELS + channel, mean * unit)
-    least = (relative_floor * mean * mean + FLAT * FLAT * variance) * unit * unit
+    least = tl.maximum(relative_floor * mean * mean, FLAT * FLAT * variance) * unit * unit
     tl.store(floor + image * CHANNELS + channel, least)
     for start in range(0, pixels, STEP):
         pixel = start + tl.arange(0, STEP)
@@ -140,7 +140,7 @@ def block_scales(
             mean = total / PIXELS
             square = squares / PIXELS
             variance = square - mean * mean
-            alive = (variance > 32 * 1.2e-7 * square + least) & real
+            alive = (variance > tl.maximum(32 * 1.2e-7 * square, least)) & real
             if WHOLE_BLOCK:
                 variance = tl.where(alive, variance, 0.0)
                 level = tl.where(real, mean + mean_map, 0.0)
