@@ -25,14 +25,14 @@ def made_sketches(images, side=1, numbers=200):
     return copies.flatten(0, 1), torch.nn.functional.one_hot(labels.repeat_interleave(side), 3).float()
 
 
-def fit_to_others(rows, targets, side, out, noise=None):
+def fit_to_others(rows, targets, side, size, out, noise=None):
     """The same by the encoder of the sketches themselves; it rounds its projection to eight bits."""
     kept = torch.ones(len(rows), dtype=torch.bool).view(-1, side)
     kept[out] = False
     kept = kept.flatten()
     seen = SketchRows(rows[kept], 0, int(kept.sum()), torch.device("cpu"), Workers())
     components = seen.components(int(kept.sum()), 0)
-    outside = float(components.square().sum(0).median())
+    outside = float(components.square().sum(0).median()) if size == len(rows) else 0.0
     encoder = Encoder(torch.ones(1, 1), seen.centre, Quantised.of(components), False, outside)
     near, far = (encoder.codes(some, components) for some in (rows[kept], rows[::side][out]))
     near = Codes.of(near.values)
@@ -41,30 +41,32 @@ def fit_to_others(rows, targets, side, out, noise=None):
     return code_kernel(far, near, scale) @ solution.columns
 
 
-@pytest.mark.parametrize(("side", "weighted"), [(1, False), (1, True), (3, False)])
-def test_outputs_are_those_of_a_fit_to_the_other_images(side, weighted):
+@pytest.mark.parametrize(
+    ("side", "size", "weighted"), [(1, 40, False), (1, 40, True), (3, 120, False), (3, 110, False)]
+)
+def test_outputs_are_those_of_a_fit_to_the_other_images(side, size, weighted):
     rows, targets = made_sketches(40, side)
     noise = torch.linspace(0.5, 2, len(rows)) if weighted else None
-    outputs, numbers = cross_validate(rows @ rows.T, targets, side, 0.8, 0.01, 0, noise)
+    outputs, numbers = cross_validate(rows @ rows.T, targets, side, size, 0.8, 0.01, 0, noise)
     assert sorted(numbers.tolist()) == list(range(40))
     for start in range(0, 40, 40 // FOLDS):
         out = numbers[start : start + 40 // FOLDS]
-        expected = fit_to_others(rows, targets, side, out, noise)
+        expected = fit_to_others(rows, targets, side, size, out, noise)
         torch.testing.assert_close(outputs[start : start + len(out)], expected, rtol=0, atol=2e-3)
 
 
 def test_many_rows_are_predicted_in_part(monkeypatch):
     rows, targets = made_sketches(40)
-    whole, numbers = cross_validate(rows @ rows.T, targets, 1, 0.8, 0.01, 0)
+    whole, numbers = cross_validate(rows @ rows.T, targets, 1, 40, 0.8, 0.01, 0)
     monkeypatch.setattr(cross_validation, "FEW_ROWS", 39)
-    part, some = cross_validate(rows @ rows.T, targets, 1, 0.8, 0.01, 0)
+    part, some = cross_validate(rows @ rows.T, targets, 1, 40, 0.8, 0.01, 0)
     assert len(some) == 16 and torch.equal(some, numbers[:16]) and torch.equal(part, whole[:16])
 
 
 def test_equal_images_give_equal_outputs():
     """Without any variance there is no component, and the mean of the targets is predicted."""
     rows, targets = torch.ones(10, 4), torch.eye(2).repeat(5, 1)
-    outputs, _ = cross_validate(rows @ rows.T, targets, 1, 0.8, 0.01, 0)
+    outputs, _ = cross_validate(rows @ rows.T, targets, 1, 40, 0.8, 0.01, 0)
     torch.testing.assert_close(outputs.sum(1), torch.ones(10), rtol=0, atol=0.01)
 
 

@@ -23,7 +23,14 @@ MOST_ROWS = 5000  # the decomposition of their products takes N³ operations
 
 
 def cross_validate(
-    products: Tensor, targets: Tensor, side: int, width: float, ridge: float, seed: int, noise: Tensor | None = None
+    products: Tensor,
+    targets: Tensor,
+    side: int,
+    size: int,
+    width: float,
+    ridge: float,
+    seed: int,
+    noise: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return outputs (m, C) of images that the readout was not fitted to, and the numbers (m,) of these images.
 
@@ -32,6 +39,8 @@ def cross_validate(
     products : Tensor, shape (N, N)
         Products of the sketches, about any mean. Each image has ``side`` consecutive rows, itself first.
     targets : Tensor, shape (N, C)
+    size : int
+        Components at most. With fewer than rows, the readout ignores what lies outside of them, and so do the folds.
     width, ridge : float
         Options ``kernel_width`` and ``kernel_ridge``.
     noise : Tensor, shape (N,), optional
@@ -46,7 +55,7 @@ def cross_validate(
         kept = torch.ones(images, dtype=torch.bool, device=products.device)
         kept[out] = False
         rows = kept.repeat_interleave(side).nonzero()[:, 0]
-        near, far = _codes(products, rows, out * side)
+        near, far = _codes(products, rows, out * side, size)
         median = median_distance(near)
         scale = width / median if median > 0 else 0.0
         weights = None if noise is None else noise[rows]
@@ -55,7 +64,7 @@ def cross_validate(
     return torch.cat(found), torch.cat(held)
 
 
-def _codes(products: Tensor, rows: Tensor, others: Tensor) -> tuple[Codes, Codes]:
+def _codes(products: Tensor, rows: Tensor, others: Tensor, size: int) -> tuple[Codes, Codes]:
     """Return the codes of some rows, from which the components are computed, and those of other rows."""
     inner, cross = products[rows][:, rows].double(), products[others][:, rows].double()
     means, shifts = inner.mean(1), cross.mean(1)
@@ -64,10 +73,10 @@ def _codes(products: Tensor, rows: Tensor, others: Tensor) -> tuple[Codes, Codes
     cross = cross - means - shifts[:, None] + means.mean()
     variances, vectors = torch.linalg.eigh(inner / len(rows))
     kept = variances > LEAST_VARIANCE_OF_FEW * variances[-1].clamp_min(torch.finfo(torch.float32).tiny)
-    variances, vectors = variances[kept], vectors[:, kept]
+    variances, vectors = variances[kept][-size:], vectors[:, kept][:, -size:]
     roots, factors = (len(rows) * variances).sqrt(), variances.pow(-WHITENING / 2)
     projected = cross @ vectors / roots
     rest = (lengths - projected.square().sum(1)).clamp_min(0)
-    outside = float(factors.square().median()) if len(factors) else 0.0
+    outside = float(factors.square().median()) if len(factors) and size >= len(products) else 0.0
     near, far = (Codes.of((part * factors).to(products.dtype)) for part in (vectors * roots, projected))
     return near, Codes(far.values, far.norms + outside * rest.to(far.norms))

@@ -150,7 +150,7 @@ class CodeFit:
                 known, correction = correction(known), correction.cpu()
             accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
             if products is not None:
-                how = side, self.config.kernel_width, solution.ridge, self.config.seed, self._noise(targets)
+                how = side, size, self.config.kernel_width, solution.ridge, self.config.seed, self._noise(targets)
                 known, numbers = cross_validate(products, targets, *how)
                 wanted = wanted[numbers]
             temperature = fit_temperature(known, wanted.argmax(1))
