@@ -57,9 +57,9 @@ def test_rank0_reports_a_wrong_flag(ended):
 def test_rank0_reports_a_common_error(ended):
     codes, said, left = ended(1)
     assert codes == [2, 2]
-    assert said[0].startswith("error: source must be a public data set") and said[0].count("\n") == 1
+    assert said[0].startswith("error: source must be an image folder") and said[0].count("\n") == 1
     assert said[1] == ""
-    assert left[0].startswith("source must be a public data set")
+    assert left[0].startswith("source must be an image folder")
 
 
 def test_ctrl_c_of_one_rank_ends_all(ended):

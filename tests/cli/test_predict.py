@@ -71,14 +71,18 @@ def test_fitting_is_said_where_training_had_one_size(rescnet, model, pictures, s
     assert result.stderr == "1 image is resized and centre-cropped to 8×8 (height×width) for this model\n"
 
 
-def test_unreadable_files_are_skipped(rescnet, model, pictures, save_png, tmp_path):
+def test_missing_and_unreadable_files_are_skipped(rescnet, model, pictures, save_png, tmp_path):
     (good, *_) = (pictures / "test" / "one").iterdir()
     (tmp_path / "note.txt").write_text("hello")
     torn = save_png(tmp_path / "torn.png", np.random.default_rng(0).integers(0, 256, (40, 40, 3)))
     torn.write_bytes(torn.read_bytes()[:2000])  # its header is that of an image
-    result = rescnet("predict", model, torn, good, tmp_path / "note.txt", "--json")
+    paths = torn, tmp_path / "none.png", good, tmp_path / "note.txt"
+    result = rescnet("predict", model, *paths, "--json", "--out", tmp_path / "p.json")
     assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == [str(good)]
-    assert result.stderr.startswith("2 files are no readable image, skipped: ")
+    assert len(json.loads((tmp_path / "p.json").read_text())) == 1
+    title, *reasons = result.stderr.strip().splitlines()
+    assert title == "3 paths without a prediction:" and len(reasons) == 3
+    assert all(any(path.name in reason for reason in reasons) for path in paths if path != good)
     assert result.exit_code == 1
 
 

@@ -36,17 +36,21 @@ def test_digits():
     ],
 )
 def test_unknown_name(name, nearest):
-    with pytest.raises(
-        DataError, match=rf"\(digits, .*, tiny-imagenet, .*\), .* got '{name}'\. Did you mean '{nearest}'\?"
-    ):
+    with pytest.raises(DataError, match=rf"got '{name}', which does not exist\. Did you mean '{nearest}'\?$"):
         load(name)
 
 
 def test_unknown_name_without_suggestion():
-    with pytest.raises(
-        DataError, match=r"source must be a public data set \(digits, mnist, .* it does not exist, got 'qwxyz'\.$"
-    ):
+    with pytest.raises(DataError, match=r"got 'qwxyz', which does not exist\. Public data sets: digits, mnist, .*\.$"):
         load("qwxyz")
+
+
+@pytest.mark.parametrize("source", ["shaps", "./shaps/", Path("shaps"), "shaps:5"])
+def test_misspelt_folder(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shapes").mkdir()
+    with pytest.raises(DataError, match=r"which does not exist\. Did you mean 'shapes'\?$"):
+        load(source)
 
 
 @pytest.mark.parametrize("path", ["./mnist", Path("mnist"), "own.npz"])
@@ -129,7 +133,7 @@ def test_a_split_keeps_the_test_images(tmp_path):
         ("digits:-5", "per class must be at least 2, got 'digits:-5'"),
         ("digits:abc", "per class must be at least 2, got 'digits:abc'"),
         ("digits:", "per class must be at least 2, got 'digits:'"),
-        ("digit:50", "got 'digit'. Did you mean 'digits'"),
+        ("digit:50", "got 'digit', which does not exist. Did you mean 'digits'"),
         ("digits:184", "images per class must be between 2 and 183, got 184"),
     ],
 )

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from rescnet import ResCNetClassifier
+from rescnet import ResCNetClassifier, data, make_config, train
 from rescnet.family import FamilyClassifier
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -127,6 +127,74 @@ def test_image_files(files, images, fitted):
     assert 0 <= fitted.score(files, images[1][1][:10]) <= 1
 
 
+def test_one_file_and_a_folder_of_files(files, fitted):
+    np.testing.assert_array_equal(fitted.predict(str(files[3])), fitted.predict(files[3:4]))
+    np.testing.assert_array_equal(fitted.predict(files[0].parent), fitted.predict(files))
+
+
+@pytest.mark.parametrize("scale", [1, 255])
+def test_models_and_networks_read_files(files, images, scale):
+    pixels, labels = images[0]
+    units = pixels if scale == 1 else (pixels / 255).astype(np.float32)
+    classifier = ResCNetClassifier(**SMALL).fit(units, labels)
+    model = classifier.to_model()
+    expected = classifier.predict_proba(files)
+    for given, rows in ((files, expected), (files[0].parent, expected), (str(files[2]), expected[2:3])):
+        np.testing.assert_allclose(model.predict_proba(given), rows, rtol=1e-6)
+        np.testing.assert_array_equal(model.predict(given), rows.argmax(1).astype(str))
+        np.testing.assert_array_equal(classifier.network_.predict(given), rows.argmax(1))
+    np.testing.assert_allclose(model.explain(files[2]).probabilities, expected[2], atol=1e-6)
+
+
+@pytest.fixture
+def pictures(images, tmp_path):
+    """A folder of the names' classes, with training and test images and a stray file."""
+    for split, (pixels, labels) in zip(("train", "test"), images, strict=True):
+        for number, (image, label) in enumerate(zip(pixels[:60], labels[:60], strict=True)):
+            place = tmp_path / "pictures" / split / NAMES[label]
+            place.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image).save(place / f"{number:03}.png")
+    (place / "notes.txt").write_text("no image")
+    return tmp_path / "pictures"
+
+
+def test_a_folder_is_fitted_and_scored(pictures, images, caplog):
+    (pixels, labels), (test, truth) = images
+    expected = ResCNetClassifier(**SMALL).fit(pixels[:60], NAMES[labels[:60]])
+    classifier = ResCNetClassifier(**SMALL).fit(str(pictures))
+    assert classifier.classes_.tolist() == NAMES.tolist() and classifier.image_shape_ == (1, 8, 8)
+    assert "file that is not an image, skipped: test" in caplog.text
+    outputs = classifier.decision_function(test[:, None])
+    np.testing.assert_allclose(outputs, expected.decision_function(test), rtol=1e-6)  # other order of the images
+    assert classifier.score(pictures) == expected.score(test[:60], NAMES[truth[:60]])
+    with pytest.raises(ValueError, match="y must be None, since the source holds the labels"):
+        classifier.fit(pictures, labels)
+    with pytest.raises(
+        ValueError, match=r"source must be an image folder, .* got '.*pictres'.*Did you mean 'pictures'"
+    ):
+        classifier.fit(str(pictures).replace("pictures", "pictres"))
+
+
+def test_sources_of_train(pictures, tmp_path):
+    config = make_config("digits", layers=1, filters=4)
+    dataset = data.load(pictures)
+    np.savez(tmp_path / "own.npz", images=dataset.train.images[:, 0], labels=dataset.train.labels)
+    expected, _ = train(dataset.train.images, dataset.train.labels, config)
+    for source in (pictures, str(tmp_path / "own.npz")):
+        network, history = train(source, config=config)
+        assert torch.equal(network.outputs(dataset.test.images), expected.outputs(dataset.test.images))
+        assert (history[-1].test_accuracy is not None) == (source == pictures)
+    with pytest.raises(ValueError, match="labels must be None, since the source holds them"):
+        train(pictures, config)
+    with pytest.raises(ValueError, match="labels must be given with arrays of images"):
+        train(dataset.train.images)
+
+
+def test_the_network_follows_from_the_images():
+    network, _ = train("digits:4")
+    assert network.config.layers == 3 and network.classes == 10
+
+
 def test_files_are_fitted_to_channels_units_and_family(files, images):
     (train, labels), (test, _) = images
     colour = train[..., None].repeat(3, 3)
@@ -148,14 +216,14 @@ def test_bad_files(files, images, fitted, tmp_path):
     text.write_text("no image")
     two = ResCNetClassifier(**SMALL, channels="first").fit(images[0][0][:, None].repeat(2, 1), images[0][1])
     cases = [
-        (fitted, files[0], r"X must be a list of file paths, got a single one, .*0\.png'\. Use \[path\]\."),
-        (fitted, [*files, tmp_path / "none.png"], r"X must hold paths of image files, got .*none\.png', which is none"),
-        (fitted, [*files, 3], r"X must hold paths of image files, got '3', which is none"),
+        (fitted, tmp_path / "none.png", r"image files must exist, got .*none\.png\. Check the path\."),
+        (fitted, [*files, tmp_path / "none.png"], r"image files must exist, got .*none\.png\. Check the path\."),
+        (fitted, [*files, 3], "X must all be paths of image files, got 3 too"),
         (fitted, [text], r"notes\.png must be an image .*, got another format"),
-        (two, files, "X must be arrays for a network of 2 channels: files have 1 or 3"),
+        (two, files, "images must be arrays for a network of 2 channels, got files, which have 1 or 3"),
     ]
     for classifier, X, message in cases:
         with pytest.raises(ValueError, match=message):
             classifier.predict(X)
-    with pytest.raises(ValueError, match="X must be images in fit, got file paths"):
+    with pytest.raises(ValueError, match="X must be images or a folder of them in fit, got a list of file paths"):
         ResCNetClassifier(**SMALL).fit([str(Path(file)) for file in files], np.arange(10) % 2)

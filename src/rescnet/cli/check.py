@@ -33,7 +33,8 @@ def check(
     It reads every image once. Exit code 1 means that training is impossible, or that --strict refuses the folder.
     """
     from ..data.image_folder import scan_folder
-    from .images import check_classes, progress_bar
+    from ..data.loading import check_classes
+    from .images import progress_bar
 
     if not folder.is_dir():
         raise ValueError(f"folder must be a folder of images, got {folder}. Check the path.")

@@ -56,11 +56,12 @@ def compare(
     Without arguments: ResCNet, all of PCANet's family, and stock baselines on the digits of scikit-learn. The options
     dtype and precision are for ResCNet only.
     """
+    from ..data.loading import check_classes
     from ..data.splits import hold_out_images
     from ..experiments.compare import compare_models, parse_models
     from ..experiments.presentation import NO_PLOTS, can_draw, draw_league
     from ..network.device import choose_device
-    from .images import check_classes, check_limit, load_source, parse_size, say_notes
+    from .images import check_limit, load_source, parse_size, say_notes
 
     source = one_source(source, dataset)
     contestants = [*parse_models(models), *(parse_models(baseline) if baseline else [])]

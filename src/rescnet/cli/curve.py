@@ -38,11 +38,12 @@ def curve(
 
     The test images are those of the set, or a fifth of the training images. Points of several seeds are averaged.
     """
+    from ..data.loading import check_classes
     from ..experiments.compare import parse_models
     from ..experiments.curve import curves_of, describe_crossing, learning_curve, with_test_images
     from ..experiments.presentation import NO_PLOTS, can_draw, draw_learning_curve
     from ..network.device import choose_device
-    from .images import check_classes, load_source, parse_size
+    from .images import load_source, parse_size
 
     contestants = parse_models(models)
     compute = ComputeOptions(**given(options, ComputeOptions))

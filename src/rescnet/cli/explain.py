@@ -31,9 +31,9 @@ def explain(
 
     The output of a class is the sum of its map over the image, plus an intercept.
     """
+    from ..data.file_inputs import read_if_files
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
-    from .images import check_image_files, find_image_files, read_image_files
 
     if plot is not None:
         if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
@@ -43,12 +43,8 @@ def explain(
     folder = ModelFolder.open(model)
     if image.is_dir():
         raise ValueError(f"image must be a file, got the folder {image}. Name one of its files.")
-    files = find_image_files([image])
-    errors, _ = check_image_files(files, folder.image_shape)
-    batches = list(read_image_files(files, folder.image_shape, folder.about.get("preprocessing", {}), 1, errors))
-    if errors:
-        raise errors[image]
-    found = load_model(model, device=chosen).explain(batches[0])
+    pixels = read_if_files(image, folder.image_shape, folder.about.get("preprocessing", {}))
+    found = load_model(model, device=chosen).explain(pixels)
     _print(Console(), found)
     if plot is not None:
         with atomic_write(plot) as path:

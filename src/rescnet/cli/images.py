@@ -17,8 +17,9 @@ from torch import Tensor
 
 from ..data import DataError, Dataset, load
 from ..data.archives import PUBLIC_SETS
-from ..data.image_files import SUFFIXES, in_units, read_headers, read_readable
-from ..data.loading import parse_source
+from ..data.file_inputs import check_channels, files_in, in_units, no_such_file
+from ..data.image_files import read_headers, read_readable
+from ..data.loading import is_folder, parse_source, size_for
 from ..data.splits import fingerprint, hold_out_images, join_validation
 from ..model_files import ModelFolder
 from ..network.network import Network
@@ -69,12 +70,6 @@ def full_name(source: str) -> str:
     return name if images is None else f"{name}:{images}"
 
 
-def is_folder(source: str) -> bool:
-    """Return whether a source is an image folder."""
-    whole, _ = parse_source(source)
-    return whole not in PUBLIC_SETS and Path(whole).expanduser().is_dir()
-
-
 def parse_size(text: str | None) -> tuple[int, int] | None:
     """Read a size given as H,W or HxW.
 
@@ -96,22 +91,6 @@ def fit_facts(source: str, dataset: Dataset) -> dict[str, str | None]:
     if not is_folder(source):
         return {"image_size": None}
     return {"image_size": f"{dataset.shape[1]},{dataset.shape[2]}", "fit": "centre-crop"}
-
-
-def check_classes(dataset: Dataset) -> None:
-    """Raise ValueError if there are fewer than two classes, or a class has only one training image."""
-    if len(dataset.class_names) < 2:
-        raise ValueError(
-            f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}. An image folder has "
-            "one sub-folder per class; rescnet check lists its problems."
-        )
-    counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
-    if single := np.flatnonzero(counts == 1).tolist():
-        others = f" and for {len(single) - 1} more" if len(single) > 1 else ""
-        raise ValueError(
-            f"each class of {dataset.name} must have at least two training images, got one for "
-            f"{dataset.class_names[single[0]]!r}{others}. Add images, or leave the class out."
-        )
 
 
 def check_limit(dataset: Dataset, limit: int | None) -> None:
@@ -140,9 +119,7 @@ def dataset_of(model: ModelFolder, source: str | None = None, root: Path | None 
     place = Path(parse_source(chosen)[0])
     if source is None and place.is_absolute() and not place.exists():
         raise ValueError(f"the training images of {model.path} must exist, got {chosen}. Name their new place.")
-    channels, *size = model.image_shape
-    fits = is_folder(chosen) and channels in (1, 3)
-    dataset = load_source(chosen, root, (size[0], size[1]) if fits else None, channels=channels if fits else None)
+    dataset = load_source(chosen, root, **size_for(chosen, model.image_shape))
     _check_shape(dataset, model)
     held_out = model.about.get("held_out") if own else None
     if held_out:
@@ -195,45 +172,31 @@ def outputs_of(network: Network, parts: Iterable[NDArray[Any]], total: int, cons
             bar.advance(task, len(part))
 
 
-def find_image_files(paths: Sequence[Path]) -> list[Path]:
-    """Return the named files and the image files in the named folders, sub-folders included, sorted per folder."""
-    found: dict[Path, None] = {}  # each once, in order
+def find_image_files(paths: Sequence[Path]) -> tuple[list[Path], dict[Path, DataError]]:
+    """Return the named files and the image files in the named folders, and the errors of paths without one."""
+    found: dict[Path, None] = {}  # in order
+    errors: dict[Path, DataError] = {}
     for path in paths:
-        if path.is_dir():
-            inside = sorted(
-                file
-                for file in path.rglob("*")
-                if file.suffix.lower() in SUFFIXES
-                and file.is_file()
-                and not any(part.startswith(".") for part in file.relative_to(path).parts)
-            )
-            if not inside:
-                raise ValueError(f"{path} must contain an image file ({', '.join(sorted(SUFFIXES))}), got none.")
-            found |= dict.fromkeys(inside)
-        elif path.exists():
-            found[path] = None
-        else:
-            raise ValueError(f"image files must exist, got {path}. Check the path.")
-    return list(found)
+        try:
+            if not path.exists():
+                raise no_such_file(path)
+            found |= dict.fromkeys(files_in(path) if path.is_dir() else [path])
+        except DataError as error:
+            errors[path] = error
+    return list(found), errors
 
 
 def check_image_files(
     files: Sequence[Path], image_shape: tuple[int, int, int]
 ) -> tuple[dict[Path, DataError], list[Path]]:
-    """Return the errors of files that cannot be read, and the files that have not the size that the model expects.
-
-    ValueError says if none can be read.
-    """
-    if image_shape[0] not in (1, 3):
-        raise ValueError(f"image files have 1 or 3 channels, but the model expects {image_shape[0]}. Use Python.")
+    """Return the errors of files that cannot be read, and the files that have not the size that the model expects."""
+    check_channels(image_shape[0])
     errors, fitted = {}, []
     for file, header in zip(files, read_headers(files), strict=True):
         if isinstance(header, DataError):
             errors[file] = header
         elif (header.height, header.width) != image_shape[1:]:
             fitted.append(file)
-    if len(errors) == len(files):
-        raise errors[files[0]]
     return errors, fitted
 
 

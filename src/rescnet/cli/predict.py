@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 TOP = 3
+MOST_ERRORS = 10
 
 
 def predict(
@@ -35,7 +36,7 @@ def predict(
     """Print the three most probable classes of each image file.
 
     Images become grey or colour like the training images of the model. Images of another size are resized and cropped
-    around their centre. Unreadable files are skipped; the exit code is then 1.
+    around their centre. Missing and unreadable files are listed at the end; the exit code is then 1.
 
     Probabilities are calibrated if the model has a kernel readout. Without one they are scores, and too high
     after training on few images.
@@ -53,8 +54,11 @@ def predict(
         check_out(out, overwrite)
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
-    files = find_image_files(paths)
-    errors, fitted = check_image_files(files, folder.image_shape)
+    files, errors = find_image_files(paths)
+    unreadable, fitted = check_image_files(files, folder.image_shape)
+    errors |= unreadable
+    if not set(files) - set(errors):
+        raise next(iter(errors.values()))
     console = Console(stderr=True)
     if fitted and "fit" not in folder.about:
         h, w = folder.image_shape[1:]
@@ -69,9 +73,6 @@ def predict(
         raise next(iter(errors.values()))
     shares = network_probabilities(network, torch.cat(outputs))
     rows = list(_most_probable([file for file in files if file not in errors], shares, folder.class_names))
-    if errors:
-        first = ", ".join(map(str, list(errors)[:TOP])) + (", …" if len(errors) > TOP else "")
-        say(console, escape(f"{count(len(errors), 'file is', 'files are')} no readable image, skipped: {first}"))
     if out is not None:
         _write(out, rows)
     if as_json:
@@ -80,6 +81,11 @@ def predict(
     else:
         _print(rows, out)
     if errors:
+        say(console, f"\n[red]{count(len(errors), 'path', 'paths')} without a prediction:[/red]")
+        for error in list(errors.values())[:MOST_ERRORS]:
+            say(console, escape(f"  {error}"))
+        if len(errors) > MOST_ERRORS:
+            say(console, f"  … and {len(errors) - MOST_ERRORS:,} more")
         raise typer.Exit(1)
 
 

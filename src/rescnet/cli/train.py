@@ -166,10 +166,11 @@ def train(
 
 def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> tuple[TrainCommand, Dataset]:
     """Return a new run and all images; all its options are checked before any work starts."""
+    from ..data.loading import check_classes
     from ..data.splits import fingerprint, hold_out_images
     from ..model_files import check_place
     from ..network.device import choose_device
-    from .images import check_classes, check_limit, fit_facts, full_name, load_source, parse_size
+    from .images import check_limit, fit_facts, full_name, load_source, parse_size
     from .training_run import TrainCommand
 
     new, source, preset = request.new, request.source or "digits", request.new["preset"]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -73,21 +73,6 @@ def read_images(
     for error in errors.values():
         raise error
     return images
-
-
-def in_units(pixels: npt.NDArray[np.uint8], preprocessing: Mapping[str, Any]) -> npt.NDArray[Any]:
-    """Return pixels of image files in the units of a model's training images.
-
-    They are divided by 255 if those are floating-point numbers up to 1. DataError says if they are in other units.
-    """
-    low, high = preprocessing.get("low", 0), preprocessing.get("high", 255)
-    if low < 0 or high > 255:
-        raise DataError(
-            f"the model must be trained on pixels from 0 to 255 to predict image files, got {low:g} to {high:g}. Use "
-            "arrays, and prepare images like the training images."
-        )
-    floating = str(preprocessing.get("pixels", "uint8")).startswith("float")
-    return (pixels / 255).astype(np.float32) if floating and high <= 1 else pixels
 
 
 def read_readable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,8 @@ from .npz import read_npz
 from .readers import READERS
 from .splits import keep_first
 from .tiny_imagenet import count_samples, read_tiny_imagenet
+
+logger = logging.getLogger(__name__)
 
 
 def load(
@@ -96,6 +99,44 @@ def load(
     if image_size is not None:
         raise _cannot_resize(path, image_size)
     return read_npz(path)
+
+
+def load_to_train(source: str | os.PathLike[str]) -> Dataset:
+    """Load a data set that a network can be trained on; how its image files were read is logged."""
+    dataset = load(source if isinstance(source, str) else Path(source))
+    check_classes(dataset)
+    for note in dataset.notes:
+        logger.warning("%s: %s", dataset.name, note)
+    return dataset
+
+
+def size_for(source: str | Path, image_shape: tuple[int, int, int]) -> dict[str, Any]:
+    """Return the arguments of :func:`load` that fit a folder to a model's images (channels, height, width)."""
+    channels, height, width = image_shape
+    fits = is_folder(source) and channels in (1, 3)
+    return {"image_size": (height, width), "channels": channels} if fits else {}
+
+
+def check_classes(dataset: Dataset) -> None:
+    """Raise DataError if there are fewer than two classes, or a class has only one training image."""
+    if len(dataset.class_names) < 2:
+        raise DataError(
+            f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}. An image folder has "
+            "one sub-folder per class; rescnet check lists its problems."
+        )
+    counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
+    if single := np.flatnonzero(counts == 1).tolist():
+        others = f" and for {len(single) - 1} more" if len(single) > 1 else ""
+        raise DataError(
+            f"each class of {dataset.name} must have at least two training images, got one for "
+            f"{dataset.class_names[single[0]]!r}{others}. Add images, or leave the class out."
+        )
+
+
+def is_folder(source: str | Path) -> bool:
+    """Return whether a source is an image folder."""
+    whole, _ = parse_source(source)
+    return whole not in PUBLIC_SETS and Path(whole).expanduser().is_dir()
 
 
 def parse_source(source: str | Path) -> tuple[str | Path, int | None]:
@@ -206,13 +247,15 @@ def _load_digits(public_set: PublicSet) -> Dataset:
 
 
 def _no_such_source(source: str | Path) -> DataError:
-    names = ", ".join(PUBLIC_SETS)
-    text = str(source)
-    if isinstance(source, Path) or os.sep in text or "/" in text or text.endswith(".npz"):
-        return DataError(f"{text} does not exist. Check the path, or use a public data set: {names}.")
-    hint = nearest(text.lower(), PUBLIC_SETS)
+    """Return the error of a source that does not exist, with the most similar folder, file or public set."""
+    path = Path(source).expanduser()
+    beside = path.parent.iterdir() if os.access(path.parent, os.R_OK) else ()
+    known = [other.name for other in beside if other.is_dir() or other.suffix == ".npz"]
+    hint = nearest(path.name, [*known, *PUBLIC_SETS]) or nearest(path.name.lower(), PUBLIC_SETS)
+    public = f" Public data sets: {', '.join(PUBLIC_SETS)}."
     return DataError(
-        f"source must be a public data set ({names}), a file or a folder; it does not exist, got {text!r}.{hint}"
+        f"source must be an image folder, a .npz file or a public data set, got {str(source)!r}, which does not exist."
+        f"{hint or public}"
     )
 
 

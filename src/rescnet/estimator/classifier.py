@@ -36,8 +36,10 @@ class ResCNetClassifier(FittedNetwork):
     repeating pixels. Tables of measurements can be fitted, but have no neighbouring pixels to learn from: use another
     classifier for them.
 
-    ``X`` may also be a torch ``Dataset`` or ``DataLoader`` of (image, label), without ``y``. Methods of a fitted
-    classifier take lists of image files too, which are fitted to the size and colour of the training images.
+    ``X`` may also be an image folder, a ``.npz`` file or the name of a public data set (:func:`rescnet.data.load`),
+    whose training images are used, or a torch ``Dataset`` or ``DataLoader`` of (image, label); all without ``y``.
+    Methods of a fitted classifier take the path of an image file or of a folder, or a list of such files too, which
+    are fitted to the size and colour of the training images.
 
     The network follows from the images, their number and the ``quality``. A parameter that is not None changes it.
 
@@ -208,8 +210,8 @@ class ResCNetClassifier(FittedNetwork):
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train a network, or with ``warm_start`` add layers to the fitted one.
 
-        ``y``, shape (n,), are labels of any type that can be sorted; None if ``X`` is a torch ``Dataset`` or
-        ``DataLoader``. An image with a ``sample_weight`` of 2 counts like two equal images; 0 leaves it out.
+        ``y``, shape (n,), are labels of any type that can be sorted; None if ``X`` is a folder, a name, or a torch
+        ``Dataset`` or ``DataLoader``. An image with ``sample_weight`` 2 counts like two equal images; 0 leaves it out.
         """
         if self.refit and (self.warm_start or self.time_limit is not None):
             raise ValueError("refit must not be used with warm_start or a time_limit. Leave one out.")

@@ -15,10 +15,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from ..data.file_inputs import is_path, listed_files
+from ..data.loading import load_to_train
 from ..network.inputs import as_images, how_to_fit, plain_values
 from ..network.model import describe_images
 from .layouts import ChannelRule, ImageLayout, find_layout
-from .sources import ImageFiles, is_torch_data, listed_files, read_torch_data
+from .sources import ImageFiles, is_torch_data, named_labels, read_test_images, read_torch_data
 from .weights import image_weights
 
 CHUNK = 2**22  # numbers that are checked together
@@ -56,12 +58,13 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Pixels are checked later: cheap checks come first, those of all options included.
         """
+        channels: ChannelRule = "first" if is_path(X) else self.channels
         X, y = _labelled(X, y, ordered=sample_weight is not None)
-        if listed_files(X):
-            raise ValueError("X must be images in fit, got file paths. Use e.g. a torch Dataset that reads them.")
+        if listed_files(X, "X"):
+            raise ValueError("X must be images or a folder of them in fit, got a list of file paths. Use a folder.")
         X, y = plain_values(X, "X"), plain_values(y, "y")
         array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
-        layout = find_layout(array.shape, self.image_shape, self.channels)
+        layout = find_layout(array.shape, self.image_shape, channels)
         check_classification_targets(targets)
         weights = image_weights(targets, class_weight, sample_weight)
         if weights is not None and not weights.all():
@@ -82,7 +85,7 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         if is_torch_data(X):
             X, _ = read_torch_data(X, ordered=True)
-        elif files := listed_files(X):
+        elif files := listed_files(X, "X"):
             return ImageFiles(files, self._layout, self._preprocessing or {})
         array: NDArray[Any] = validate_data(
             self, plain_values(X, "X"), reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False
@@ -105,7 +108,13 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return np.take(self.classes_, best)
 
     def score(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy; ``y`` is None if ``X`` is a torch ``Dataset`` or ``DataLoader``."""
+        """Return the accuracy; ``y`` is None if ``X`` is a folder, a name, or a torch ``Dataset`` or ``DataLoader``.
+
+        Of a folder or name, the test images are measured, or all images if it has no test set.
+        """
+        if is_path(X) and y is None:
+            check_is_fitted(self)
+            X, y = read_test_images(X, self._layout, self._preprocessing or {})
         X, y = _labelled(X, y, ordered=sample_weight is not None)
         return float(super().score(X, y, sample_weight))
 
@@ -121,11 +130,13 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
 
 def _labelled(X: Any, y: Any, ordered: bool) -> tuple[Any, Any]:
-    """Return images and labels, those of a torch ``Dataset`` or ``DataLoader`` included."""
-    if not is_torch_data(X):
+    """Return images and labels, those of a source (folder or name), torch ``Dataset`` or ``DataLoader`` included."""
+    if not (is_path(X) or is_torch_data(X)):
         return X, y
     if y is not None:
-        raise ValueError(f"y must be None, since the {type(X).__name__} holds the labels.")
+        raise ValueError(f"y must be None, since the {'source' if is_path(X) else type(X).__name__} holds the labels.")
+    if is_path(X):
+        return named_labels(load_to_train(X).train)
     images, labels = read_torch_data(X, ordered)
     if labels is None:
         raise ValueError(f"X must yield (image, label), got a {type(X).__name__} of images without labels.")

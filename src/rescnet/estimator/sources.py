@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
-from ..data.image_files import in_units, read_images
+from ..data import ImageSet
+from ..data.file_inputs import in_units, read_like
+from ..data.loading import load, size_for
 from ..network.inputs import plain_values
 from .layouts import ImageLayout
 
@@ -56,18 +57,20 @@ def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, Tensor) and label.ndim == 0 else label
 
 
-def listed_files(X: Any) -> list[Path] | None:
-    """Return the paths in a list, array or column of file paths; None if X is anything else."""
-    if isinstance(X, str | os.PathLike):
-        raise ValueError(f"X must be a list of file paths, got a single one, {os.fspath(X)!r}. Use [path].")
-    column = not isinstance(X, Tensor) and getattr(X, "ndim", 0) == 1  # of an array or a data frame
-    values = np.asarray(X) if column else X
-    if not (column or isinstance(X, list | tuple)) or not len(values) or not isinstance(values[0], str | os.PathLike):
-        return None
-    for path in values:
-        if not isinstance(path, str | os.PathLike) or not Path(path).is_file():
-            raise ValueError(f"X must hold paths of image files, got {str(path)!r}, which is none.")
-    return [Path(path) for path in values]
+def named_labels(images: ImageSet) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return images (n, channels, height, width), and the name of each one's class, shape (n,)."""
+    return images.images, np.array(images.class_names)[images.labels]
+
+
+def read_test_images(
+    source: Any, layout: ImageLayout, preprocessing: dict[str, Any]
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the test images of a source, or all if it has none, like training images, and their classes."""
+    dataset = load(source, **size_for(source, layout.channels_first))
+    images, labels = named_labels(dataset.test or dataset.train)
+    if images.dtype == np.uint8:
+        images = in_units(images, preprocessing)
+    return layout.from_channels_first(images), labels
 
 
 @dataclass(frozen=True)
@@ -86,8 +89,5 @@ class ImageFiles:
 
     def __getitem__(self, part: slice) -> NDArray[Any]:
         """Return some images in the layout of the training images."""
-        channels, height, width = self.layout.channels_first
-        if channels not in (1, 3):
-            raise ValueError(f"X must be arrays for a network of {channels} channels: files have 1 or 3.")
-        images: NDArray[Any] = read_images(self.paths[part], channels, (height, width), resize=True)
-        return self.layout.from_channels_first(in_units(images, self.preprocessing))
+        images = read_like(self.paths[part], self.layout.channels_first, self.preprocessing)
+        return self.layout.from_channels_first(images)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from itertools import permutations
+from os import PathLike
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 Array: TypeAlias = "Tensor | NDArray[Any]"
+Paths: TypeAlias = "str | PathLike[str] | Sequence[str | PathLike[str]]"  # of image files
 
 
 class InputWarning(UserWarning):

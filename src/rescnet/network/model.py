@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from .explain import explain
 from .explanation import Explanation
 from .history import History
-from .inputs import Array
+from .inputs import Array, Paths
 from .network import Network
 from .probabilities import network_probabilities
 
@@ -40,20 +40,30 @@ class Model:
                 f"history must have {len(self.network.layers)} records, one per layer, got {len(self.history)}."
             )
 
-    def predict(self, images: Array) -> NDArray[np.str_]:
-        """Return the class name of each image (n, channels, height, width), shape (n,)."""
-        return np.take(np.array(self.class_names), self.network.predict(images).cpu().numpy())
+    def predict(self, images: Array | Paths) -> NDArray[np.str_]:
+        """Return the class name of each image, shape (n,).
 
-    def predict_proba(self, images: Array) -> NDArray[np.float64]:
+        Images have shape (n, channels, height, width). Instead they may be the path of an image file or of a folder, or
+        a list of such files, which are fitted to the training images.
+        """
+        return np.take(np.array(self.class_names), self.network.predict(self._read(images)).cpu().numpy())
+
+    def predict_proba(self, images: Array | Paths) -> NDArray[np.float64]:
         """Return a probability for each class, in the order of ``class_names``, shape (n, C).
 
         They are not calibrated (:mod:`rescnet.network.probabilities`).
         """
-        return network_probabilities(self.network, self.network.outputs(images).cpu()).numpy()
+        return network_probabilities(self.network, self.network.outputs(self._read(images)).cpu()).numpy()
 
-    def explain(self, image: Array) -> Explanation:
-        """Explain the prediction of one image (channels, height, width), in the units of the training images."""
-        return explain(self.network, image, self.class_names, self.about.get("training_files") or ())
+    def explain(self, image: Array | Paths) -> Explanation:
+        """Explain the prediction of one image (channels, height, width), in the units of the training images.
+
+        It may be the path of an image file.
+        """
+        return explain(self.network, self._read(image), self.class_names, self.about.get("training_files") or ())
+
+    def _read(self, images: Any) -> Any:
+        return self.network.read_files(images, self.about.get("preprocessing"))
 
     def __repr__(self) -> str:
         more = ", …" if len(self.class_names) > 3 else ""

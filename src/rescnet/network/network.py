@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from .inputs import Array, as_images, warn_of_other_units
+from ..data.file_inputs import read_if_files
+from .inputs import Array, Paths, as_images, warn_of_other_units
 from .readout import Readout
 from .stack import Layer, LayerStack
 
@@ -54,7 +57,7 @@ class Network:
         return self.stack.half
 
     @torch.inference_mode()
-    def outputs(self, images: Array, layers: int | None = None, chunk: int | None = None) -> Tensor:
+    def outputs(self, images: Array | Paths, layers: int | None = None, chunk: int | None = None) -> Tensor:
         """Return Ỹ of images, shape (n, classes).
 
         Images stream through in chunks, so memory does not grow with their number.
@@ -62,7 +65,8 @@ class Network:
         Parameters
         ----------
         images : Tensor or array, shape (n, channels, height, width)
-            In the units of the training images.
+            In the units of the training images. Or the path of an image file or of a folder, or a list of such
+            files, which are fitted to the training images.
         layers : int, optional
             Number of layers to use; by default :attr:`used_layers`, with the readout. Other depths have no readout.
         chunk : int, optional
@@ -74,7 +78,7 @@ class Network:
             An output is NaN or infinite.
         """
         wanted = self._layers_asked(layers)
-        checked = as_images(images, self.image_shape)
+        checked = as_images(self.read_files(images), self.image_shape)
         self.warn_of_other_units(checked)
         shortened = self.first_layers(wanted)
         if shortened.readout is not None:
@@ -85,11 +89,24 @@ class Network:
 
     def warn_of_other_units(self, images: Tensor) -> None:
         """Warn about images in other units than the training images, e.g. divided by 255."""
-        image_range = self.stack.image_range
-        warn_of_other_units(images, float(image_range.low.min()), float(image_range.high.max()))
+        warn_of_other_units(images, *self._range())
 
-    def predict(self, images: Array, layers: int | None = None) -> Tensor:
-        """Return the class of each image, shape (n,)."""
+    def read_files(self, images: Any, preprocessing: Mapping[str, Any] | None = None) -> Any:
+        """Return the images of file paths; others unchanged.
+
+        ``preprocessing`` (:func:`rescnet.network.model.describe_images`) has the units of the training images.
+        """
+        low, high = self._range()
+        units = preprocessing or {"pixels": "float32", "low": low, "high": high}
+        return read_if_files(images, self.image_shape, units)
+
+    def _range(self) -> tuple[float, float]:
+        """Return the smallest and the largest pixel of the training images."""
+        image_range = self.stack.image_range
+        return float(image_range.low.min()), float(image_range.high.max())
+
+    def predict(self, images: Array | Paths, layers: int | None = None) -> Tensor:
+        """Return the class of each image, shape (n,); see :meth:`outputs`."""
         return self.outputs(images, layers).argmax(1)
 
     def averaged_over(self, views: str | None) -> Network:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os import PathLike
 from time import monotonic
 from typing import Protocol
 
@@ -10,9 +11,11 @@ from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
+from ..data.loading import load_to_train
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
-from ..network.inputs import Array
+from ..network.inputs import Array, as_images, as_labels
 from ..network.network import Network
+from .choice import choose_network
 from .data import LabelledImages, TrainingData
 from .distributed.workers import Workers
 from .memory_plan import MemoryPlan
@@ -141,9 +144,9 @@ class TrainingRun:
 
 
 def train(
-    images: Array,
-    labels: Array,
-    config: NetworkConfig,
+    images: Array | str | PathLike[str],
+    labels: Array | None = None,
+    config: NetworkConfig | None = None,
     *,
     validation: LabelledImages | None = None,
     test: LabelledImages | None = None,
@@ -157,11 +160,31 @@ def train(
 ) -> tuple[Network, History]:
     """Train a network; :class:`~rescnet.training.train.TrainingRun` describes the parameters.
 
+    Instead of images and labels it takes all that :func:`rescnet.data.load` reads: an image folder, a ``.npz`` file, or
+    a name, e.g. ``"cifar10:50"``. Its validation and test images are used too. Class k has the k-th name of the loaded
+    ``class_names``. Without ``config`` the network follows from the images.
+
     Returns
     -------
     network : Network
     history : History
     """
+    if isinstance(images, str | PathLike):
+        if labels is not None:
+            raise ValueError("labels must be None, since the source holds them. Write train(source, config=...).")
+        source = load_to_train(images)
+        images, labels = source.train.images, source.train.labels
+        if source.validation is not None:
+            validation = validation or (source.validation.images, source.validation.labels)
+        if source.test is not None:
+            test = test or (source.test.images, source.test.labels)
+    if labels is None:
+        raise ValueError("labels must be given with arrays of images, got None.")
+    if config is None:
+        images = as_images(images)
+        choice = choose_network(images, as_labels(labels, images), compute or ComputeOptions(), time_limit=time_limit)
+        config = choice.config
+        time_limit = None if time_limit is None else max(1.0, time_limit - choice.seconds)
     run = TrainingRun(
         images,
         labels,
