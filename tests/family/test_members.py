@@ -53,11 +53,16 @@ def test_all_members_have_a_preset():
 
 
 @pytest.mark.parametrize("name", sorted(FAMILY))
-@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32)])
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 16, 16), (3, 20, 24), (1, 28, 28), (3, 32, 32)])
 def test_every_preset_suits_every_kind_of_image(name, shape):
     config = make_member(name, shape)
     config.check_images(shape)
     assert FamilyConfig(**config.to_dict()) == config
+
+
+def test_sizes_that_do_not_fit_are_those_of_small_images():
+    assert make_member("pcanet", (3, 16, 16)) == make_member("pcanet", (3, 8, 8))
+    assert make_member("multilayer-pcanet", (3, 20, 20)) == make_member("multilayer-pcanet", (3, 8, 8))
 
 
 def test_pcanet_has_its_papers_sizes():

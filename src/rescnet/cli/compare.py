@@ -53,8 +53,8 @@ def compare(
 ) -> None:
     """Train several models on the same images and print accuracy, time, memory and size.
 
-    Without arguments: ResCNet, all of PCANet's family, and stock baselines on the digits of scikit-learn. The options
-    dtype and precision are for ResCNet only.
+    Without arguments: ResCNet, stock baselines, and all of PCANet's family on the digits of scikit-learn. A model whose
+    blocks do not fit the images is adapted, and its line says so. The options dtype and precision are for ResCNet only.
     """
     from ..data.loading import check_classes
     from ..data.splits import hold_out_images
@@ -86,7 +86,9 @@ def compare(
     rows: list[Row] = []
     for row in compare_models(data, contestants, share, splits, seed, compute):
         rows.append(row)
-        result = f"{100 * row.accuracy:6.2f} %  {row.seconds:8.1f} s" if row.accuracy is not None else row.error
+        result = row.error
+        if row.accuracy is not None:
+            result = f"{100 * row.accuracy:6.2f} % ({_interval(row)})  {row.seconds:8.1f} s"
         changed = f"  [dim]{escape(row.changed)}[/dim]" if row.changed else ""
         say(console, f"{escape(row.model):20} {escape(result)}{changed}")
         if out is not None:
@@ -135,12 +137,25 @@ def facts_of(data: Dataset, share: float, splits: int, seed: int, device: Any) -
     }
 
 
+def _interval(row: Row) -> str:
+    return "–".join(f"{100 * end:.1f}" for end in row.interval or ())
+
+
 def _table(rows: list[Row], title: str) -> Table:
     """Return the table, best first and within 80 columns; models that failed come last."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table = Table(title=title, caption="95 % intervals", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.title_justify = table.caption_justify = "left"
     table.add_column("model", overflow="fold")
     published = any(row.published is not None for row in rows)
-    for column in ("accuracy", *(["paper"] if published else []), "train s", "CPU s", "test s", "memory", "size"):
+    for column in (
+        "accuracy",
+        "interval",
+        *(["paper"] if published else []),
+        "train s",
+        "test s",
+        "memory",
+        "size",
+    ):
         table.add_column(column, justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda row: -(row.accuracy or 0)):
         if row.accuracy is None:
@@ -150,8 +165,9 @@ def _table(rows: list[Row], title: str) -> Table:
         table.add_row(
             row.model,
             f"{100 * row.accuracy:.2f} %{spread}",
-            *([] if not published else ["" if row.published is None else f"{100 * row.published:.2f} %"]),
-            *(f"{took:.{1 if took < 1000 else 0}f}" for took in (row.seconds, row.cpu_seconds, row.predict_seconds)),
+            _interval(row),
+            *([] if not published else ["" if row.published is None else f"{100 * row.published:.2f}"]),
+            *(f"{took:.{1 if took < 1000 else 0}f}" for took in (row.seconds, row.predict_seconds)),
             show_bytes(row.peak_memory),
             show_bytes(row.model_bytes),
         )

@@ -21,7 +21,7 @@ from ..data.archives import PUBLIC_SETS
 from ..data.splits import stratified_split
 from ..family.config import FamilyConfig, make_member, member_names, preset_of
 from ..family.fitting import fit_member
-from ..formatting import nearest
+from ..formatting import nearest, wilson_interval
 from ..network.device import choose_device
 from ..network.inputs import as_images, as_labels
 from ..network.memory import memory_budget
@@ -120,7 +120,7 @@ def _fit(
 
 def model_names() -> list[str]:
     """Return the names of all models."""
-    return [RESCNET, *member_names(), *BASELINES]
+    return [RESCNET, *BASELINES, *member_names()]
 
 
 def parse_models(text: str) -> list[Contestant]:
@@ -162,6 +162,7 @@ class Row:
     model: str  # its name, with the options given over its preset
     accuracy: float | None = None  # fraction of 1; None if it failed
     deviation: float | None = None  # standard deviation over splits; None for one split
+    interval: tuple[float, float] | None = None  # 95 % interval of the accuracy, for the images of one split
     seconds: float = 0.0  # of fitting
     predict_seconds: float = 0.0  # for the images it is measured on
     cpu_seconds: float = 0.0  # processor time of fitting, on all cores
@@ -179,14 +180,13 @@ def compare_models(
     """Yield the row of each model when it is done.
 
     Models are measured on a share ``held_out`` of the training images, or on the test images if it is 0. Several splits
-    have the seeds ``seed``, ``seed + 1``, … Baselines run last: the small CNN trains as long as ResCNet did, and
-    networks flip images only if ResCNet does, unless their options say otherwise.
+    have the seeds ``seed``, ``seed + 1``, … ResCNet runs first, then the baselines, then its family. The small CNN
+    trains as long as ResCNet did, and networks flip images only if ResCNet does, unless their options say otherwise.
     """
     configs = [contestant.configure(dataset, seed) for contestant in contestants]  # all are checked before any work
     beside: dict[str, Any] = {}
-    for contestant, config in sorted(
-        zip(contestants, configs, strict=True), key=lambda each: each[0].name in BASELINES
-    ):
+    pairs = zip(contestants, configs, strict=True)
+    for contestant, config in sorted(pairs, key=lambda pair: (pair[0].name in member_names(), pair[0].name != RESCNET)):
         if isinstance(config, BaselineConfig) and config.is_network:
             asked = contestant.options.keys() | ({"seconds"} if config.name != "cnn" else set())
             torch.optim.Adam([torch.zeros(1)])  # the first one imports for seconds, which are no training
@@ -238,6 +238,7 @@ def _measure(
         contestant.label,
         accuracy=fmean(accuracies),
         deviation=pstdev(accuracies) if len(seeds) > 1 else None,
+        interval=wilson_interval(fmean(accuracies), len(test)),
         seconds=watch.seconds["fit"] / len(seeds),
         predict_seconds=watch.seconds["predict"] / len(seeds),
         cpu_seconds=cpu_seconds / len(seeds),

@@ -195,13 +195,20 @@ def member_names() -> list[str]:
 
 
 def preset_of(name: str, image_shape: tuple[int, int, int]) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """Return the options that define a member, the kind of images (channels, height, width), and the sizes for them."""
+    """Return the options that define a member, the kind of images (channels, height, width), and the sizes for them.
+
+    The sizes of small images also replace those that do not fit, e.g. a pyramid of 4×4 cells on 16×16 pixels.
+    """
     known = member_names()
     if name not in known:
         raise ValueError(f"member must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     preset = tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
     tables = {kind: preset.pop(kind, {}) for kind in KINDS}
     kind = "small" if min(image_shape[1:]) < SMALL_SIDE else "grey" if image_shape[0] == 1 else "colour"
+    try:
+        FamilyConfig(**(preset | tables[kind])).check_images(image_shape)
+    except ValueError:
+        kind = "small"
     return preset, kind, tables[kind]
 
 
