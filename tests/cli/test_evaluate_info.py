@@ -122,6 +122,32 @@ def test_other_images_are_evaluated_by_the_names_of_their_classes(
     assert "split must be one of test, validation, train, got 'tests'" in refused("evaluate", model, "--split", "tests")
 
 
+def test_training_images_among_others_are_counted(rescnet, model, pictures, tmp_path):
+    images = data.load(pictures)
+    kept, held = 60, 100
+    names = np.array(images.class_names)
+    mixed = {
+        "x": np.concatenate([images.train.images[:kept], images.test.images[:held]]),
+        "y": names[np.concatenate([images.train.labels[:kept], images.test.labels[:held]])],
+    }
+    np.savez(tmp_path / "mixed.npz", **mixed)
+    facts = json.loads(rescnet("evaluate", model, tmp_path / "mixed.npz", "--json").stdout)
+    of_test = json.loads(rescnet("evaluate", model, "--json").stdout)
+    of_train = rescnet("evaluate", model, "--split", "train")
+    trained = facts["trained_on"]  # a fifth of the others was held out for validation
+    assert 30 < trained < kept and of_test["trained_on"] == 0
+    said = rescnet("evaluate", model, tmp_path / "mixed.npz").stdout
+    assert (
+        f"The model was trained on {trained} of these images. Accuracy of the other {kept + held - trained}: " in said
+    )
+    assert "The model was trained on all of these images." in of_train.stdout
+    assert "trained on" not in rescnet("evaluate", model).stdout
+    loaded = load_model(model)
+    del loaded.about["training_checksums"]
+    save_model(tmp_path / "old", loaded)
+    assert "does not record its training images" in rescnet("evaluate", tmp_path / "old", tmp_path / "mixed.npz").stdout
+
+
 def test_a_model_made_in_python_needs_its_images_named(refused, model, tmp_path):
     loaded = load_model(model)
     loaded.about.clear()

@@ -48,6 +48,7 @@ def evaluate(
     """Measure the accuracy of a model."""
     import numpy as np
 
+    from ..data.splits import are_among
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from .images import dataset_of, say_notes, stream_outputs
@@ -67,8 +68,11 @@ def evaluate(
     start = perf_counter()
     outputs = stream_outputs(network, images, Console(stderr=True))
     seconds = perf_counter() - start
-    cells = labels * network.classes + outputs.argmax(1).numpy()  # rows are true classes, columns predicted ones
+    predicted = outputs.argmax(1).numpy()
+    cells = labels * network.classes + predicted  # rows are true classes, columns predicted ones
     confusion = np.bincount(cells, minlength=network.classes**2).reshape(network.classes, network.classes)
+    known = folder.about.get("training_checksums")
+    trained = are_among(images, known) if known else None
     details = _details(confusion, folder.class_names)
     facts: dict[str, Any] = {
         "model": str(model),
@@ -82,6 +86,7 @@ def evaluate(
         "accuracy": (accuracy := float(confusion.trace() / confusion.sum())),
         "interval": wilson_interval(accuracy, len(labels)),
         "seconds": seconds,
+        "trained_on": None if trained is None else int(trained.sum()),
     }
     if as_json:
         typer.echo(json.dumps(facts | details))
@@ -96,7 +101,12 @@ def evaluate(
     correct = (
         f"{int(confusion.trace()):,} of {len(labels):,} correct, 95 % interval {show_interval(accuracy, len(labels))}"
     )
-    say(console, f"accuracy: [bold]{100 * accuracy:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}\n")
+    say(console, f"accuracy: [bold]{100 * accuracy:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}")
+    if trained is None and not own:
+        say(console, "[yellow]The model does not record its training images: some of these may be among them.[/yellow]")
+    elif trained is not None and trained.any():
+        say(console, f"[yellow]{_trained_on(trained, predicted == labels)}[/yellow]")
+    say(console, "")
     _print_details(console, details)
 
 
@@ -113,6 +123,18 @@ def _left_out(folder: ModelFolder, console: Console) -> bool:
     say(console, show_left_out(accuracy, images))
     say(console, "No image was held out. Name other images to measure the model on them.", style="dim")
     return True
+
+
+def _trained_on(trained: NDArray[np.bool_], correct: NDArray[np.bool_]) -> str:
+    """Return a sentence about the images that the model was trained on, and the accuracy of the others."""
+    new = correct[~trained]
+    if not len(new):
+        return "The model was trained on all of these images. Name others to measure it on new images."
+    share = float(new.mean())
+    return (
+        f"The model was trained on {int(trained.sum()):,} of these images. Accuracy of the other {len(new):,}: "
+        f"{100 * share:.2f} % (95 % interval {show_interval(share, len(new))})."
+    )
 
 
 def _choose(

@@ -36,7 +36,7 @@ def info(model: Model, as_json: Json = False) -> None:
         "accuracy": _accuracies(folder),
         "config": folder.config.to_dict(),
         "differs_from_preset": _differences(folder),
-        "about": folder.about,
+        "about": {key: value for key, value in folder.about.items() if key != "training_checksums"},
     }
     facts["parameters"] = sum(row["parameters"] * row["layers"] for row in facts["architecture"])
     facts["misses_readout"] = folder.misses_readout

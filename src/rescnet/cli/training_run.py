@@ -18,7 +18,7 @@ from torch import Tensor
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
-from ..data.splits import fingerprints
+from ..data.splits import checksums, fingerprints
 from ..formatting import count, show_bytes
 from ..model_files import (
     InterruptedRun,
@@ -141,6 +141,7 @@ class TrainCommand:
             "images": {name: len(images) for name, images in self._splits.items()},
             "preprocessing": describe_images(self.dataset.train.images),
             "fingerprints": fingerprints(self.dataset),
+            "training_checksums": checksums(self.dataset.train.images),
             "training_files": list(self.dataset.train.files) if self.config.has_kernel else None,
         }
         return ModelWriter(

@@ -66,6 +66,7 @@ _ABOUT: dict[str, Any] = {  # types of the facts that rescnet itself uses; {...:
     "refit": (bool,),
     "readout": {"bytes": _COUNT, "sha256": _TEXT, "layers": _COUNT, "record": _READOUT_RECORD},
     "training_files": (list, *_NONE),
+    "training_checksums": _TEXT + _NONE,
     "used_layers": _COUNT,
     "versions": {...: _TEXT},
 }

@@ -30,7 +30,8 @@ STAGES = {
 
 def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | None) -> dict[str, Any]:
     """Return the title, the figures of the first screen, and the facts about the training."""
-    network, about = model.network, model.about
+    network, lengthy = model.network, ("readout", "training_checksums", "training_files")
+    about = {key: value for key, value in model.about.items() if key not in lengthy}
     name = str(about.get("dataset") or (dataset.name if dataset else "") or "unnamed images")
     seconds = seconds_of(model)
     return {
@@ -46,7 +47,7 @@ def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | No
         "used": network.used_layers,
         "time": show_seconds(sum(seconds.values())) if seconds else None,
         "seconds": seconds,
-        "about": about_rows({key: value for key, value in about.items() if key not in ("readout", "training_files")}),
+        "about": about_rows(about),
     }
 
 
