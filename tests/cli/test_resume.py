@@ -191,6 +191,18 @@ def test_more_layers_can_be_asked_for(begun, whole, rescnet, pictures, options, 
     assert layer_files(begun) == layer_files(tmp_path / "long")
 
 
+@pytest.mark.parametrize("words", [[], ["--filters", 6, "--layers", LAYERS]])
+def test_a_complete_run_is_left_alone(whole, rescnet, words, tmp_path):
+    shutil.copytree(whole, tmp_path / "run")
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*")}
+    result = rescnet("train", "--resume", tmp_path / "run", *words)
+    assert result.exit_code == 0 and "run is complete: 12 layers; all layers were added." in result.stdout
+    assert "for example --layers 24" in result.stdout
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "run").rglob("*")} == before
+    summary = json.loads(rescnet("train", "--resume", tmp_path / "run", "--json").stdout)
+    assert summary["layers"] == LAYERS and summary["stopped"] == "all layers were added"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -187,7 +187,7 @@ def test_a_bad_folder_is_refused_and_nothing_written(damage, small, refused, pic
         (["digitz"], "Did you mean 'digits'?"),
         (["--dataset", "digitz"], "Did you mean 'digits'?"),
         (["digits", "--dataset", "mnist"], "the images must be named once, got digits and --dataset mnist"),
-        (["./nowhere"], "./nowhere does not exist"),
+        (["./nowhere"], "got './nowhere', which does not exist"),
         (["--bank", "pcaa"], "Did you mean 'pca'?"),
         (["--validation-fraction", "1.5"], "validation_fraction must be between 0 and 1, got 1.5"),
         (["--limit", "0"], "limit must be at least 20 with 10 classes, got 0"),

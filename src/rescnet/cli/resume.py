@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
 
 from ..config.compute import ComputeOptions
 from ..config.option import check_unchanged
 from ..config.presets import check_readout_options
 from ..data.splits import fingerprints
 from ..formatting import count
-from ..model_files import InterruptedRun, read_run, run_from_bytes, run_to_bytes
+from ..model_files import InterruptedRun, ModelFolder, read_run, run_from_bytes, run_to_bytes
 from ..network.device import choose_device, choose_precision
 from ..network.history import reason_to_stop
 from .images import dataset_of, full_name
-from .shared import command_line
+from .shared import command_line, say
 from .training_run import TrainCommand
 
 if TYPE_CHECKING:
@@ -26,26 +31,36 @@ if TYPE_CHECKING:
     from .train import TrainRequest
 
 
-def resume_run(place: Path, request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> TrainCommand:
-    """Return the rest of the run in a folder, which rank 0 reads and broadcasts.
+def resume_run(place: Path, request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> TrainCommand | None:
+    """Return the rest of the run in a folder, which rank 0 reads and broadcasts; None if the run is complete.
 
     The source of the request is the new place of the same images, if they were moved.
     """
     run = read_run(place) if workers.is_rank0 else None
     sent = workers.broadcast_bytes(run_to_bytes(run) if run and workers.count > 1 else b"")
     run = run or run_from_bytes(sent)
+    command = None
     try:
-        return _continued(run, place, request, log, workers)
-    except BaseException:
-        if run.lock:
+        command = _continued(run, place, request, log, workers)
+    finally:
+        if command is None and run.lock:
             run.lock.release()
-        raise
+    return command
+
+
+def say_complete(console: Console, as_json: bool, folder: ModelFolder) -> None:
+    """Print that nothing is left of a run, and how to add layers."""
+    layers, stopped = len(folder.records), folder.about.get("stopped")
+    say(console, f"{escape(str(folder.path))} is complete: {count(layers, 'layer', 'layers')}; {stopped}.")
+    say(console, f"To add layers, use for example --layers {2 * layers}.", style="dim")
+    if as_json:
+        typer.echo(json.dumps({"model": str(folder.path), "layers": layers, "stopped": stopped}))
 
 
 def _continued(
     run: InterruptedRun, place: Path, request: TrainRequest, log: TensorBoardLog | None, workers: Workers
-) -> TrainCommand:
-    """Return the rest of a run, or raise ValueError if it cannot continue as requested."""
+) -> TrainCommand | None:
+    """Return the rest of a run, None if nothing is left, or raise ValueError if it cannot continue as requested."""
     about = run.folder.about
     if "fingerprints" not in about:
         raise ValueError(
@@ -63,6 +78,9 @@ def _continued(
         )
     if config.layers > len(run.layers) and "layers" in request.options:
         _check_not_stopped(config, run)
+    whole = run.folder.sealed and not run.damaged and not run.folder.misses_readout
+    if whole and config == run.folder.config and reason_to_stop(config, run.folder.history()):
+        return None
     compute = _merged(ComputeOptions(**about.get("compute", {})), request.compute_options, place)
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if (choose_precision(compute, device) != "exact") != run.folder.half:

@@ -124,9 +124,10 @@ def train(
 
       rescnet train my-images/ --layers 40 --patience 5 --augment "flip + shift 2"
     """
+    from ..model_files import ModelFolder
     from ..training.distributed.workers import join_workers
     from ..training.listeners import TensorBoardLog
-    from .resume import resume_run
+    from .resume import resume_run, say_complete
 
     request = TrainRequest(
         source=one_source(source, dataset),
@@ -153,15 +154,19 @@ def train(
     with join_workers(make_compute(config, **request.compute_options).device) as workers:
         log = TensorBoardLog(tensorboard) if tensorboard and workers.is_rank0 else None
         console = Console(stderr=as_json, quiet=quiet or not workers.is_rank0)
+        command: TrainCommand | None
         if resume is None:
             command, whole = _new_run(request, log, workers)
         else:
             command = resume_run(resume, request, log, workers)
-        command.run(console, as_json)
-        if refit:
+        if command is not None:
+            command.run(console, as_json)
+        elif workers.is_rank0:
+            say_complete(console, as_json, ModelFolder.open(str(resume)))
+        if refit and command is not None:
             _refitted(command, whole).run(console, as_json)
         if quiet and not as_json and workers.is_rank0:
-            typer.echo(command.place)
+            typer.echo(command.place if command else resume)
 
 
 def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> tuple[TrainCommand, Dataset]:

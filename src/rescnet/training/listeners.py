@@ -102,8 +102,6 @@ class TrainingTable:
             f"{record.layer:>6}  {100 * record.train_accuracy:>10.2f}  {_percent(record.validation_accuracy):>12}  "
             f"{100 * record.positive_share:>10.1f}  {record.total_seconds:>7.2f}  {shown_left:>9}"
         )
-        if record.layer == 1 and left > 1:
-            self._say("        the time left is shown from layer 2 on: layer 1 has only the image as its input", "dim")
         description = f"layer {min(record.layer + 1, layers)} of {layers}"
         if self._config.has_kernel and not left:
             self._say("        fitting the kernel readout", "dim")
