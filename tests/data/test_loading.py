@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from data.official_files import plain_image, write_mnist
 
 from rescnet.data import DataError, DatasetRow, describe, load
+from rescnet.data.loading import load_to_train
 
 
 def test_digits():
@@ -149,6 +151,16 @@ def test_a_colon_in_a_path_is_no_split(tmp_path):
         load(str(tmp_path / "a:3"))
     with pytest.raises(DataError, match="does not exist"):
         load(str(tmp_path / "b:3" / "own.npz"))
+
+
+def test_images_too_small_to_train_on(tmp_path):
+    for side in (3, 4):
+        np.savez(tmp_path / "a.npz", x=np.zeros((4, 9, side), np.uint8), y=[0, 0, 1, 1])
+        too_small = pytest.raises(
+            DataError, match=r"images of a must have at least 4×4 pixels, got 9×3\. Use larger images\."
+        )
+        with too_small if side == 3 else nullcontext():
+            load_to_train(tmp_path / "a.npz")
 
 
 def test_import_is_light():

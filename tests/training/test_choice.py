@@ -58,7 +58,11 @@ def test_a_time_limit_is_kept_by_a_smaller_network(generator, monkeypatch, secon
     assert {name: getattr(found.config, name) for name in TIMES[seconds]} == TIMES[seconds]
     assert "of 10.5 s on this machine, without the readout" in found.notes[-1]
     monkeypatch.setattr(choice, "_seconds_per_pass", lambda *_: 1.0)
-    with pytest.raises(ValueError, match=r"time_limit must be at least 3 min 20 s for 80 images, got 10\.0 s\. Allow"):
+    with pytest.raises(ValueError, match=r"time_limit must be at least 3 min 20 s for 80 images, got 10 s\. Allow"):
+        choose_network(images, labels, CPU, "best", 10.0, {"augment": ""})
+    clock = iter([0.0, 60.0])  # a trial that takes longer than the limit
+    monkeypatch.setattr(choice, "perf_counter", lambda: next(clock))
+    with pytest.raises(ValueError, match=r"time_limit must be at least 4 min 20 s for 80 images, got 10 s\. Allow"):
         choose_network(images, labels, CPU, "best", 10.0, {"augment": ""})
 
 

@@ -33,7 +33,7 @@ def check(
     It reads every image once. Exit code 1 means that training is impossible, or that --strict refuses the folder.
     """
     from ..data.image_folder import scan_folder
-    from ..data.loading import check_classes
+    from ..data.loading import check_trainable
     from .images import progress_bar
 
     if not folder.is_dir():
@@ -44,7 +44,7 @@ def check(
     try:
         with progress_bar("reading images") as show:
             dataset = scan.read(progress=show)
-        check_classes(dataset)
+        check_trainable(dataset)
     except ValueError as error:
         obstacle = str(error)
     if as_json:

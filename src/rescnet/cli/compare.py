@@ -56,7 +56,7 @@ def compare(
     Without arguments: ResCNet, stock baselines, and all of PCANet's family on the digits of scikit-learn. A model whose
     blocks do not fit the images is adapted, and its line says so. The options dtype and precision are for ResCNet only.
     """
-    from ..data.loading import check_classes
+    from ..data.loading import check_trainable
     from ..data.splits import hold_out_images
     from ..experiments.compare import compare_models, parse_models
     from ..experiments.presentation import NO_PLOTS, can_draw, draw_league
@@ -77,7 +77,7 @@ def compare(
     say_notes(whole)
     check_limit(whole, limit)
     data = hold_out_images(whole, 0, limit, seed)
-    check_classes(data)
+    check_trainable(data)
     share = held_out if held_out is not None else 0.0 if data.test is not None else HELD_OUT
     if share == 0 and (data.test is None or splits > 1):
         raise ValueError("--held-out must be above 0 for several splits, or without test images, got 0.")

@@ -38,7 +38,7 @@ def curve(
 
     The test images are those of the set, or a fifth of the training images. Points of several seeds are averaged.
     """
-    from ..data.loading import check_classes
+    from ..data.loading import check_trainable
     from ..experiments.compare import parse_models
     from ..experiments.curve import curves_of, describe_crossing, learning_curve, with_test_images
     from ..experiments.presentation import NO_PLOTS, can_draw, draw_learning_curve
@@ -53,7 +53,7 @@ def curve(
         if file is not None:
             check_out(file, overwrite=True)
     dataset = with_test_images(load_source(source or "digits", root, parse_size(image_size)), seed)
-    check_classes(dataset)
+    check_trainable(dataset)
     done = {(point["model"], point.get("images_per_class"), point.get("seed")) for point in points if point["accuracy"]}
     counts = [
         images

@@ -171,7 +171,7 @@ def train(
 
 def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> tuple[TrainCommand, Dataset]:
     """Return a new run and all images; all its options are checked before any work starts."""
-    from ..data.loading import check_classes
+    from ..data.loading import check_trainable
     from ..data.splits import fingerprint, hold_out_images
     from ..model_files import check_place
     from ..network.device import choose_device
@@ -190,7 +190,7 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     if new["out"] is not None:
         check_place(new["out"], new["overwrite"])
     whole = load_source(source, request.root, parse_size(new["image_size"]), strict=new["strict"], cache=new["cache"])
-    check_classes(whole)
+    check_trainable(whole)
     check_limit(whole, new["limit"])
     fraction, seed = new["validation_fraction"], request.options.get("seed", 0)
     if config is None and preset == PAPER:

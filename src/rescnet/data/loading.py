@@ -22,6 +22,7 @@ from .splits import keep_first
 from .tiny_imagenet import count_samples, read_tiny_imagenet
 
 logger = logging.getLogger(__name__)
+LEAST_SIDE = 4  # pixels: smaller images have no room for the blocks and the pyramid of the default network
 
 
 def load(
@@ -104,7 +105,7 @@ def load(
 def load_to_train(source: str | os.PathLike[str]) -> Dataset:
     """Load a data set that a network can be trained on; how its image files were read is logged."""
     dataset = load(source if isinstance(source, str) else Path(source))
-    check_classes(dataset)
+    check_trainable(dataset)
     for note in dataset.notes:
         logger.warning("%s: %s", dataset.name, note)
     return dataset
@@ -117,8 +118,8 @@ def size_for(source: str | Path, image_shape: tuple[int, int, int]) -> dict[str,
     return {"image_size": (height, width), "channels": channels} if fits else {}
 
 
-def check_classes(dataset: Dataset) -> None:
-    """Raise DataError if there are fewer than two classes, or a class has only one training image."""
+def check_trainable(dataset: Dataset) -> None:
+    """Raise DataError if there are fewer than two classes, a class has one training image, or images are too small."""
     if len(dataset.class_names) < 2:
         raise DataError(
             f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}. An image folder has "
@@ -130,6 +131,12 @@ def check_classes(dataset: Dataset) -> None:
         raise DataError(
             f"each class of {dataset.name} must have at least two training images, got one for "
             f"{dataset.class_names[single[0]]!r}{others}. Add images, or leave the class out."
+        )
+    _, height, width = dataset.shape
+    if min(height, width) < LEAST_SIDE:
+        raise DataError(
+            f"images of {dataset.name} must have at least {LEAST_SIDE}×{LEAST_SIDE} pixels, got {height}×{width}. Use "
+            "larger images."
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import ceil
 from time import perf_counter
 from typing import Any
 
@@ -75,9 +76,15 @@ def choose_network(
         )
     config = NetworkConfig(**(default_settings(*facts, mirrored) | given))
     if time_limit is not None:
-        left = time_limit - (perf_counter() - began)
-        config, seconds = _fit_to_time(images, labels, config, compute, left, given)
-        seconds += time_limit - left
+        spent = perf_counter() - began
+        fitting, seconds = _fit_to_time(images, labels, config, compute, time_limit - spent, given)
+        seconds += spent
+        if fitting is None:
+            raise ValueError(
+                f"time_limit must be at least {show_seconds(ceil(10 * seconds) / 10)} for {len(images):,} images, got "
+                f"{time_limit:g} s. Allow more time, or use fewer or smaller images."
+            )
+        config = fitting
         notes.append(
             f"time: about {show_seconds(seconds)} of {show_seconds(time_limit)} on this machine, without the readout"
         )
@@ -126,10 +133,10 @@ def _fit_to_time(
     compute: ComputeOptions,
     limit: float,
     given: Mapping[str, Any],
-) -> tuple[NetworkConfig, float]:
+) -> tuple[NetworkConfig | None, float]:
     """Return the largest network that fits in the limit, and its seconds: without copies, with fewer layers or filters.
 
-    Options that were given are not changed. ValueError says how long one layer takes if that is too long.
+    Options that were given are not changed. None and the seconds needed say that no network fits.
     """
     for filters in (config.filters, *(fewer for fewer in FEWER_FILTERS if fewer < config.filters)):
         if filters != config.filters and "filters" in given:
@@ -144,10 +151,7 @@ def _fit_to_time(
                 layers = tried.layers if "layers" in given else min(tried.layers, fitting)
                 if layers * layer <= limit:
                     return _with_layers(tried, layers), layers * layer
-    raise ValueError(
-        f"time_limit must be at least {show_seconds(2 * layer / SAFETY)} for {len(images):,} images, got "
-        f"{show_seconds(limit)}. Allow more time, or use fewer or smaller images."
-    )
+    return None, 2 * layer / SAFETY
 
 
 def _with_layers(config: NetworkConfig, layers: int) -> NetworkConfig:

@@ -155,7 +155,8 @@ class TrainingTable:
             shown = ((name, getattr(history.readout, f"{name}_accuracy")) for name in ("validation", "test"))
             found = [f"{name} accuracy [bold]{_percent(share)} %[/bold]" for name, share in shown if share is not None]
             read = history.readout.layers
-            of_fewer = f" of the first {read} layers" if read not in (None, len(history)) else ""
+            first = "layer" if read == 1 else f"{read} layers"
+            of_fewer = f" of the first {first}" if read not in (None, len(history)) else ""
             found.append(f"fitted in {show_seconds(history.readout.seconds)}")
             self._say(f"with the kernel readout{of_fewer}: {', '.join(found)}")
 
