@@ -114,7 +114,7 @@ def test_other_images_are_evaluated_by_the_names_of_their_classes(
     save_png(tmp_path / "large" / "three" / "1.png", np.zeros((9, 9)))
     save_png(tmp_path / "large" / "three" / "2.png", np.zeros((9, 9, 3)))
     result = rescnet("evaluate", model, tmp_path / "large")
-    assert result.exit_code == 0 and "2 train images of large" in result.stdout
+    assert result.exit_code == 0 and "2 images of large" in result.stdout
     assert "images are resized and centre-cropped to 8×8 (height×width); found 9×9" in result.stderr
     np.savez(tmp_path / "large.npz", x=np.zeros((2, 9, 9), np.uint8), y=np.array([0, 1]))
     message = refused("evaluate", model, tmp_path / "large.npz")

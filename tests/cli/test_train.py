@@ -59,7 +59,7 @@ def test_the_first_images_of_each_class(small, rescnet, refused, pictures, tmp_p
     assert "digits:10: 10 classes" in result.stdout and "  100 training, 100 test images" in result.stdout
     assert ModelFolder.open(out).about["source"] == f"{pictures}:10"
     assert "100 test images of digits:10" in rescnet("evaluate", out).stdout
-    assert "100 train images of digits:10" in rescnet("evaluate", out, "--split", "train").stdout
+    assert "100 training images of digits:10" in rescnet("evaluate", out, "--split", "train").stdout
     assert "100 test images of digits," in rescnet("evaluate", out, pictures).stdout
     assert rescnet("train", "--resume", out, "--layers", 2).exit_code == 0
     assert "got 'digits:0'" in refused("train", "digits:0")

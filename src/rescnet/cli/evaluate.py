@@ -91,7 +91,9 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps(facts | details))
         return
-    what = f"{count(len(labels), f'{name} image', f'{name} images')} of {escape(dataset.name)}"
+    others = not own and dataset.test is None and dataset.validation is None  # a folder of classes has no splits
+    kind = "" if others else {"train": "training "}.get(name, f"{name} ")
+    what = f"{count(len(labels), f'{kind}image', f'{kind}images')} of {escape(dataset.name)}"
     depth, views = count(len(network.layers), "layer", "layers"), len(network.config.views)
     mean = f", mean over {views} views ({network.config.test_views})" if views > 1 else ""
     readout = " and the kernel readout" if network.readout else ""
