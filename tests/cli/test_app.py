@@ -70,7 +70,7 @@ def test_help_of_a_bool_describes_the_flag_that_is_shown(rescnet, monkeypatch):
     on = next(line for line in lines if "--no-stop-at-zero-error" in line)
     assert "Switch off: Stop when every training image is classified correctly. (default by the images)" in on
     off = next(line for line in lines if "--matrix-log" in line)
-    assert "matrix square root" in off and "(default by the images)" in off
+    assert "matrix logarithm" in off and "(default by the images)" in off
 
 
 def test_help_shows_no_default_of_an_option_that_follows_from_the_images(rescnet, monkeypatch):
