@@ -36,6 +36,14 @@ def test_maps_of_both_signs(model, dataset, report_data):
     assert picture.shape[0] % 6 == 0  # one row per map
 
 
+def test_cells_of_each_block_size(blobs):
+    config = NetworkConfig(layers=1, filters=4, block_sizes=(4, 8), block_stride=2, pyramid=(2, 1))
+    network, _ = train(blobs[0][:60], blobs[1][:60], config)
+    sizes = layer_sizes(network)
+    assert sizes["cells"] == [5, 5] and sizes["blocks"] == [[5, 5], [3, 3]]
+    assert sizes["features"] == sum(sizes["cells"]) * sizes["pairs"]
+
+
 def test_grey_filter_size(blobs):
     images, labels = blobs[0][:60], blobs[1][:60]
     config = NetworkConfig(

@@ -1,10 +1,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from rescnet.report.image_traces import classes_to_draw, describe_changes, pick_images, trace_image
+from rescnet.report.image_traces import (
+    MAX_MAPS,
+    ImageGroup,
+    classes_to_draw,
+    describe_changes,
+    explain_image,
+    images_to_explain,
+    pick_images,
+    trace_image,
+)
 
 NAMES = ["ant", "bee", "cat", "dog"]
 
@@ -53,6 +64,25 @@ def test_trace():
     weights = np.exp(outputs[0] / 0.04)
     assert [line[0] for line in trace["probabilities"]] == np.rint(10_000 * weights / weights.sum()).tolist()
     assert trace["mean"] == [1000, 2250, 2500, 1750, 3500]
+
+
+def test_the_map_is_that_of_an_explanation(model, evaluation, report_data, dataset):
+    data = report_data(model, dataset)
+    shown = data["images"][0]
+    image = evaluation.source.images.images[shown["index"]]
+    why = model.explain(image)
+    assert shown["map"] == explain_image(model, image)
+    assert shown["map"]["class"] == why.shown[0] and len(shown["map"]["nearest"]) == len(why.nearest)
+    assert sum(shown["map"]["sums"]) == pytest.approx(why.outputs.max(), abs=2e-4)
+    assert shown["map"]["sums"][0] > 0 > shown["map"]["sums"][1]
+
+
+def test_deep_networks_explain_fewer_images(model):
+    groups = [ImageGroup(key, "", "", images, 9) for key, images in (("a", [1, 2, 3]), ("b", [2, 5]))]
+    assert images_to_explain(groups, model.network) == [1, 2, 5, 3]  # the first of each group first
+    deep = replace(model.network, depth=MAX_MAPS // 2)
+    assert images_to_explain(groups, deep) == [1, 2]
+    assert images_to_explain(groups, replace(deep, depth=900)) == [1]
 
 
 def test_many_changes_are_shortened():

@@ -82,6 +82,13 @@ def test_layers_after_those_used_are_noted(model):
     assert summarise(short, None, None)["used"] == 2 and summarise(short, None, None)["layers"] == 5
 
 
+def test_leave_one_out_accuracy(model):
+    assert summarise(model, None, None)["left_out"] is None
+    history = replace(model.history, readout=ReadoutRecord(loo_accuracy=0.9, images=200))
+    found = summarise(replace(model, history=history), None, None)["left_out"]
+    assert found == {"accuracy": 0.9, "images": 200, "interval": wilson_interval(0.9, 200)}
+
+
 def test_all_seconds(model):
     history = replace(model.history, readout=ReadoutRecord(seconds=7.5))
     parts = seconds_of(replace(model, history=history, about={"loading_seconds": 1.25}))

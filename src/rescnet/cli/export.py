@@ -113,3 +113,5 @@ def report(
         loaded = replace(loaded, network=network, history=folder.history(), about=folder.about)
     written = write_report(loaded, page, dataset, overwrite=overwrite)
     say(Console(), f"report: [bold]{escape(str(written))}[/bold]")
+    if dataset is None and not without_images:
+        say(Console(), "It shows no images, because all were used for training. Add others with --source FOLDER.")

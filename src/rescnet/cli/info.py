@@ -45,7 +45,9 @@ def info(model: Model, as_json: Json = False) -> None:
     if folder.about.get("readout"):
         facts["readout_images"] = readout_rows(folder.config, folder.about.get("images", {}).get("train", 0))
         facts["readout_bytes"] = folder.about["readout"]["bytes"]
-        facts["parameters"] += facts["readout_images"] * len(folder.class_names)
+        readout = folder.read_readout()
+        facts["readout_parameters"] = sum(tensor.numel() for tensor in readout.learned()) if readout else 0
+        facts["parameters"] += facts["readout_parameters"]
     if as_json:
         typer.echo(json.dumps(facts))
     else:
@@ -120,7 +122,8 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
     if kept := facts.get("readout_images"):
         exact = facts["config"]["readout"] == "kernel-exact"
         what = "training images" if exact else "codes of training images"
-        say(console, f"kernel readout with {kept:,} {what}, {show_bytes(facts['readout_bytes'])}")
+        numbers = f"{facts['readout_parameters']:,} of the parameters, {show_bytes(facts['readout_bytes'])}"
+        say(console, f"kernel readout with {kept:,} {what}: {numbers}")
         if exact:
             say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
     console.print()

@@ -31,18 +31,23 @@ from .readout import KernelReadout, views_of
 from .readout.kernel import MIRROR
 from .stack import Layer, LayerStack, Step
 
-MOST_MAPS = 10  # classes with a map: those with the largest outputs
+MOST_MAPS = 10  # classes with a map
 NEIGHBOURS = 5
 NODES = 24  # of the integral along the line from the mean training image
 
 
 @torch.inference_mode()
 def explain(
-    network: Network, image: Array, class_names: Sequence[str] | None = None, files: Sequence[str] = ()
+    network: Network,
+    image: Array,
+    class_names: Sequence[str] | None = None,
+    files: Sequence[str] = (),
+    maps: int = MOST_MAPS,
 ) -> Explanation:
     """Explain the prediction of one image (channels, height, width), in the units of the training images.
 
-    It is computed in full precision. ``files`` are the names of the training images, if they are known.
+    It is computed in full precision. ``files`` are the names of the training images, if they are known. ``maps`` is the
+    number of classes with a map, those with the largest outputs.
     """
     images = as_images(image if len(image.shape) == 4 else image[None], network.image_shape)
     if len(images) != 1:
@@ -50,7 +55,7 @@ def explain(
     used = network.first_layers(network.used_layers)
     used = replace(used, stack=replace(used.stack, half=False))
     outputs, readout = used.outputs(images)[0], used.readout
-    shown = outputs.argsort(descending=True, stable=True)[:MOST_MAPS]
+    shown = outputs.argsort(descending=True, stable=True)[:maps]
     names = tuple(map(str, range(network.classes)) if class_names is None else class_names)
     seen = _Views.of(used, images.to(outputs.device))
     layer_outputs = torch.stack([step.output.mean(0) for step in seen.steps])  # (layers, C)

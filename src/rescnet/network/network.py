@@ -144,6 +144,11 @@ class Network:
         return [*layers, *([] if self.readout is None else self.readout.learned())]
 
     @property
+    def parameters(self) -> int:
+        """Number of all learned numbers."""
+        return sum(tensor.numel() for tensor in self.learned())
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all tensors."""
         return sum(tensor.nbytes for tensor in self.learned())

@@ -24,7 +24,7 @@ MAPS_SHOWN = 3
 def layer_sizes(network: Network) -> dict[str, Any]:
     """Return the sizes and settings of each stage of a layer."""
     config, (channels, height, width) = network.config, network.image_shape
-    (grid, _), *_ = config.grids((height, width))
+    grids = config.grids((height, width))
     first = network.stack.image_range
     options = ("filters", "rectifier", "pooled_maps", "matrix_log", "scaling", "pooling", "head", "posterior", "ridge")
     return {name: getattr(config, name) for name in (*options, "ceiling")} | {
@@ -37,13 +37,13 @@ def layer_sizes(network: Network) -> dict[str, Any]:
         "banks": [[name, count] for name, count in banks_of(config.bank_of(1), config.filters)],
         "low": float(first.low.min()),
         "high": float(first.high.max()),
-        "block": config.block_sizes[0],
+        "block_sizes": list(config.block_sizes),
         "stride": config.block_stride,
-        "blocks": list(grid.shape),
+        "blocks": [list(grid.shape) for grid, _ in grids],
         "pairs": count_pairs(config.pooled_maps, config.keeps_diagonal),
         "diagonal": config.keeps_diagonal,
         "pyramid": list(config.pyramid),
-        "cells": sum(len(cells) for _, cells in config.grids((height, width))),
+        "cells": [len(cells) for _, cells in grids],  # of each block size
         "features": config.features((height, width)),
         "rate": network.layers[-1].rate,
         "layers": len(network.layers),

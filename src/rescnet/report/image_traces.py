@@ -1,25 +1,29 @@
-"""Images in the report: which ones are shown, and the outputs and predictions of each after every layer."""
+"""Images in the report: which ones are shown, the outputs and predictions of each after every layer, and its map."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..network.explain import explain
 from ..network.explanation import answer_changes
+from ..network.model import Model
 from ..network.network import Network
 from ..network.probabilities import probabilities
+from ..network.readout import ExactReadout
 from .evaluation import Evaluation, margins
-from .pictures import data_uri, thumbnail
+from .pictures import data_uri, diverging, thumbnail
 
 MAX_CLASSES = 10  # lines in the chart of one image
 MAX_POINTS = 200  # layers in it; deeper networks are sampled
 MAX_CHANGES = 8  # changes of the prediction described in words
+MAX_MAPS = 60  # maps of layers, about half a second each on a CPU; images beyond it are shown without a map
 
 
 @dataclass(frozen=True)
@@ -82,11 +86,34 @@ def interleave_classes(order: NDArray[np.intp], labels: NDArray[np.int64]) -> li
     return [int(order[place]) for place in np.argsort(rounds, kind="stable")]
 
 
+def images_to_explain(groups: Sequence[ImageGroup], network: Network) -> list[int]:
+    """Return the images that get a map, the first of each group first: as many as :data:`MAX_MAPS` allows."""
+    if isinstance(network.readout, ExactReadout):  # it passes all training images through the layers for each image
+        return []
+    by_rank = chain.from_iterable(zip_longest(*(group.images for group in groups)))
+    return list(dict.fromkeys(index for index in by_rank if index is not None))[
+        : max(1, MAX_MAPS // network.used_layers)
+    ]
+
+
+def explain_image(model: Model, image: NDArray[Any]) -> dict[str, Any]:
+    """Return the map of the predicted class by :func:`~rescnet.network.explain.explain`, and the nearest images."""
+    why = explain(model.network, image, model.class_names, model.about.get("training_files") or (), maps=1)
+    shares = why.maps[0]
+    return {
+        "class": why.shown[0],
+        "picture": data_uri(diverging(shares, float(np.abs(shares).max()))),
+        "sums": [round(float(part), 4) for part in (shares.clip(0).sum(), shares.clip(max=0).sum(), why.intercept[0])],
+        "nearest": [str(neighbour) for neighbour in why.nearest],
+    }
+
+
 def trace_images(
-    network: Network, evaluation: Evaluation, chosen: Sequence[int], names: Sequence[str]
+    model: Model, evaluation: Evaluation, chosen: Sequence[int], explained: Sequence[int] = ()
 ) -> list[dict[str, Any]]:
-    """Trace the chosen images through all layers, in chunks; the result keeps their order."""
+    """Trace the chosen images through all layers, in chunks; the result keeps their order. Explain some of them."""
     images, labels = evaluation.source.images.images, evaluation.labels
+    network, names = model.network, model.class_names
     image_range = network.stack.image_range
     low, high = float(image_range.low.min()), float(image_range.high.max())
     traces: list[dict[str, Any]] = []
@@ -98,8 +125,10 @@ def trace_images(
                 verdict = "correct" if final == trace["label"] else "wrong"
                 trace["changes"].append((verdict, f"With the readout the prediction is {names[final]}: {verdict}."))
             confidence = [round(float(likely[final]), 4), round(float(likely[trace["label"]]), 4)]
-            picture = data_uri(thumbnail(images[index], low, high))
-            traces.append(trace | {"prediction": final, "confidence": confidence, "index": index, "picture": picture})
+            trace |= {"prediction": final, "confidence": confidence, "index": index}
+            trace["picture"] = data_uri(thumbnail(images[index], low, high))
+            trace["map"] = explain_image(model, images[index]) if index in explained else None
+            traces.append(trace)
     return traces
 
 

@@ -16,7 +16,7 @@ from ..formatting import atomic_write
 from ..network.model import Model, as_model
 from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
-from .image_traces import pick_images, trace_images
+from .image_traces import images_to_explain, pick_images, trace_images
 from .pictures import draw_filters
 from .summary import accuracy_curves, accuracy_intervals, best_depth, settings, summarise, training_record
 
@@ -111,7 +111,7 @@ def collect(model: Model, dataset: Dataset | None, evaluation: Evaluation | None
         data |= {
             "evaluation": evaluation.summary(depth),
             "groups": [vars(group) | {"images": [place[index] for index in group.images]} for group in groups],
-            "images": trace_images(network, evaluation, chosen, model.class_names),
+            "images": trace_images(model, evaluation, chosen, images_to_explain(groups, network)),
             "first_layer": trace_first_layer(network, evaluation, chosen[0]),
         }
     return data

@@ -42,13 +42,23 @@ def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | No
         "best_depth": best_depth(model),
         "stopped": model.history.stopped or str(about.get("stopped") or ""),
         "notes": notes(model, evaluation),
-        "parameters": sum(tensor.numel() for tensor in network.learned()),
+        "left_out": left_out(model),
+        "parameters": network.parameters,
         "size": show_bytes(network.nbytes),
         "used": network.used_layers,
         "time": show_seconds(sum(seconds.values())) if seconds else None,
         "seconds": seconds,
         "about": about_rows(about),
     }
+
+
+def left_out(model: Model) -> dict[str, Any] | None:
+    """Return the leave-one-out accuracy of the training images, with its interval; None if it is not known."""
+    record = model.history.readout
+    if record is None or record.loo_accuracy is None or not record.images:
+        return None
+    accuracy, images = record.loo_accuracy, record.images
+    return {"accuracy": accuracy, "images": images, "interval": wilson_interval(accuracy, images)}
 
 
 def seconds_of(model: Model) -> dict[str, float]:

@@ -2,7 +2,7 @@
 function calibration() {
   const { evaluation } = DATA;
   if (!evaluation) {
-    addText('calibration-words', HOW_TO_GET_IMAGES);
+    addText('calibration-words', NEEDS_IMAGES);
     byId('calibration-plot').hidden = true;
     return;
   }

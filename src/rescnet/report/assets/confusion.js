@@ -4,7 +4,7 @@ const MAX_TABLE = 20; // classes
 function confusion() {
   const { evaluation } = DATA;
   if (!evaluation) {
-    addText('confusion-lede', HOW_TO_GET_IMAGES);
+    addText('confusion-lede', NEEDS_IMAGES);
     byId('confusion-body').hidden = true;
     return;
   }

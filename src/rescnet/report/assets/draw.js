@@ -12,7 +12,7 @@ window.addEventListener('error', (event) => {
 const DATA = JSON.parse(document.getElementById('data').textContent);
 const NAMES = DATA.summary.classes;
 const LAYERS = DATA.summary.layers;
-const HOW_TO_GET_IMAGES = 'To include images that the network was not trained on: rescnet report MODEL --source FOLDER, or write_report(model, path, dataset).';
+const NEEDS_IMAGES = 'This needs images; the note at the top says how to add some.';
 const byId = (id) => document.getElementById(id);
 
 function fill(element, attributes, children) {

@@ -63,7 +63,7 @@ function picker() {
 function gallery() {
   const group = DATA.groups.find(({ key }) => key === 'wrong');
   if (!DATA.evaluation) {
-    addText('wrong-lede', HOW_TO_GET_IMAGES);
+    addText('wrong-lede', NEEDS_IMAGES);
     return;
   }
   if (!group) {

@@ -32,7 +32,7 @@ function howItWorks() {
     'example-words',
     example
       ? `The pictures show one ${DATA.evaluation.split} image, of the class ${NAMES[example.label]}, in layer 1.`
-      : HOW_TO_GET_IMAGES,
+      : '',
   );
   byId('steps').append(
     ...steps().map(([title, size, words, art]) =>
@@ -91,8 +91,8 @@ function steps() {
     ],
     [
       'Second-order pooling',
-      `${n.blocks[0]}×${n.blocks[1]} blocks × ${count(n.pairs)} pairs`,
-      `Correlation of each pair of maps in blocks of ${n.block}×${n.block}, ` +
+      `${n.blocks.map((sides) => sides.join('×')).join(' and ')} blocks, ${count(n.pairs)} pairs`,
+      `Correlation of each pair of maps in blocks of ${n.block_sizes.map((side) => `${side}×${side}`).join(' and ')}, ` +
         `${plural(n.stride, 'pixel')} apart.`,
       example && [
         picture(
@@ -103,8 +103,9 @@ function steps() {
     ],
     [
       'Pyramid pooling',
-      `${n.cells} cells → ${count(n.features)} features`,
-      `The ${n.pooling === 'max' ? 'maximum' : 'mean'} in each cell of a pyramid of ${levels}: ` +
+      `${n.cells.join(' + ')} cells → ${count(n.features)} features`,
+      `The ${n.pooling === 'max' ? 'maximum' : 'mean'} in each cell of a pyramid of ${levels}` +
+        `${n.cells.length > 1 ? `, once per block size` : ''}: ` +
         'keeps the coarse position only.' +
         (n.matrix_log ? ' Then the matrix logarithm of the correlations of each cell.' : ''),
       [pyramidArt(n.pyramid)],

@@ -1,4 +1,8 @@
 // The first screen: data set, accuracy and size.
+const HOW_TO_GET_IMAGES =
+  'This report shows no images. To add images that did not train the network: ' +
+  'rescnet report MODEL --source FOLDER --overwrite, or write_report(model, path, dataset).';
+
 function summary() {
   const facts = DATA.summary;
   const [channels, height, width] = facts.image;
@@ -15,6 +19,7 @@ function summary() {
       node('div', { class: best ? 'best' : null }, node('b', null, value), node('span', null, words)),
     ),
   );
+  if (!DATA.evaluation) facts.notes.push(HOW_TO_GET_IMAGES);
   byId('notes').append(...facts.notes.map((note) => node('p', { class: 'note' }, note)));
 }
 
@@ -47,6 +52,14 @@ function accuracyFigures() {
     const also = bestDepth === LAYERS ? ', the best validation depth' : '';
     figure(LAYERS, `the last layer, ${LAYERS}${also}${images}`, first && (!bestDepth || bestDepth === LAYERS));
   }
+  const { left_out: leftOut } = DATA.summary;
+  if (leftOut)
+    found.push([
+      percent(leftOut.accuracy),
+      `leave-one-out accuracy: each of ${count(leftOut.images)} training images predicted without it, ` +
+        interval(leftOut.interval),
+      !found.length,
+    ]);
   if (!found.length && DATA.curves.train)
     found.push([percent(DATA.curves.train.at(-1)), 'training accuracy; no other images were evaluated']);
   if (evaluation)

@@ -1,8 +1,8 @@
-// One image: the output of each class, the change of the margin, and the prediction, after each layer.
+// One image: the output of each class, the change of the margin, and the prediction, after each layer; and its map.
 function trace() {
   const { evaluation } = DATA;
   if (!evaluation) {
-    addText('trace-lede', 'With images, this section shows which layers correct an image.', HOW_TO_GET_IMAGES);
+    addText('trace-lede', NEEDS_IMAGES);
     byId('trace-body').hidden = true;
     return;
   }
@@ -55,6 +55,7 @@ function drawTrace() {
       node('li', { class: `${verdict}${i === image.changes.length - 1 ? ' last' : ''}` }, words),
     ),
   );
+  byId('trace-map').replaceChildren(...mapOf(image));
   const view = VIEWS[document.querySelector('input[name=view]:checked').value];
   byId('trace-outputs-words').textContent = `${view.words} The highest line is the prediction.`;
   const colours = classColours(image);
@@ -62,6 +63,31 @@ function drawTrace() {
   hover(byId('trace-figure'), charts, (layer) => traceTip(image, layer, colours));
   const figure = byId('trace-figure');
   figure.dataset.image = String(chosenImage);
+}
+
+// The pixels that speak for and against the prediction, as rescnet explain shows them.
+function mapOf(image) {
+  if (!image.map) return [node('p', { class: 'caption' }, 'To see its map: rescnet explain MODEL IMAGE.')];
+  const name = NAMES[image.map.class];
+  const most = Math.max(...image.map.sums.map(Math.abs)) || 1;
+  const rows = ['pixels for it', 'pixels against it', 'intercept'].flatMap((words, i) => {
+    const value = image.map.sums[i];
+    const style = { width: `${(100 * Math.abs(value)) / most}%`, background: `var(--${value < 0 ? 'correct' : 'wrong'})` };
+    return [node('span', null, words), node('div', null, node('i', { style })), node('span', null, signed(value, 3))];
+  });
+  const total = image.map.sums.reduce((sum, value) => sum + value, 0);
+  const near = image.map.nearest.length ? `Nearest training images: ${image.map.nearest.join(', ')}.` : '';
+  return [
+    node('h3', null, `For and against ${name}`),
+    node('img', { class: 'pixels', src: image.map.picture, alt: `pixels that speak for and against ${name}` }),
+    node(
+      'p',
+      { class: 'caption' },
+      `Orange pixels speak for ${name}, blue ones against it. Its output is ${minus(total, 3)}, the sum of:`,
+    ),
+    node('div', { class: 'bars' }, rows),
+    near && node('p', { class: 'caption' }, near),
+  ];
 }
 
 // Blue is the true class; predicted classes get a colour each, the others are grey.
