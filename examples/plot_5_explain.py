@@ -35,10 +35,11 @@ print("it is a", truth[doubtful])
 # Look at it
 # ----------
 #
-# Above, red pixels raise the output of a class and blue ones lower it. The sum of a
-# map plus its intercept is exactly the output, because correlations are means over
-# pixels. Below are the outputs after each layer, and the training images that the
-# readout gives most weight.
+# Above is a map per class. Red pixels speak for it, since they raise its output;
+# blue ones speak against it. Pixels for it, pixels against it and the intercept
+# add up to the output exactly, because correlations are means over pixels. Below
+# are the outputs after each layer, and the parts of the output that come from
+# single training images: for the answer if positive, against it if negative.
 
 why.plot()
 plt.show()

@@ -21,7 +21,7 @@ def test_names_the_training_file(rescnet, kernel_model, pictures):
     assert result.stdout.startswith("four ") and "The readout" in result.stdout
     nearest = result.stdout.split("nearest training images")[1].splitlines()
     assert nearest[2].split()[:3] == [f"train/four/{file.name}", "four", "1.00"]
-    assert "places that speak for four" in result.stdout and "█" in result.stdout
+    assert "speak for four (left) and against it (right)" in result.stdout and "█" in result.stdout
 
 
 def test_answers_like_predict(rescnet, model, pictures):
@@ -29,8 +29,10 @@ def test_answers_like_predict(rescnet, model, pictures):
     answer = rescnet("predict", model, file, "--json").stdout
     result = rescnet("explain", model, file)
     assert f'"class": "{result.stdout.split()[0]}"' in answer.split("probability")[0]
-    rows = [line.split()[0] for line in result.stdout.split("outputs\n")[1].splitlines()[1:6]]
-    assert rows == ["1", "2", "3", "map", "intercept"]
+    rows = [line.rsplit(None, 3) for line in result.stdout.split("outputs\n")[1].splitlines()[1:7]]
+    assert [row[0] for row in rows] == ["1", "2", "3", "pixels for", "pixels against", "intercept"]
+    last, own, against, rest = (float(row[1]) for row in rows[2:])
+    assert own >= 0 >= against and abs(own + against + rest - last) < 0.003
     assert "training images" not in result.stdout
 
 

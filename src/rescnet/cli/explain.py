@@ -13,6 +13,9 @@ from ..formatting import atomic_write
 from .shared import Device, Model, Overwrite, check_out, plain_table, say
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..network.explanation import Explanation, Neighbour, Numbers
 
 TOP = 3  # classes in the tables
@@ -63,16 +66,16 @@ def _print(console: Console, found: Explanation) -> None:
         table.add_row(str(layer), *(f"{outputs[number]:.3f}" for number in shown))
     if found.readout:
         table.add_row("readout", *(f"{found.outputs[number]:.3f}" for number in shown))
-    table.add_row("[dim]map[/dim]", *(f"[dim]{shares.sum():.3f}[/dim]" for shares in found.maps[:TOP]))
-    table.add_row("[dim]intercept[/dim]", *(f"[dim]{rest:.3f}[/dim]" for rest in found.intercept[:TOP]))
+    for title, parts in zip(("pixels for", "pixels against", "intercept"), found.summands[:TOP].T, strict=True):
+        table.add_row(f"[dim]{title}[/dim]", *(f"[dim]{part:+.3f}[/dim]" for part in parts))
     console.print(table)
     for title, images in (("nearest", found.nearest), ("most influential", found.influential)):
         if images:
             say(console, f"\n[bold]{title} training images[/bold]")
             _print_neighbours(console, images, found.label)
-    say(console, f"\n[bold]places that speak for {names[0]}[/bold]")
-    for line in shaded(found.maps[0]):
-        console.out(f"  {line}", highlight=False)
+    say(console, f"\n[bold]places in the image that speak for {names[0]} (left) and against it (right)[/bold]")
+    for left, right in zip(*shaded(found.maps[0]), strict=True):
+        console.out(f"  {left}  │  {right}", highlight=False)
 
 
 def _print_neighbours(console: Console, images: tuple[Neighbour, ...], label: str) -> None:
@@ -83,14 +86,14 @@ def _print_neighbours(console: Console, images: tuple[Neighbour, ...], label: st
     console.print(table)
 
 
-def shaded(shares: Numbers) -> list[str]:
-    """Return a map (h, w) as lines of shades, two characters per cell: the darker, the larger its positive sum.
+def shaded(shares: Numbers) -> tuple[list[str], list[str]]:
+    """Return a map (h, w) as lines of shades, two characters per cell: of the positive sums, and of the negative ones.
 
     Examples
     --------
     >>> import numpy as np
     >>> shaded(np.array([[0.0, 4.0], [-1.0, 2.0]]))
-    ['  ██', '  ▒▒']
+    (['  ██', '  ▒▒'], ['    ', '░░  '])
     """
     import numpy as np
 
@@ -98,6 +101,10 @@ def shaded(shares: Numbers) -> list[str]:
     height, width = (-(-side // step) for side in shares.shape)
     padded = np.zeros((height * step, width * step))
     padded[: shares.shape[0], : shares.shape[1]] = shares
-    cells = padded.reshape(height, step, width, step).sum((1, 3)).clip(0)
-    levels = np.rint(cells / max(float(cells.max()), 1e-30) * (len(SHADES) - 1)).astype(int)
-    return ["".join(2 * SHADES[level] for level in row) for row in levels]
+    cells = padded.reshape(height, step, width, step).sum((1, 3))
+    levels = np.rint(cells / max(float(np.abs(cells).max()), 1e-30) * (len(SHADES) - 1)).astype(int)
+
+    def lines(of: NDArray[np.int_]) -> list[str]:
+        return ["".join(2 * SHADES[level] for level in row) for row in of.clip(0)]
+
+    return lines(levels), lines(-levels)

@@ -84,6 +84,14 @@ class Explanation:
         return total
 
     @property
+    def summands(self) -> Numbers:
+        """Sum of the pixels for a class, of those against it, and intercept: their sum is its output, (K, 3)."""
+        found: Numbers = np.stack(
+            [self.maps.clip(min=0).sum((1, 2)), self.maps.clip(max=0).sum((1, 2)), self.intercept], 1
+        )
+        return found
+
+    @property
     def changes(self) -> list[tuple[int, str]]:
         """Layers that changed the answer of the layers, each with the class from there on; the first always counts."""
         return [(layer, self.class_names[best]) for layer, best in answer_changes(self.layer_outputs)]
@@ -99,8 +107,11 @@ class Explanation:
             verb = "keeps this answer" if kept else f"changes it to {self.label}"
             found.append(f"The readout {'corrects' if self.layers else 'replaces'} the layers' output and {verb}.")
         terms = " + ".join(f"{part.outputs[self.shown[0]]:.3f} ({name})" for name, part in self.parts.items())
-        sums, rest = self.maps[0].sum(), self.intercept[0]
-        found.append(f"Output of {self.label}: {terms}; {sums:.3f} from the image's map + {rest:.3f} intercept.")
+        own, against, rest = self.summands[0]
+        found.append(
+            f"Output of {self.label}: {terms}. Pixels for it add {own:.3f}, pixels against it {against:.3f}, the "
+            f"intercept {rest:.3f}."
+        )
         for title, images in (("Nearest", self.nearest), ("Most influential", self.influential)):
             if images:
                 found.append(f"{title} training images: {', '.join(map(str, images))}.")
@@ -112,7 +123,7 @@ class Explanation:
     def plot(self) -> Figure:
         """Return a figure of the image, the maps of the first classes, and the outputs per layer; needs matplotlib.
 
-        In a map, red pixels raise the output of the class, and blue ones lower it.
+        In a map, red pixels speak for the class, because they raise its output. Blue ones speak against it.
         """
         try:
             import matplotlib.pyplot as plt
@@ -127,10 +138,12 @@ class Explanation:
         picture.imshow(pixels if pixels.shape[2] == 3 else pixels.mean(2), cmap="gray")
         picture.set_title(f"{self.label}, {100 * self.probabilities[self.shown[0]]:.0f} %", fontsize="medium")
         most = float(np.abs(self.maps[:TOP]).max()) or 1.0
-        for axes, number, shares, rest in zip(maps, self.shown, self.maps, self.intercept, strict=False):
+        for axes, number, shares, parts in zip(maps, self.shown, self.maps, self.summands, strict=False):
             axes.imshow(pixels.mean(2), cmap="gray", alpha=0.25)
             axes.imshow(shares, cmap="RdBu_r", vmin=-most, vmax=most, alpha=0.8)
-            axes.set_title(f"{self.class_names[number]}\n{shares.sum():+.2f}, intercept {rest:+.2f}", fontsize="medium")
+            own, against, rest = parts
+            title = f"{self.class_names[number]}: {parts.sum():.2f}\nfor {own:+.2f}, against {against:+.2f}"
+            axes.set_title(f"{title}\nintercept {rest:+.2f}", fontsize="small")
         for axes in (picture, *maps):
             axes.axis("off")
         layers, *others = below.subplots(1, 2 if self.nearest else 1, squeeze=False)[0]
@@ -154,9 +167,14 @@ class Explanation:
 
     def _plot_neighbours(self, axes: Axes) -> None:
         images = dict.fromkeys([*self.influential, *self.nearest])
-        axes.barh([str(image) for image in images], [image.share for image in images], color="0.6")
+        shares = [image.share for image in images]
+        colours = ["tab:red" if share > 0 else "tab:blue" for share in shares]
+        bars = axes.barh([str(image) for image in images], shares, color=colours)
+        axes.bar_label(bars, fmt="%+.3f", padding=3, fontsize="x-small")
+        axes.margins(x=0.2)
+        axes.axvline(0, color="0.3", linewidth=0.8)
         axes.invert_yaxis()
-        axes.set_xlabel(f"part of the output of {self.label}")
+        axes.set_xlabel(f"part of the output of {self.label} (red: for, blue: against)", fontsize="small")
         axes.set_title("training images: most influential, then nearest", fontsize="medium")
         axes.tick_params(axis="y", labelsize="small")
         axes.spines[["top", "right"]].set_visible(False)

@@ -103,7 +103,7 @@ def explain_image(model: Model, image: NDArray[Any]) -> dict[str, Any]:
     return {
         "class": why.shown[0],
         "picture": data_uri(diverging(shares, float(np.abs(shares).max()))),
-        "sums": [round(float(part), 4) for part in (shares.clip(0).sum(), shares.clip(max=0).sum(), why.intercept[0])],
+        "sums": [round(float(part), 4) for part in why.summands[0]],
         "nearest": [str(neighbour) for neighbour in why.nearest],
     }
 
