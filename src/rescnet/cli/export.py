@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 from typing import Annotated
 
 import typer
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from ..formatting import count, show_bytes
+from ..formatting import count, show_bytes, show_seconds
 from .shared import Device, Layers, Model, Overwrite, Root, TestViews, check_out, say
 
 
@@ -33,7 +34,7 @@ def export(
     The input is float32 (n, channels, height, width), in the range of the training images: 0 to 255 for image files,
     not divided by 255. The output is one number per class; the largest is the prediction.
 
-    ONNX takes some seconds per layer.
+    ONNX takes seconds to a minute per layer, mostly for the conversion.
     """
     from ..export.files import export_onnx, export_program, images_wanted
     from ..model_files import load_model
@@ -45,16 +46,16 @@ def export(
     check_out(out, overwrite)
     loaded = load_model(model, layers)
     loaded = replace(loaded, network=loaded.network.averaged_over(test_views))
-    columns = (TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
-    with Bar(Console(stderr=True), *columns) as bar:
-        task = bar.add_task("", total=None)
+    started = perf_counter()
+    with Bar(Console(stderr=True), TextColumn("  running"), BarColumn(), TimeElapsedColumn()) as bar:
+        bar.add_task("", total=None)
         difference = write(
             loaded,
             out,
             tolerance=tolerance,
             overwrite=overwrite,
             without_readout=without_readout,
-            progress=lambda step: bar.update(task, description=step),
+            progress=lambda step: say(bar.console, f"{show_seconds(perf_counter() - started):>10}  {step}", "dim"),
         )
     depth, size = count(len(loaded.network.layers), "layer", "layers"), show_bytes(out.stat().st_size)
     console = Console()

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..formatting import show_bytes
+from ..formatting import count, show_bytes
 from ..network.model import Model, as_model
 from ..network.network import Network
 from ..network.readout import ExactReadout, KernelReadout, LeaveOneOutCorrection, Quantised
@@ -136,7 +136,7 @@ def export_program(
     without_readout : bool
         Export the layers of a network without its kernel readout. The outputs differ.
     progress : callable, optional
-        Called with the next step: tracing, writing, comparing.
+        Called with each step when it starts: tracing, writing, comparing.
 
     Returns
     -------
@@ -250,13 +250,13 @@ def _export(
     """Trace, write beside the target, compare, and only then move the file to its place."""
     with _quiet(), torch.no_grad(), TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
         report = progress or (lambda step: None)
-        report("tracing")
+        report(f"tracing {count(len(network.layers), 'layer', 'layers')}")
         example = torch.zeros(2, *network.image_shape)
         program = torch.export.export(ExportedNetwork(network), (example,), dynamic_shapes=_free_batch())
         partial = Path(folder) / target.name
-        report(f"writing {target.suffix.lower()}")
+        report(f"converting to {target.suffix.lower()} and writing")
         run = write(program, partial)
-        report("comparing")
+        report("comparing its outputs with the model's")
         images, found = differences(network, run, tolerance)
         difference = float(found.max())
         if not is_explained(network, images, found, tolerance):
