@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo quick test tests alone lint types format records clean
+.PHONY: demo quick test tests alone package lint types format records clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m experiments.demo
@@ -14,7 +14,7 @@ quick tests alone: export OMP_NUM_THREADS := 1
 quick tests alone: export PYTHONDONTWRITEBYTECODE :=
 
 quick: $(VENV)/installed
-	$(BIN)/python -m pytest -m "not alone and not slow" -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -m "not alone and not slow and not package" -n auto --maxprocesses 4 --dist worksteal
 
 # mypy runs on one core, so tests start beside it.
 test: $(VENV)/installed
@@ -22,10 +22,14 @@ test: $(VENV)/installed
 	$(MAKE) alone
 
 tests: $(VENV)/installed
-	$(BIN)/python -m pytest -m "not alone" -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -m "not alone and not package" -n auto --maxprocesses 4 --dist worksteal
 
 alone: $(VENV)/installed
 	$(BIN)/python -m pytest -m alone $$(grep -rl --include="*.py" mark.alone tests)
+
+# The wheel and the source archive, installed with their dependencies into an empty environment, train a network.
+package: $(VENV)/installed
+	$(BIN)/python -m pytest -m package tests/test_packaging.py
 
 lint: $(VENV)/installed
 	$(BIN)/ruff check .
