@@ -51,9 +51,7 @@ def draw(browser, points, touch=False):
     left, top, side = box["left"], box["top"], box["width"]
     places = [{"x": left + x * side, "y": top + y * side} for x, y in points]
     if touch:
-        for kind, place in [("touchStart", places[0]), *(("touchMove", place) for place in places)]:
-            browser.call("Input.dispatchTouchEvent", type=kind, touchPoints=[place])
-        browser.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        browser.touch(*((place["x"], place["y"]) for place in places))
         return
     pressed = {"button": "left", "buttons": 1, "clickCount": 1}
     browser.call("Input.dispatchMouseEvent", type="mousePressed", **places[0], **pressed)
@@ -230,6 +228,34 @@ def test_layout(browser, page, tmp_path, width, dark):
         assert browser.evaluate("document.documentElement.scrollWidth") <= width
     pixels = np.asarray(Image.open(io.BytesIO(browser.screenshot(tmp_path / "page.png"))).convert("L"))
     assert (np.median(pixels) < 80) == dark and pixels.std() > 10
+
+
+def test_on_a_phone(browser, page, tmp_path):
+    """Draw, teach, slide and look at a stage with a finger, at the size of a common phone."""
+    browser.open(page, width=390, height=844, phone=True)
+    browser.tap("#clear")
+    weights = "playground.app.network.layers[0].weights.join()"
+    before = browser.evaluate(weights)
+    browser.tap("#chips button:nth-child(8)")
+    browser.point_at("#pad")
+    scrolled = browser.evaluate("scrollY")
+    draw(browser, LINE, touch=True)
+    assert browser.evaluate("scrollY") == scrolled  # a stroke downwards draws, and does not scroll the page
+    assert browser.evaluate(weights) != before and browser.text("#train-size").endswith("on 51 images")
+    browser.tap("#stages button[data-stage=pyramid]")
+    assert browser.text("#detail-title") == "Pyramid"
+    browser.point_at("#layer")
+    left, width, y = browser.evaluate(
+        "(({ left, width, top, height }) => [left, width, top + height / 2])"
+        "(document.querySelector('#layer').getBoundingClientRect())"
+    )
+    browser.touch((left + width - 8, y), (left + width / 2, y), (left + 8, y))
+    assert browser.text("#layer-now") == "layer 1"
+    assert_sound(browser)
+    assert browser.evaluate("[innerWidth, document.documentElement.scrollWidth]") == [390, 390]
+    browser.screenshot(tmp_path / "phone.png")
+    controls = "[...document.querySelectorAll('button, input[type=range]')].map((e) => e.offsetHeight).filter(Boolean)"
+    assert min(browser.evaluate(controls)) >= 24  # pixels: what a finger can hit
 
 
 def test_names_are_never_html(opened):

@@ -62,9 +62,19 @@ class Browser:
             self._process.wait()
         os.close(self._from)
 
-    def open(self, page: Path, fragment: str = "", width: int = 1200, height: int = 900, dark: bool = False) -> None:
-        """Open a page and wait until its script has run."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+    def open(
+        self,
+        page: Path,
+        fragment: str = "",
+        width: int = 1200,
+        height: int = 900,
+        dark: bool = False,
+        phone: bool = False,
+    ) -> None:
+        """Open a page and wait until its script has run. A phone has a touch screen, and a viewport of its own."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1 + phone}
+        self.call("Emulation.setDeviceMetricsOverride", **size, mobile=phone)
+        self.call("Emulation.setTouchEmulationEnabled", enabled=phone)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self._go("about:blank")  # else an address with only another fragment would not be loaded again
@@ -98,6 +108,16 @@ class Browser:
         self.point_at(selector)
         self._mouse("mousePressed", button="left", clickCount=1)
         self._mouse("mouseReleased", button="left", clickCount=1)
+
+    def touch(self, *places: tuple[float, float]) -> None:
+        """Touch the screen at a place (x, y), move the finger to the others, and lift it."""
+        for kind, (x, y) in [("touchStart", places[0]), *(("touchMove", place) for place in places[1:])]:
+            self.call("Input.dispatchTouchEvent", type=kind, touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def tap(self, selector: str) -> None:
+        self.point_at(selector)
+        self.touch(self._place)
 
     def screenshot(self, path: Path) -> bytes:
         shot = base64.b64decode(self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"])
