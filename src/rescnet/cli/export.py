@@ -88,7 +88,7 @@ def report(
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from ..report import write_report
-    from .images import check_held_out, dataset_of, say_notes
+    from .images import check_held_out, dataset_of, progress_bar, say_notes
 
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
@@ -112,7 +112,8 @@ def report(
     if layers is None:  # all layers are shown; those used and the readout are marked
         network = replace(loaded.network, readout=folder.read_readout(), depth=folder.depth)
         loaded = replace(loaded, network=network, history=folder.history(), about=folder.about)
-    written = write_report(loaded, page, dataset, overwrite=overwrite)
+    with progress_bar("explaining images", many=2) as show:
+        written = write_report(loaded, page, dataset, overwrite=overwrite, progress=show)
     say(Console(), f"report: [bold]{escape(str(written))}[/bold]")
     if dataset is None and not without_images:
         say(Console(), "It shows no images, because all were used for training. Add others with --source FOLDER.")

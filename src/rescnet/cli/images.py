@@ -38,14 +38,14 @@ def load_source(source: str, root: Path | None, image_size: tuple[int, int] | No
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of the amount done and the total, which shows a bar on stderr for a large total."""
+def progress_bar(title: str, many: int = MANY_FILES) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of the amount done and the total, which shows a bar on stderr if the total is ``many``."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     bar = Bar(Console(stderr=True), *columns)
     task = bar.add_task(title, total=None)
 
     def show(done: int, total: int) -> None:
-        if total >= MANY_FILES:
+        if total >= many:
             bar.start()
             bar.update(task, completed=done, total=total)
         if done == total:

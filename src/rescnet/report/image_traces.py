@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, zip_longest
 from typing import Any
@@ -109,9 +109,16 @@ def explain_image(model: Model, image: NDArray[Any]) -> dict[str, Any]:
 
 
 def trace_images(
-    model: Model, evaluation: Evaluation, chosen: Sequence[int], explained: Sequence[int] = ()
+    model: Model,
+    evaluation: Evaluation,
+    chosen: Sequence[int],
+    explained: Sequence[int] = (),
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, Any]]:
-    """Trace the chosen images through all layers, in chunks; the result keeps their order. Explain some of them."""
+    """Trace the chosen images through all layers, in chunks; the result keeps their order. Explain some of them.
+
+    ``progress`` is called with the number of images done and with that of all.
+    """
     images, labels = evaluation.source.images.images, evaluation.labels
     network, names = model.network, model.class_names
     image_range = network.stack.image_range
@@ -129,6 +136,8 @@ def trace_images(
             trace["picture"] = data_uri(thumbnail(images[index], low, high))
             trace["map"] = explain_image(model, images[index]) if index in explained else None
             traces.append(trace)
+            if progress:
+                progress(len(traces), len(chosen))
     return traces
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from collections.abc import Callable
 from hashlib import sha256
 from html import escape
 from importlib import resources
@@ -36,6 +37,7 @@ def write_report(
     *,
     images_shown: int = 12,
     overwrite: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Write an HTML report of a trained network.
 
@@ -51,6 +53,8 @@ def write_report(
         Number of images per group, e.g. corrected, newly wrong, easy.
     overwrite : bool
         Whether to replace an existing file.
+    progress : callable, optional
+        Called with the number of images explained, and with that of all.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def write_report(
     if images_shown < 1:
         raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
     evaluation = evaluate(model, images) if images else None
-    data = collect(model, dataset, evaluation, images_shown)
+    data = collect(model, dataset, evaluation, images_shown, progress)
     page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
     with atomic_write(target) as partial:
         partial.write_text(page, "utf-8")
@@ -85,7 +89,13 @@ def write_report(
     return target
 
 
-def collect(model: Model, dataset: Dataset | None, evaluation: Evaluation | None, images_shown: int) -> dict[str, Any]:
+def collect(
+    model: Model,
+    dataset: Dataset | None,
+    evaluation: Evaluation | None,
+    images_shown: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
     """Return all data of the report, ready for JSON."""
     network = model.network
     summary = summarise(model, dataset, evaluation)
@@ -111,7 +121,7 @@ def collect(model: Model, dataset: Dataset | None, evaluation: Evaluation | None
         data |= {
             "evaluation": evaluation.summary(depth),
             "groups": [vars(group) | {"images": [place[index] for index in group.images]} for group in groups],
-            "images": trace_images(model, evaluation, chosen, images_to_explain(groups, network)),
+            "images": trace_images(model, evaluation, chosen, images_to_explain(groups, network), progress),
             "first_layer": trace_first_layer(network, evaluation, chosen[0]),
         }
     return data

@@ -13,7 +13,8 @@ function trace() {
     'trace-lede',
     `Layer 1 classifies ${count(evaluation.correct_first)} of ${count(evaluation.images)}`,
     `${evaluation.split} images correctly.`,
-    `Later layers correct ${count(evaluation.corrected)} others; ${count(evaluation.newly_wrong)} become wrong.`,
+    `Later layers correct ${plural(evaluation.corrected, 'other')}` +
+      ` and spoil ${count(evaluation.newly_wrong)} of those.`,
     `After ${last}, ${count(evaluation.correct_last)} are correct. Choose an image to see it layer by layer.`,
   );
   picker();
