@@ -26,6 +26,9 @@ doubtful = classifier.predict_proba(new).max(1).argmin()
 # %%
 # Ask why
 # -------
+#
+# A doubtful answer shows as outputs that are close to each other, and as nearest
+# training images of several classes.
 
 why = classifier.explain(new[doubtful])
 print(why)
