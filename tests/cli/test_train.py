@@ -287,3 +287,10 @@ def test_the_default_network_needs_no_validation_images(rescnet, refused, pictur
     assert "must not be used with a preset" in refused(*words, "--preset", "paper")
     assert "time must be a positive number of s, m or h" in refused("train", pictures, "--time-limit", "soon")
     assert "quality must be one of" in refused("train", pictures, "--quality", "good")
+
+
+def test_more_test_images_than_training_images_are_left_to_evaluate(rescnet, small, pictures, tmp_path):
+    result = rescnet("train", f"{pictures}:4", *small, "--layers", 1, "--out", tmp_path / "m")
+    assert result.exit_code == 0 and "test images are left to rescnet evaluate" in result.stdout
+    (record,) = ModelFolder.open(tmp_path / "m").records
+    assert record.test_accuracy is None

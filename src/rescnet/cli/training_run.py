@@ -71,8 +71,8 @@ class TrainCommand:
             return
         for note in self.notes:
             say(console, escape(note))
-        if self.time_limit is not None and self.dataset.test:
-            say(console, "test images take no part of the time: rescnet evaluate measures the model on them")
+        if self.dataset.test and not self._measures_test:
+            say(console, f"the {len(self.dataset.test):,} test images are left to rescnet evaluate, to save time")
         saver = LayerSaver(self._writer, self.resumed.folder.records if self.resumed else ())
         where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
         with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where, self._images()) as table:
@@ -108,6 +108,12 @@ class TrainCommand:
         splits = {"train": self.dataset.train, "validation": self.dataset.validation, "test": self.dataset.test}
         return {name: images for name, images in splits.items() if images}
 
+    @property
+    def _measures_test(self) -> bool:
+        """True if test images pass each layer too: not in limited time, nor if they would be most of a CPU's work."""
+        few = self.device.startswith("cpu") and len(self.dataset.test or ()) > len(self.dataset.train)
+        return bool(self.dataset.test) and self.time_limit is None and not few
+
     def _images(self) -> str:
         """Return the number of images per split, and the preset."""
         titles = {"train": "training"}
@@ -121,7 +127,7 @@ class TrainCommand:
             *pairs["train"],
             self.config,
             validation=pairs.get("validation"),
-            test=None if self.time_limit is not None else pairs.get("test"),
+            test=pairs["test"] if self._measures_test else None,
             compute=self.compute,
             listener=listener,
             start=_start(self.resumed, self.config) if self.resumed else None,
