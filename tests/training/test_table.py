@@ -69,7 +69,24 @@ def test_the_time_left_ignores_the_first_layer():
                 table.layer_added(each)
         return said.getvalue().splitlines()
 
-    first, second, third, last = lines(record, *slow)
+    _, first, second, third, last = lines(record, *slow)
     assert first.rstrip().endswith("1.00")
     assert second.endswith(" 6.0 s") and third.endswith(" 3.0 s") and last.endswith("–")
-    assert lines(slow[1])[0].endswith(" 3.0 s")
+    assert lines(slow[1])[1].endswith(" 3.0 s")
+
+
+@pytest.mark.parametrize(
+    ("head", "validation", "columns"),
+    [
+        ("lda", 0.5, ["training", "validation", "positive", "seconds"]),
+        ("ridge", None, ["training", "seconds"]),
+    ],
+)
+def test_columns_without_figures_are_left_out(head, validation, columns):
+    config, said = NetworkConfig(layers=4, head=head), io.StringIO()
+    with TrainingTable(Console(file=said, width=200), "digits", "cpu") as table:
+        table.planned(Network(LayerStack(config, (3, 32, 32), 10)), plan_of(config))
+        table.layer_added(LayerRecord(1, 0.5, validation, None, 1.0, 0.4, 0.1, {"filters": 1.0}, 0))
+    header, line = said.getvalue().splitlines()[-2:]
+    assert header.replace("%", "").split() == ["layer", *columns, "time", "left"]
+    assert len(line.split()) == 1 + len(columns)

@@ -64,7 +64,9 @@ def choose_network(
     device = choose_device(compute.device)
     facts = shape, len(images), classes, quality
     mirrored = False
-    if "augment" not in given and len(images) >= LEAST_IMAGES:
+    if "augment" not in given and len(images) < LEAST_IMAGES:
+        notes.append(f"mirror images: not added, since {LEAST_IMAGES} images are needed to try them")
+    elif "augment" not in given:
         config = NetworkConfig(**(default_settings(*facts) | given))
         some = _spread(labels, TRIAL_IMAGES[device.type])
         plain, mean = _errors_of_mirrors(images[some], labels[some], config, compute)

@@ -24,9 +24,6 @@ from .readout.iterative import TOLERANCE
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
 
-COLUMNS = (
-    f"{'layer':>6}  {'training %':>10}  {'validation %':>12}  {'positive %':>10}  {'seconds':>7}  {'time left':>9}"
-)
 PLACES = {"device": "in memory", "host": "on the host, streamed", "file": "in a file, streamed"}
 RECENT = 10  # layers whose mean time predicts the time left
 EARLY = 3  # layers: a run that stops at zero training error this early gets a hint
@@ -42,6 +39,7 @@ class TrainingTable:
         self.console, self.title, self.device, self.images = console, title, device, images
         self._progress = Bar(console, TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
         self._seconds: list[float] = []
+        self._headed = False
         self._first_step: tuple[float, float] | None = None  # of the readout: when, and its residual
 
     def __enter__(self) -> TrainingTable:
@@ -86,7 +84,6 @@ class TrainingTable:
             sketches = f", sketches {show_bytes(plan.sketch_bytes)}" if plan.sketch_bytes else ""
             say(f"  then a kernel readout: file {show_bytes(plan.readout_bytes)}{sketches}")
         say("")
-        say(COLUMNS, style="bold")
         self._progress.start()
         self._task = self._progress.add_task("layer 1", total=config.layers)
 
@@ -98,10 +95,16 @@ class TrainingTable:
             self._seconds.append(record.total_seconds)
         recent = self._seconds[-RECENT:]
         shown_left = "–" if not left else show_seconds(left * sum(recent) / len(recent)) if recent else ""
-        self._say(
-            f"{record.layer:>6}  {100 * record.train_accuracy:>10.2f}  {_percent(record.validation_accuracy):>12}  "
-            f"{100 * record.positive_share:>10.1f}  {record.total_seconds:>7.2f}  {shown_left:>9}"
-        )
+        columns = {"layer": f"{record.layer:>6}", "training %": f"{100 * record.train_accuracy:.2f}"}
+        if record.validation_accuracy is not None:
+            columns["validation %"] = _percent(record.validation_accuracy)
+        if self._config.head != "ridge":  # a regression does not tell the signs of the residual apart
+            columns["positive %"] = f"{100 * record.positive_share:.1f}"
+        columns |= {"seconds": f"{record.total_seconds:>7.2f}", "time left": f"{shown_left:>9}"}
+        if not self._headed:
+            self._say("  ".join(name.rjust(len(shown)) for name, shown in columns.items()), "bold")
+            self._headed = True
+        self._say("  ".join(shown.rjust(len(name)) for name, shown in columns.items()))
         description = f"layer {min(record.layer + 1, layers)} of {layers}"
         if self._config.has_kernel and not left:
             self._say("        fitting the kernel readout", "dim")
