@@ -56,14 +56,14 @@ def default_settings(
     side = min(height, width)
     small, grey = side < SMALL_SIDE, channels < 3
     size = next(index for index, fewer in enumerate(FEWER_THAN) if images < fewer)
-    layers, stride = LAYERS[quality][size], max(1, side // 16)
+    layers, stride = LAYERS[quality][size], max(1, round(side / 16))
     settings = {
         "layers": layers,
         "stack_depth": STACK_DEPTHS[layers],
         "filters": 16 if small else 32,
         "bank": "pca + stacked-lda",
         "rectifier": "both",
-        "block_sizes": [max(2, side // 2)] if small else [side // 4, side // 2],
+        "block_sizes": [max(2, side // 2)] if small else [stride * (side // part // stride) for part in (4, 2)],
         "block_stride": stride,
         "pyramid": [3, 1],
         "pyramid_bins": "adaptive",
