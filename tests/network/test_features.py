@@ -98,6 +98,23 @@ def test_logarithms_in_threads_have_the_same_bits(monkeypatch):
         torch.set_num_threads(threads)
 
 
+def test_features_of_images_in_threads_have_the_same_bits():
+    threads, config = torch.get_num_threads(), make_config("cifar10-best", filters=4)
+    stack = LayerStack(config, (3, 32, 32), 2)
+    maps = torch.randn(5, 4, 32, 32, generator=torch.Generator().manual_seed(3))
+    try:
+        torch.set_num_threads(1)
+        expected = stack.features(maps)
+        torch.set_num_threads(2)
+        with torch.inference_mode():
+            found = stack.features(maps)
+        assert torch.equal(found, expected)
+        assert found.is_inference()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+
+
 OPTIONS = {
     "logarithms": {"matrix_log": True, "pooling": "mean"},
     "both signs": {"rectifier": "both"},

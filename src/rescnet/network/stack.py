@@ -25,7 +25,7 @@ from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
 from ..stages.discriminant import LinearHead, normalise, sigmoid_posterior, softmax_posterior
 from ..stages.images import ValueRange, concatenate, min_max_scale
-from ..stages.pooling import pooling_input
+from ..stages.pooling import in_threads, pooling_input
 from ..stages.residual import compensate
 from .memory import chunk_size
 
@@ -91,14 +91,17 @@ class LayerStack:
         return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
 
     def features(self, maps: Tensor) -> Tensor:
-        """Return F of a layer, shape (n, D) (stages 5 and 6)."""
+        """Return F of a layer, shape (n, D) (stages 5 and 6). On a CPU each thread computes those of some images."""
+        return in_threads(self._features, maps)
+
+    def _features(self, maps: Tensor) -> Tensor:
         config, (height, width) = self.config, maps.shape[2:]
         pooled_maps = pooling_input(maps, config.rectifier)
         found = pool_maps(pooled_maps, config.grids((height, width)), config.keeps_diagonal, config.pooling)
+        features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
         if config.matrix_log:
-            log = logs_for(found[0], config.pooled_maps)
-            found = [log(pairs, config.pooled_maps) for pairs in found]
-        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+            features = logs_for(features, config.pooled_maps)(features, config.pooled_maps)
+        return features
 
     def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
         """Return Ỹ⁽ⁱ⁾ from Ỹ⁽ⁱ⁻¹⁾ and the layer's features, shape (n, classes) (stages 7 and 8)."""

@@ -95,7 +95,7 @@ def matrix_logs(features: Tensor, channels: int) -> Tensor:
     if features.is_cuda:
         logs = torch.cat([log(cell) for cell in triangles.unbind(1)], dim=1)
     else:  # all cells at once: few large operations are faster, and an exported graph is smaller
-        logs = _in_threads(log, triangles.flatten(0, 1), products=side**3)
+        logs = in_threads(log, triangles.flatten(0, 1), least=-(-THREADED // side**3))
     return logs.view(features.shape).to(features.dtype)
 
 
@@ -108,15 +108,17 @@ def log_scale(channels: int) -> float:
     return 1 / (sqrt(channels) * total)
 
 
-def _in_threads(function: Callable[[Tensor], Tensor], x: Tensor, products: int) -> Tensor:
-    """Apply a function to the parts of ``x`` in threads: without MKL, PyTorch multiplies batches of matrices in one.
+def in_threads(function: Callable[[Tensor], Tensor], x: Tensor, least: int = 1) -> Tensor:
+    """Return ``function(x)``, computed on a CPU in threads that take some rows each, at least ``least``.
 
-    ``products`` is the number of multiplications per row of ``x``.
+    PyTorch's own threads share each operation and wait for the slowest at its end. That takes several times as long if
+    other programs use a core. Without MKL it multiplies batches of small matrices in one thread.
     """
-    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
-    if torch.compiler.is_compiling() or threads == 1 or torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+    if x.is_cuda or torch.compiler.is_compiling():
         return function(x)
-    if len(x) * products < threads * THREADED:
+    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
+    parts = min(threads, len(x) // least)
+    if parts <= 1:
         return function(x)
 
     def apply(part: Tensor) -> Tensor:
@@ -124,10 +126,10 @@ def _in_threads(function: Callable[[Tensor], Tensor], x: Tensor, products: int) 
             return function(part)
 
     try:
-        with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            return torch.cat(list(pool.map(apply, x.chunk(threads))))
+        with ThreadPoolExecutor(parts, initializer=torch.set_num_threads, initargs=(threads // parts,)) as pool:
+            return torch.cat(list(pool.map(apply, x.tensor_split(parts))))
     finally:
-        torch.set_num_threads(threads)  # else threads that start later would have the last number set, 1
+        torch.set_num_threads(threads)  # else threads that start later would have the last number set
 
 
 def _places(channels: int, side: int, device: torch.device) -> Tensor:
