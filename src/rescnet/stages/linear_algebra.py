@@ -78,6 +78,14 @@ def accurate_product(a: Tensor, b: Tensor) -> Tensor:
     return both[:, : b.shape[1]] + both[:, b.shape[1] :]
 
 
+def column_squares(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the sum of squares of each column of ``x`` (n, D), in a type at least as wide, shape (D,)."""
+    if x.is_cuda:  # without a copy in the wider type
+        norms: Tensor = torch.linalg.vector_norm(x, dim=0, dtype=dtype)
+        return norms.square()
+    return x.to(dtype).square().sum(0)  # a norm of columns takes up to a hundred times as long there
+
+
 Solver = Callable[[Tensor], Tensor]
 """Function b → x that solves A x = b for one matrix A: (D, K) → (D, K)."""
 

@@ -22,7 +22,7 @@ from ...config.grammars import View
 from ...config.network import NetworkConfig
 from ...stages.augment import mean_of_views, view_images
 from ...stages.code_kernel import Codes, code_kernel
-from ...stages.linear_algebra import product
+from ...stages.linear_algebra import column_squares, product
 from ...stages.sketch import sketch
 from ..stack import LayerStack
 from .loo_correction import LeaveOneOutCorrection
@@ -95,7 +95,7 @@ class Encoder:
         if not self.outside:
             return codes
         wide = codes.norms.dtype  # the components are orthogonal, times a factor each
-        lengths = torch.linalg.vector_norm(projection, dim=0, dtype=wide)
+        lengths = column_squares(projection, wide).sqrt()
         inside = (codes.values.to(wide) / lengths).square().sum(1)
         rest = (centred.to(wide).square().sum(1) - inside).clamp_min(0)
         return Codes(codes.values, codes.norms + self.outside * rest)

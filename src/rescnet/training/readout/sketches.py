@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ...config.network import NetworkConfig
+from ...stages.linear_algebra import column_squares
 from ...stages.sketch import sketch, sketch_size, sketch_weights
 from ..distributed.workers import Workers
 
@@ -29,10 +30,7 @@ class FeatureSpread:
         shifted = features - self._shift.to(features.dtype)
         wide = torch.promote_types(features.dtype, torch.float32)
         self._sums[0] += shifted.sum(0, dtype=wide)
-        if shifted.is_cuda:  # without a copy in float32
-            self._sums[1] += torch.linalg.vector_norm(shifted, dim=0, dtype=wide).square()
-        else:  # there a norm of columns takes up to a hundred times as long as a sum
-            self._sums[1] += shifted.to(wide).square().sum(0)
+        self._sums[1] += column_squares(shifted, wide)
         self._count += len(features)
 
     def weights(self, seed: int, workers: Workers) -> tuple[Tensor, Tensor]:
