@@ -8,6 +8,7 @@ from conftest import tolerance
 
 from rescnet.config.geometry import BlockGrid, pyramid_cells
 from rescnet.stages.pooling import pool_features, pool_pyramids, pyramid_pool
+from rescnet.stages.second_order import exported_correlations
 
 GRIDS = [  # map, block, stride
     ((32, 32), (16, 16), (4, 4)),  # CIFAR-100
@@ -45,7 +46,11 @@ def test_mean_correlations_match_the_loops(channels, block, stride, z_score, dia
     grid = BlockGrid((11, 13), block, stride)
     found = pool_features(maps, grid, pyramid_cells(grid, (2, 1), "adaptive"), z_score, diagonal, "mean")
     blocks = naive.second_order(maps.relu().double().numpy(), block, stride, z_score, diagonal)
-    np.testing.assert_allclose(found, naive.pyramid_adaptive(blocks, (2, 1), "mean"), **tolerance(dtype))
+    expected = naive.pyramid_adaptive(blocks, (2, 1), "mean")
+    np.testing.assert_allclose(found, expected, **tolerance(dtype))
+    pyramids = [(grid, pyramid_cells(grid, (2, 1), "adaptive"))]
+    (exported,) = exported_correlations(maps.relu(), pyramids, z_score, diagonal)
+    np.testing.assert_allclose(exported, expected, **tolerance(dtype))
 
 
 @pytest.mark.parametrize("blocks", [(4, 8), (8, 4), (4, 6, 12), (3, 5)])
@@ -53,6 +58,7 @@ def test_pyramids_pooled_together_equal_each_alone(blocks, generator):
     maps = torch.randn(2, 5, 16, 16, generator=generator, dtype=torch.float64)
     grids = [BlockGrid((16, 16), (block, block), (2, 2)) for block in blocks]
     pyramids = [(grid, pyramid_cells(grid, (2, 1), "adaptive")) for grid in grids]
-    together = pool_pyramids(maps, pyramids, reduction="mean")
-    for (grid, cells), found in zip(pyramids, together, strict=True):
-        torch.testing.assert_close(found, pool_features(maps, grid, cells, reduction="mean"), rtol=1e-10, atol=1e-12)
+    for together in (pool_pyramids(maps, pyramids, reduction="mean"), exported_correlations(maps.relu(), pyramids)):
+        for (grid, cells), found in zip(pyramids, together, strict=True):
+            alone = pool_features(maps, grid, cells, reduction="mean")
+            torch.testing.assert_close(found, alone, rtol=1e-10, atol=1e-12)

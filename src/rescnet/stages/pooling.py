@@ -11,13 +11,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from math import sqrt
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
 from .convolution import rectify
-from .second_order import Pyramid, channel_pairs, mean_correlations, second_order_pool
+from .second_order import Pyramid, channel_pairs, exported_correlations, mean_correlations, second_order_pool
 
 
 def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max") -> Tensor:
@@ -56,8 +57,9 @@ def pool_pyramids(
 ) -> list[Tensor]:
     """Return the result of :func:`pool_features` for each pyramid."""
     maps = rectify(maps)
-    if reduction == "mean" and not maps.is_cuda and not torch.compiler.is_compiling():
-        return mean_correlations(maps, pyramids, z_score, diagonal)
+    if reduction == "mean" and not maps.is_cuda:
+        pool = exported_correlations if torch.compiler.is_compiling() else mean_correlations
+        return pool(maps, pyramids, z_score, diagonal)
     return [pyramid_pool(second_order_pool(maps, grid, z_score, diagonal), c, reduction) for grid, c in pyramids]
 
 
@@ -134,10 +136,11 @@ def in_threads(function: Callable[[Tensor], Tensor], x: Tensor, least: int = 1) 
 
 def _places(channels: int, side: int, device: torch.device) -> Tensor:
     """Return the index of each entry of a matrix (side²) in ``[triangle, 0]``."""
-    index = torch.arange(side, device=device)
-    row, column = torch.minimum(index[:, None], index), torch.maximum(index[:, None], index)
+    index = np.arange(side)  # NumPy's result is a constant in an exported graph
+    row, column = np.minimum(index[:, None], index), np.maximum(index[:, None], index)
     place = row * channels - row * (row - 1) // 2 + column - row  # entries below the diagonal are left out
-    return torch.where(column < channels, place, count_pairs(channels, diagonal=True)).flatten()
+    place = np.where(column < channels, place, count_pairs(channels, diagonal=True))
+    return torch.as_tensor(place.ravel(), device=device)
 
 
 def _log(triangle: Tensor, place: Tensor, side: int, channels: int) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from math import gcd, prod
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -23,8 +24,8 @@ FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly
 
 def channel_pairs(channels: int, diagonal: bool, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
     """Return the channels (i, j) of each second-order feature: the upper triangle, row by row."""
-    rows, columns = torch.triu_indices(channels, channels, 0 if diagonal else 1, device=device)
-    return rows, columns
+    rows, columns = np.triu_indices(channels, 0 if diagonal else 1)  # NumPy's are constants in an exported graph
+    return torch.as_tensor(rows, device=device), torch.as_tensor(columns, device=device)
 
 
 def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel", diagonal: bool = True) -> Tensor:
@@ -59,13 +60,8 @@ def mean_correlations(
     once, and pyramids share sums. Plane o holds the pairs (i, i + o mod d) at all places, i.e. tiles where blocks may
     begin. Places where no block begins hold sums across borders; their scale is 0.
     """
-    n, d, h, w = maps.shape
-    tile = gcd(*(grid.tile[0] for grid, _ in pyramids)), gcd(*(grid.tile[1] for grid, _ in pyramids))
-    places = h // tile[0], w // tile[1]
-    centre = maps.mean((2, 3), keepdim=True)
-    x = maps - centre
-    centre, power = centre.flatten(2), x.square().mean((2, 3)).unsqueeze(2)
-    x = x[:, :, : places[0] * tile[0], : places[1] * tile[1]].reshape(n, d, places[0], tile[0], places[1], tile[1])
+    n, d = maps.shape[:2]
+    x, centre, power, tile, places = _tiles(maps, pyramids)
     x = x.permute(3, 5, 0, 1, 2, 4).reshape(tile[0] * tile[1], n, d, -1)  # (pixels of a tile, n, d, places)
     shapes = (2, n, d, x.shape[3]), (n, d // 2 + 1, d, x.shape[3])
     moments, products = (x.new_zeros(prod(shape) + x.shape[3]) for shape in shapes)  # zeros below the last image
@@ -94,6 +90,53 @@ def mean_correlations(
         means = (sums.flatten(0, 2)[:, :used] @ shares[:, :used].T.div(area)).view(n, -1, len(cells))
         found.append(means.transpose(1, 2).index_select(2, chosen).flatten(1))
     return found
+
+
+def exported_correlations(
+    maps: Tensor, pyramids: list[Pyramid], z_score: ZScore = "channel", diagonal: bool = True
+) -> list[Tensor]:
+    """Return the result of :func:`mean_correlations`, by few operations that are fast in other runtimes.
+
+    Pairs of channels are gathered. The means over a cell of products of z-scores are those of s_i·s_j·x_i·x_j, less
+    those of the means' products: matrix products of blocks.
+    """
+    d = maps.shape[1]
+    x, centre, power, tile, places = _tiles(maps, pyramids)
+    x = x.permute(0, 1, 3, 5, 2, 4).reshape(-1, d, tile[0] * tile[1], places[0] * places[1])
+    i, j = channel_pairs(d, diagonal, maps.device)
+    moments, products = torch.cat([x, x.square()], 1).sum(2), (x.index_select(1, i) * x.index_select(1, j)).sum(2)
+    of_tiles = (1, 1), [moments, products]
+    found, before = [], of_tiles
+    for grid, cells in pyramids:
+        size, area = (grid.block[0] // tile[0], grid.block[1] // tile[1]), prod(grid.block)  # tiles, pixels
+        (rows, columns), parts = of_tiles if size[0] % before[0][0] or size[1] % before[0][1] else before
+        parts = [_neighbour_sums(part, size[1] // columns, columns) for part in parts]
+        parts = [_neighbour_sums(part, size[0] // rows, rows * places[1]) for part in parts]
+        before = size, parts
+        (first, square), sums = torch.split(parts[0] / area, d, dim=1), parts[1]  # (n, d or pairs, places)
+        shares = _shares_of_places(grid, tile, places, cells, maps)[:, : first.shape[2]]
+        scale = _scales(first + centre, _variances(first, square, centre, power), z_score, 1)
+        sums = sums * scale.index_select(1, i) * scale.index_select(1, j) @ (shares.T / area)  # (n, pairs, cells)
+        first = (first * scale).unsqueeze(1)
+        means = ((first * shares[:, None]) @ first.transpose(2, 3)).flatten(2)  # (n, cells, d²)
+        found.append((sums.transpose(1, 2) - means.index_select(2, i * d + j)).flatten(1))
+    return found
+
+
+def _tiles(maps: Tensor, pyramids: list[Pyramid]) -> tuple[Tensor, Tensor, Tensor, tuple[int, int], tuple[int, int]]:
+    """Return maps less their means, in tiles that all blocks consist of.
+
+    Its shape is (n, d, rows of tiles, tile height, columns of tiles, tile width). Means and variances of the maps
+    (n, d, 1) follow, then the size of a tile, and the rows and columns of tiles.
+    """
+    d, h, w = maps.shape[1:]
+    tile = gcd(*(grid.tile[0] for grid, _ in pyramids)), gcd(*(grid.tile[1] for grid, _ in pyramids))
+    places = h // tile[0], w // tile[1]
+    centre = maps.mean((2, 3), keepdim=True)
+    x = maps - centre
+    power = x.square().mean((2, 3)).unsqueeze(2)
+    x = x[:, :, : places[0] * tile[0], : places[1] * tile[1]].reshape(-1, d, places[0], tile[0], places[1], tile[1])
+    return x, centre.flatten(2), power, tile, places
 
 
 def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -135,16 +178,16 @@ def _partners(x: Tensor) -> Tensor:
 
 
 def _neighbour_sums(x: Tensor, count: int, distance: int) -> Tensor:
-    """Add up ``count`` numbers that lie ``distance`` apart, from each place: (m,) → (m - (count - 1)·distance,)."""
-    size = x.shape[0] - (count - 1) * distance
+    """Add up ``count`` numbers that lie ``distance`` apart, from each place: (…, m) → (…, m - (count - 1)·distance)."""
+    size = x.shape[-1] - (count - 1) * distance
     total, reach = None, 0
     for bit in range(count.bit_length()):  # x holds the sums of 2**bit numbers
         if count >> bit & 1:
-            part = x[reach * distance :][:size]
+            part = x.narrow(-1, reach * distance, size)
             total, reach = part if total is None else total + part, reach + 2**bit
         if count >> bit > 1:
             step = 2**bit * distance
-            x = x[:-step] + x[step:]
+            x = x[..., :-step] + x[..., step:]
     assert total is not None
     return total
 
@@ -153,12 +196,11 @@ def _shares_of_places(
     grid: BlockGrid, tile: tuple[int, int], places: tuple[int, int], cells: list[Cell], like: Tensor
 ) -> Tensor:
     """Return the weight in each cell of the block that begins at each place, shape (cells, places)."""
-    shares = like.new_zeros(len(cells), *places)
-    down, right = grid.stride[0] // tile[0], grid.stride[1] // tile[1]
-    for share, c in zip(shares, cells, strict=True):
-        starts = share[::down, ::right]
-        starts[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
-    return shares.flatten(1)
+    shares = np.zeros((len(cells), *places))
+    starts = shares[:, :: grid.stride[0] // tile[0], :: grid.stride[1] // tile[1]]
+    for share, c in zip(starts, cells, strict=True):
+        share[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
+    return torch.as_tensor(shares.reshape(len(cells), -1), dtype=like.dtype, device=like.device)
 
 
 def _pair_products(x: Tensor, diagonal: bool) -> Tensor:
