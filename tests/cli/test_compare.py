@@ -15,6 +15,8 @@ from rescnet.experiments.compare import PUBLISHED, Row, model_names, parse_model
 from rescnet.experiments.presentation import draw_league
 from rescnet.formatting import wilson_interval
 
+pytestmark = pytest.mark.slow
+
 QUICK = "rescnet:preset=paper:layers=1:filters=4,svc,pcanet:filters=2/2,stacked-lda:discriminants=50"
 PROVENANCE = {"dataset", "config", "commit", "command", "device", "versions", "seed"}
 

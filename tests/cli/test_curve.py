@@ -11,6 +11,8 @@ import pytest
 from rescnet.data.splits import first_of_each_class
 from rescnet.experiments.curve import crossings, curves_of, describe_crossing
 
+pytestmark = pytest.mark.slow
+
 MODELS = "stacked-lda:discriminants=20,svc"
 
 

@@ -155,6 +155,7 @@ def test_a_model_made_in_python_needs_its_images_named(refused, model, tmp_path)
     assert "does not record what it was trained on" in refused("evaluate", tmp_path / "m")
 
 
+@pytest.mark.slow
 def test_a_report_on_a_model_made_in_python_names_remedies(refused, rescnet, model, pictures, tmp_path):
     """Every remedy that is named is one."""
     loaded = load_model(model)
@@ -231,6 +232,7 @@ def test_a_data_set_is_described(rescnet, refused, tmp_path):
     assert "Did you mean 'k49'" in refused("datasets", "k-49")
 
 
+@pytest.mark.slow
 def test_a_report_is_written_once(rescnet, refused, model, tmp_path):
     pytest.importorskip("rescnet.report")
     assert rescnet("report", model, "--out", tmp_path / "r.html").exit_code == 0

@@ -36,6 +36,7 @@ def test_answers_like_predict(rescnet, model, pictures):
     assert "training images" not in result.stdout
 
 
+@pytest.mark.slow
 def test_writes_a_figure(rescnet, refused, model, pictures, tmp_path):
     pytest.importorskip("matplotlib")
     file, out = next((pictures / "test" / "six").iterdir()), tmp_path / "why.png"

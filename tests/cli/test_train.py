@@ -51,6 +51,7 @@ def test_a_run_is_printed_and_saved_layer_by_layer(small, rescnet, pictures, tmp
     assert about["source"] == str(pictures) and about["seed"] == 0 and about["stopped"] == "all layers were added"
 
 
+@pytest.mark.slow
 def test_the_first_images_of_each_class(small, rescnet, refused, pictures, tmp_path):
     """SOURCE:10 trains on ten images per class; the model remembers it, and is evaluated on the test images."""
     out = tmp_path / "m"
@@ -270,6 +271,7 @@ def test_images_of_a_model_made_with_a_smaller_limit_are_still_found():
     assert np.bincount(hold_out_images(dataset, 0, 3, 0).train.labels).tolist() == [2] * 10
 
 
+@pytest.mark.slow
 def test_the_default_network_needs_no_validation_images(rescnet, refused, pictures, tmp_path):
     pictures = pictures / "train"  # without test images
     words = ["train", pictures, "--limit", 60, "--quality", "fast", "--time-limit", "10m", "--filters", 4]

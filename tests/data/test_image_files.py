@@ -29,6 +29,7 @@ def colour(h: int = 6, w: int = 9) -> np.ndarray:
     return RANDOM.integers(0, 256, (h, w, 3), np.uint8)
 
 
+@pytest.mark.slow
 def test_processes_read_what_threads_read(tmp_path, monkeypatch):
     paths = [tmp_path / f"{number:03}.png" for number in range(300)]
     for number, path in enumerate(paths):

@@ -72,6 +72,7 @@ def test_the_readout_is_fitted_to_the_layers_measured():
     assert measure_case(heads_alone, ComputeOptions(device="cpu"), layers=1)["readout_seconds"] is None
 
 
+@pytest.mark.slow
 def test_the_default_network_is_measured_whole():
     (case,) = choose_cases(["default"], CPU)
     assert (case.train, case.test, case.shape) == (500, 100, (3, 32, 32))

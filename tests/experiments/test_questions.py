@@ -40,6 +40,7 @@ def test_a_run_is_appended_and_read_back(tmp_path):
     assert records.append_bench({"file": "workers", "seconds": 1.5}, tmp_path) == "workers.1"
 
 
+@pytest.mark.slow
 def test_the_runner_trains_a_question_and_resumes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "questions").mkdir()
@@ -80,6 +81,7 @@ def test_gratings_differ_by_class(tmp_path):
     assert measure.small_config().layers == 2
 
 
+@pytest.mark.slow
 def test_digests_depend_on_the_network_alone():
     (case,) = [case for case in digests.cases() if case[0] == "digits/kernel"]
     assert digests.digest(case) == digests.digest(case)

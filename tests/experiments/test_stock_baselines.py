@@ -11,6 +11,8 @@ import torch
 from rescnet.experiments import baselines
 from rescnet.experiments.baselines import BaselineConfig, fit_baseline, hog, resnet18, shifted, small_cnn
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 
 

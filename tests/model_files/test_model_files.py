@@ -41,6 +41,7 @@ def test_what_is_no_model_is_refused(model, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_what_is_loaded_is_what_was_saved(model, saved, images):
     loaded = load_model(saved)
     assert torch.equal(loaded.network.outputs(images), model.network.outputs(images))

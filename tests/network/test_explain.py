@@ -100,6 +100,7 @@ def test_a_training_image_is_nearest_to_itself(name, index):
     assert [image.similarity for image in found.nearest] == sorted((i.similarity for i in found.nearest), reverse=True)
 
 
+@pytest.mark.slow
 def test_mirror_image_is_nearest_to_its_original():
     found, mirrored = (explain(network_of("mirrored"), image) for image in (IMAGES[5], IMAGES[5, :, :, ::-1].copy()))
     assert found.nearest[0].index == mirrored.nearest[0].index == 5
@@ -152,6 +153,7 @@ def test_refuses_other_images():
         explain(network, np.zeros((1, 9, 9)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lda", "kernel on residual"])
 def test_plot(name):
     matplotlib = pytest.importorskip("matplotlib")

@@ -17,6 +17,8 @@ from rescnet.report.image_traces import (
     trace_image,
 )
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["ant", "bee", "cat", "dog"]
 
 

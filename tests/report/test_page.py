@@ -13,6 +13,8 @@ from rescnet.network.history import History
 from rescnet.report import write_report
 from rescnet.report.page import as_json
 
+pytestmark = pytest.mark.slow
+
 
 def test_one_reproducible_file(model, dataset, tmp_path):
     first = write_report(model, tmp_path / "one.html", dataset)

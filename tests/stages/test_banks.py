@@ -256,6 +256,7 @@ def test_one_bank_per_layer_and_mixtures_in_a_network(blobs):
     torch.testing.assert_close(second[4:], expected.weights, atol=1e-6, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BANKS)
 def test_every_bank_works_in_both_layers_of_a_network(blobs, name):
     images, labels = blobs[0][:60], blobs[1][:60]

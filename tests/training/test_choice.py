@@ -26,6 +26,7 @@ def stripes(generator, kind):
     return (wave + 0.7 * noise)[:, None], labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "flips"), [("slopes", ""), ("either slope", "flip")])
 def test_mirror_images_are_tried(generator, kind, flips):
     images, labels = stripes(generator, kind)

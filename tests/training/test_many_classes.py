@@ -14,6 +14,7 @@ from rescnet.training.memory_plan import Machine, MemoryPlan
 CONFIG = NetworkConfig(filters=6, layers=2, block_sizes=(4,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 1000])
 def test_the_number_of_classes_does_not_change_the_number_of_passes(classes, monkeypatch):
     rng = np.random.default_rng(0)

@@ -47,6 +47,7 @@ def curve(events, tag):
     return {event.step: event.value for event in events.Scalars(tag)}
 
 
+@pytest.mark.slow
 def test_a_readout_is_told_at_the_last_layer(train, tmp_path):
     """Also where it is fitted to layers that were there."""
     code, said = train("--layers", 2, "--out", tmp_path / "m", "--readout", "kernel", "--tensorboard", tmp_path / "log")

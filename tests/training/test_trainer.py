@@ -218,6 +218,7 @@ def test_nan_never_enters_the_output(halves, monkeypatch):
     assert len(trainer.network.layers) == len(trainer.history) == 1
 
 
+@pytest.mark.slow
 def test_a_continued_run_equals_an_uninterrupted_one(halves):
     (images, labels), test = halves
     options = {"stop_at_zero_error": False}
