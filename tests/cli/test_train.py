@@ -291,7 +291,8 @@ def test_the_default_network_needs_no_validation_images(rescnet, refused, pictur
     assert "quality must be one of" in refused("train", pictures, "--quality", "good")
 
 
-def test_more_test_images_than_training_images_are_left_to_evaluate(rescnet, small, pictures, tmp_path):
+def test_more_test_images_than_training_images_are_left_to_evaluate(rescnet, small, pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr("rescnet.cli.training_run.TESTED_ON_CPU", 50)
     result = rescnet("train", f"{pictures}:4", *small, "--layers", 1, "--out", tmp_path / "m")
     assert result.exit_code == 0 and "test images are left to rescnet evaluate" in result.stdout
     (record,) = ModelFolder.open(tmp_path / "m").records

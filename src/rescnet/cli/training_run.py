@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
+from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -39,6 +40,7 @@ from ..training.train import Listener, train
 from .errors import ReportedInterrupt
 from .shared import HOLDS_IMAGES, say
 
+TESTED_ON_CPU = 1000  # test images that pass each layer though there are fewer training images
 SECONDS_BETWEEN = 60  # two solutions of the readout that are saved
 
 
@@ -111,8 +113,8 @@ class TrainCommand:
     @property
     def _measures_test(self) -> bool:
         """True if test images pass each layer too: not in limited time, nor if they would be most of a CPU's work."""
-        few = self.device.startswith("cpu") and len(self.dataset.test or ()) > len(self.dataset.train)
-        return bool(self.dataset.test) and self.time_limit is None and not few
+        most = max(TESTED_ON_CPU, len(self.dataset.train)) if self.device.startswith("cpu") else inf
+        return self.dataset.test is not None and self.time_limit is None and len(self.dataset.test) <= most
 
     def _images(self) -> str:
         """Return the number of images per split, and the preset."""
