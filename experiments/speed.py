@@ -47,12 +47,14 @@ def speed_page() -> str:
 
 def layer_times() -> str:
     """Return the seconds of one layer by stage: of bench, then of whole runs of our presets with all images."""
-    rows = []
+    rows, single = [], {}
     for run in read_lines("bench"):
         if file_of(run) in ("bench-h200", "bench-cpu") and "cells" not in run["name"]:
-            images = sum(int(word) for word in run["dataset"].split() if word.isdigit())
-            network = run["name"].removesuffix(f" {run['precision']}")
-            rows.append(_times_row(network, images, run["seconds"], run["seconds_by_stage"], [run]))
+            single[file_of(run), run["name"].removesuffix(f" {run['precision']}")] = run  # the newest
+    for (_, network), run in single.items():
+        images = sum(int(word) for word in run["dataset"].split() if word.isdigit())
+        readouts = [run["readout_seconds"]] if run.get("readout_seconds") else []
+        rows.append(_times_row(network, images, run["seconds"], run["seconds_by_stage"], [run], readouts))
     for preset in (name for name in preset_names() if name.endswith(("-best", "-deep"))):
         whole = [run for run in best_runs(preset.removesuffix("-best")) if "validation" not in run["images"]]
         if runs := newest(whole):
