@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from ..config.geometry import BlockGrid, Cell, ZScore
 
 Pyramid = tuple[BlockGrid, list[Cell]]  # the blocks of one size, and the cells they are pooled in
+Sums = tuple[tuple[int, int], list[Tensor]]  # rows and columns of tiles that are summed, and the sums at each place
 FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding error
 
 
@@ -74,11 +75,8 @@ def mean_correlations(
     found, of_tiles = [], ((1, 1), [moments, products])
     before = of_tiles
     for grid, cells in pyramids:
-        size, area = (grid.block[0] // tile[0], grid.block[1] // tile[1]), prod(grid.block)  # tiles, pixels
-        (rows, columns), parts = of_tiles if size[0] % before[0][0] or size[1] % before[0][1] else before
-        parts = [_neighbour_sums(part, size[1] // columns, columns) for part in parts]
-        parts = [_neighbour_sums(part, size[0] // rows, rows * places[1]) for part in parts]
-        before = size, parts
+        before, area = _block_sums(of_tiles, before, grid, tile, places[1]), prod(grid.block)
+        parts = before[1]
         (first, square), sums = (part[: prod(shape)].view(shape) for part, shape in zip(parts, shapes, strict=True))
         first, square = first / area, square / area
         shares = _shares_of_places(grid, tile, places, cells, x)
@@ -108,11 +106,8 @@ def exported_correlations(
     of_tiles = (1, 1), [moments, products]
     found, before = [], of_tiles
     for grid, cells in pyramids:
-        size, area = (grid.block[0] // tile[0], grid.block[1] // tile[1]), prod(grid.block)  # tiles, pixels
-        (rows, columns), parts = of_tiles if size[0] % before[0][0] or size[1] % before[0][1] else before
-        parts = [_neighbour_sums(part, size[1] // columns, columns) for part in parts]
-        parts = [_neighbour_sums(part, size[0] // rows, rows * places[1]) for part in parts]
-        before = size, parts
+        before, area = _block_sums(of_tiles, before, grid, tile, places[1]), prod(grid.block)
+        parts = before[1]
         (first, square), sums = torch.split(parts[0] / area, d, dim=1), parts[1]  # (n, d or pairs, places)
         shares = _shares_of_places(grid, tile, places, cells, maps)[:, : first.shape[2]]
         scale = _scales(first + centre, _variances(first, square, centre, power), z_score, 1)
@@ -121,6 +116,17 @@ def exported_correlations(
         means = ((first * shares[:, None]) @ first.transpose(2, 3)).flatten(2)  # (n, cells, d²)
         found.append((sums.transpose(1, 2) - means.index_select(2, i * d + j)).flatten(1))
     return found
+
+
+def _block_sums(of_tiles: Sums, before: Sums, grid: BlockGrid, tile: tuple[int, int], width: int) -> Sums:
+    """Return sums over the blocks that begin at each place, from those of smaller blocks if they divide, else of tiles.
+
+    ``width`` is the number of places per row.
+    """
+    size = grid.block[0] // tile[0], grid.block[1] // tile[1]
+    (rows, columns), parts = of_tiles if size[0] % before[0][0] or size[1] % before[0][1] else before
+    parts = [_neighbour_sums(part, size[1] // columns, columns) for part in parts]
+    return size, [_neighbour_sums(part, size[0] // rows, rows * width) for part in parts]
 
 
 def _tiles(maps: Tensor, pyramids: list[Pyramid]) -> tuple[Tensor, Tensor, Tensor, tuple[int, int], tuple[int, int]]:
