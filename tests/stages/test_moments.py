@@ -83,10 +83,11 @@ def both_kinds(n=40, size=90, dtype=torch.float64):
     spread = torch.randn(size, size, generator=generator, dtype=torch.float64) / size**0.5
     features = torch.randn(n, size, generator=generator, dtype=torch.float64) @ spread + labels[:, None] / 4 + 5
     features[:, -1] = 3.0
-    targets = torch.nn.functional.one_hot(labels, 4).to(dtype)
+    wide = torch.promote_types(dtype, torch.float32)
+    targets = torch.nn.functional.one_hot(labels, 4).to(wide)
     found = []
     for kind in (Moments, RowMoments):
-        sums = kind.zeros(features[:5].mean(0).to(dtype), 4)
+        sums = kind.zeros(features[:5].mean(0).to(dtype).to(wide), 4)
         for part in (slice(0, 7), slice(7, 8), slice(8, n)):
             sums.add(features[part].to(dtype), targets[part])
         found.append(sums)
@@ -129,6 +130,20 @@ def test_single_precision_is_near_the_truth_however_small_the_ridge(head, gamma)
     assert torch.equal(ours.argmax(1), theirs.argmax(1))
     if head == "ridge":
         torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("gamma", [0.04, 2.0])
+@pytest.mark.parametrize("head", HEADS)
+def test_half_precision_rows_are_near_the_truth(head, gamma):
+    exact, _ = both_kinds(n=120, size=600)
+    _, half = both_kinds(n=120, size=600, dtype=torch.float16)
+    assert half.rows[0].dtype == torch.float16 and half.total.dtype == torch.float32
+    features = torch.cat(half.rows).float() + half.shift
+    ours, theirs = (
+        HEADS[head](factorise(sums, gamma), sums).scores(features.to(sums.total)).double() for sums in (half, exact)
+    )
+    assert float(torch.nn.functional.cosine_similarity(ours, theirs, dim=0).min()) > 0.999
+    assert torch.equal(ours.argmax(1), theirs.argmax(1))
 
 
 def test_no_ridge_at_all_is_refused():

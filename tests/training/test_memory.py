@@ -269,4 +269,6 @@ def test_few_images_are_solved_by_rows_and_take_less_memory():
     sizes = RunSizes((3, 32, 32), 10, 100)
     assert MemoryPlan.of(config, sizes, Machine(CPU, 10**10)).by_rows
     assert not MemoryPlan.of(config, sizes, Machine(CPU, 10**10, processes=2)).by_rows
-    assert not MemoryPlan.of(config, replace(sizes, half=True), Machine(torch.device("cuda"), 10**10)).by_rows
+    half, gpu = replace(sizes, half=True), Machine(torch.device("cuda"), 10**10)
+    assert MemoryPlan.of(config, replace(half, train=1330), gpu).by_rows  # a third
+    assert not MemoryPlan.of(config, replace(half, train=1331), gpu).by_rows

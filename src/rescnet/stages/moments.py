@@ -33,6 +33,7 @@ from .linear_algebra import (
     add_gram_,
     add_single_gram_,
     cholesky_solver,
+    column_squares,
 )
 
 CrossSolver: TypeAlias = "Callable[[Moments, Tensor | None], Tensor]"
@@ -158,6 +159,9 @@ def check_finite(features: Tensor) -> None:
 
 
 FEW = 2 / 3  # images per feature: up to here the dual form takes at most about half the operations
+FEW_IN_HALF = (
+    1 / 3
+)  # the same with half-precision features: the factor of A is computed in half precision, that of M is not
 
 
 @dataclass
@@ -170,7 +174,7 @@ class RowMoments(Moments):
     has_gram: ClassVar[bool] = False
 
     def _add_pairs(self, shifted: Tensor, targets: Tensor, root: Tensor | None) -> None:
-        self.rows.append(shifted.to(self.total.dtype))
+        self.rows.append(shifted)
         self.targets.append(targets)
         if root is not None:
             self.roots.append(root)
@@ -183,7 +187,7 @@ class RowMoments(Moments):
         """Return Σ (f - shift)², shape (D,)."""
         found = torch.zeros_like(self.total)
         for rows in self.rows:
-            found += rows.square().sum(0)
+            found += column_squares(rows, found.dtype)
         return found
 
     def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
@@ -192,16 +196,18 @@ class RowMoments(Moments):
             return lambda moments, mix: torch.zeros_like(mixed(moments.cross.T, mix))
         if ridge <= 0:
             raise NotPositiveDefiniteError("ridge must be positive with fewer images than features.")
-        z = self._centred(self.rows, self.mean_offset).mul_(scale)
-        inner = z.new_zeros(len(z), len(z))
-        add_single_gram_(inner, z.T)
+        z, half = self._centred(self.rows, self.mean_offset).mul_(scale), self.rows[0].dtype == torch.float16
+        z = z.half() if half else z
+        inner = self.total.new_zeros(len(z), len(z))
+        (add_gram_ if half else add_single_gram_)(inner, z.T)
         check_finite(inner.diagonal())
         inner.mul_(1 / self.count).diagonal().add_(ridge)
         solve = cholesky_solver(inner)
 
         def solve_cross(moments: Moments, mix: Tensor | None) -> Tensor:
             assert isinstance(moments, RowMoments)
-            return z.T @ solve(mixed(moments.deviations(), mix))
+            found = solve(mixed(moments.deviations(), mix))
+            return accurate_product(z.T, found) if half else z.T @ found
 
         return solve_cross
 
@@ -211,5 +217,5 @@ class RowMoments(Moments):
 
     def _centred(self, values: list[Tensor], mean: Tensor) -> Tensor:
         """Return values (n, K) minus their mean (K,), both times √w if there are weights."""
-        joined = torch.cat(values)
+        joined = torch.cat([value.to(mean.dtype) for value in values])
         return joined.addr_(torch.cat(self.roots)[:, 0], mean, alpha=-1) if self.roots else joined.sub_(mean)

@@ -31,7 +31,7 @@ from ..network.memory import (
     workspace_per_image,
 )
 from ..stages.linear_algebra import padded_size
-from ..stages.moments import FEW
+from ..stages.moments import FEW, FEW_IN_HALF
 from ..stages.sketch import sketch_size
 from .data import TrainingData
 from .readout.iterative import check_least_memory
@@ -99,7 +99,7 @@ class MemoryPlan:
         features = config.features((h, w))
         width = padded_size(features) if sizes.half else features
         fused = sizes.half and device.type == "cuda"
-        by_rows = machine.processes == 1 and not sizes.half and sizes.train <= FEW * features
+        by_rows = machine.processes == 1 and sizes.train <= (FEW_IN_HALF if sizes.half else FEW) * features
         map_bytes = config.filters * h * w * sizes.stored
         maps_bytes = (sizes.train + sizes.other) * map_bytes
         gram_bytes = _sums_bytes(config, sizes, width, by_rows, fused)
