@@ -94,11 +94,11 @@ def naive_kernel(network, codes, sketches=None):
     return torch.exp(-network.readout.scale * squares), stored
 
 
-@pytest.mark.parametrize("on_residual", [False, True], ids=["classes", "residual"])
+@pytest.mark.parametrize("with_metric", [False, True], ids=["given", "learned"])
 @pytest.mark.parametrize("options", [{}, FLIP], ids=["plain", "mirrored"])
-def test_the_readout_is_what_its_formula_says(options, on_residual, monkeypatch):
+def test_the_readout_is_what_its_formula_says(options, with_metric, monkeypatch):
     """Training codes are the encoder's to rounding; coefficients solve the system; outputs add the kernel's."""
-    monkeypatch.setattr("rescnet.training.readout.fit.RESIDUAL_FROM", 120 if on_residual else 121)
+    monkeypatch.setattr("rescnet.training.readout.fit.METRIC_FROM", 120 if with_metric else 121)
     network, _ = train(*some(TRAINING), config_of(**options), compute=DOUBLE)
     images, new = IMAGES[TRAINING], IMAGES[TEST]
 
@@ -108,7 +108,7 @@ def test_the_readout_is_what_its_formula_says(options, on_residual, monkeypatch)
         return (what(network, pictures) + what(network, mirrored(pictures))) / 2
 
     kernel, stored = naive_kernel(network, both(naive_codes, new), both(naive_sketches, new))
-    wanted = on_residual * both(layers_alone, new) + kernel @ network.readout.coefficients
+    wanted = both(layers_alone, new) + kernel @ network.readout.coefficients
     torch.testing.assert_close(network.outputs(new), wanted, rtol=0, atol=1e-9)
     assert float((network.outputs(new) - layers_alone(network, new)).abs().max()) > 0.1
     steps = network.readout.codes.steps.double()
@@ -116,7 +116,7 @@ def test_the_readout_is_what_its_formula_says(options, on_residual, monkeypatch)
     system, _ = naive_kernel(network, stored)
     system += network.config.kernel_ridge * torch.eye(120)
     left = torch.eye(10, dtype=torch.float64)[torch.as_tensor(LABELS[TRAINING])]
-    left -= on_residual * both(layers_alone, images)
+    left -= both(layers_alone, images)
     torch.testing.assert_close(system @ network.readout.coefficients, left, rtol=0, atol=1e-7)
     median = float(torch.pdist(stored).square().median())
     assert network.readout.scale == pytest.approx(network.config.kernel_width / median)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...network.readout.loo_correction import fit_correction
 from ...stages.code_kernel import Codes, code_kernel, median_distance
 from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING
 from .system import solve_exactly
@@ -62,6 +63,20 @@ def cross_validate(
         solution = solve_exactly(near, targets[rows].to(near.values), scale, ridge, 1, weights)
         found.append(code_kernel(far, near, scale) @ solution.columns)
     return torch.cat(found), torch.cat(held)
+
+
+def correct_by_others(outputs: Tensor, numbers: Tensor, known: Tensor, targets: Tensor, seed: int) -> Tensor:
+    """Correct outputs (m, C) of the images ``numbers`` (m,) by corrections that have not seen these images.
+
+    They are fitted to leave-one-out outputs ``known`` (n, C) of the other images, with targets (n, C).
+    """
+    found, drawn = outputs.clone(), torch.randperm(len(outputs), generator=torch.Generator().manual_seed(seed))
+    for fold in range(min(FOLDS, len(outputs))):
+        places = drawn[fold::FOLDS].to(outputs.device)
+        kept = torch.ones(len(known), dtype=torch.bool, device=known.device)
+        kept[numbers[places]] = False
+        found[places] = fit_correction(known[kept], targets[kept])(outputs[places]).to(found)
+    return found
 
 
 def _codes(products: Tensor, rows: Tensor, others: Tensor, size: int) -> tuple[Codes, Codes]:

@@ -100,11 +100,15 @@ class SketchRows:
         return found
 
     def codes(self, projection: Quantised) -> Quantised:
-        """Return the codes of this worker's images, (n, r), with the same steps for all workers."""
+        """Return the codes of all workers' images, (images, r)."""
         matrix = projection.values(torch.float32)
         found = torch.cat([_product(chunk, matrix) for chunk in self.chunks()])
         ends = self._workers.reduce_range(ValueRange(found.amin(0), found.amax(0)))
-        return Quantised.of(found, torch.maximum(ends.high, -ends.low))
+        own = Quantised.of(found, torch.maximum(ends.high, -ends.low))
+        integers = own.integers.new_zeros(self._images, found.shape[1])
+        integers[self._first : self._first + len(found)] = own.integers
+        self._workers.all_reduce(integers)
+        return Quantised(integers, own.steps)
 
 
 def codes_of(encoder: Encoder, rows: Tensor, offset: Tensor, dtype: torch.dtype) -> Codes:

@@ -15,22 +15,24 @@ from ...network.history import ReadoutRecord
 from ...network.network import Network
 from ...network.probabilities import fit_temperature
 from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_of
-from ...network.readout.loo_correction import fit_correction, leave_one_out
+from ...network.readout.loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
 from ...stages.augment import change_images, draw_changes
 from ...stages.code_kernel import Codes, median_distance
 from ...stages.residual import one_hot
 from ..data import TrainingData
 from ..distributed.workers import Workers
-from .cross_validation import FOLDS, MOST_ROWS, cross_validate
+from .cross_validation import FOLDS, MOST_ROWS, correct_by_others, cross_validate
 from .encoder import SketchRows, codes_of
 from .iterative import LARGEST_TILE, KernelProducts, Progress, centres_for, check_least_memory, solve_iteratively
+from .metric import learned_metric
 from .sketches import Sketches
 from .system import Solution, exact_bytes, ridge_for, solve_exactly
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
 
-RESIDUAL_FROM = 5000  # training images: with fewer, heads know them too well to leave a useful residual
+METRIC_FROM = 5000  # training images: with fewer, a learned metric is no better
+CORRECTED_FROM = 20_000  # training images: fewer are known too well to a correction that is fitted to them
 COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
 
 
@@ -106,7 +108,6 @@ class CodeFit:
         whole = layers == len(sketches.weights)  # else the outputs are those of more layers
         self._rows = {name: rows[:, : len(self.offset)] for name, rows in sketches.rows.items()} if whole else {}
         self._outputs = collected.outputs
-        self.on_residual = len(data.images) >= RESIDUAL_FROM
 
     def solve(
         self, progress: Progress | None = None, start: Tensor | None = None
@@ -123,49 +124,76 @@ class CodeFit:
         size = min(self.config.readout_size, total, len(self.offset))
         components = rows.components(size, self.config.seed)
         outside = float(components.square().sum(0).median()) if size == total and components.numel() else 0.0
-        projection = Quantised.of(components)
-        self.workers.broadcast(projection.integers, projection.steps)  # other machines may differ in the last bit
-        encoder = Encoder(self.weights, rows.centre + self.offset, projection, self.config.mirrors_kernel, outside)
-        codes = rows.codes(projection)
-        integers = codes.integers.new_zeros(total, codes.integers.shape[1])
-        integers[own] = codes.integers
+        projection = self._shared(components)
         targets = one_hot(labels, classes, images.output.dtype)
         right = targets.new_zeros(total, 2 * classes)
         right[own] = torch.cat([targets, targets - images.output], dim=1)
-        few = not self.on_residual and not self.config.loo_correction and total // side >= FOLDS and total <= MOST_ROWS
-        products = rows.products() if few else None
-        del rows, images
-        self.workers.all_reduce(integers, right)
+        self.workers.all_reduce(right)
         targets = right[:, :classes]
-        whole = Quantised(integers, codes.steps)
-        centres = Codes.of(whole.values(self.dtype))
-        median = median_distance(centres)
-        scale = self.config.kernel_width / median if median > 0 else 0.0
-        solution = self._solve(centres, right if self.on_residual else targets, scale, progress, start)
-        correction, temperature, accuracy = None, None, None
-        if solution.blocks is not None:
-            known, wanted = leave_one_out(targets, solution.columns[:, :classes], solution.blocks), targets[::side]
-            if self.config.loo_correction:
-                correction = fit_correction(known, wanted)
-                known, correction = correction(known), correction.cpu()
-            accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
-            if products is not None:
-                how = side, size, self.config.kernel_width, solution.ridge, self.config.seed, self._noise(targets)
-                known, numbers = cross_validate(products, targets, *how)
-                wanted = wanted[numbers]
-            temperature = fit_temperature(known, wanted.argmax(1))
+        codes, centres, scale = self._codes(rows, projection)
+        with_metric = len(self.data.images) >= METRIC_FROM
+        solution = self._solve(centres, targets if with_metric else right, scale, progress, start)
+        columns, blocks = solution.columns[:, :classes], solution.blocks
+        products = rows.products() if FOLDS * side <= total <= MOST_ROWS and not with_metric else None
+        if with_metric:
+            metric = learned_metric(centres, columns, scale, self.config.seed)
+            projection, outside = (
+                self._shared(components @ metric.to(components)),
+                0.0,
+            )  # these components are not orthogonal
+            codes, centres, scale = self._codes(rows, projection)
+            solution = self._solve(centres, right[:, classes:], scale, progress, start, diagonal=False)
+        correction, temperature, accuracy = self._judge(targets, columns, blocks, products, size, solution.ridge)
         cpu = torch.device("cpu")
         readout = KernelReadout(
-            encoder.to(cpu),
-            whole.to(cpu),
+            Encoder(self.weights, rows.centre + self.offset, projection, self.config.mirrors_kernel, outside).to(cpu),
+            codes.to(cpu),
             solution.columns[:, -classes:].contiguous().cpu(),
             scale,
             solution.ridge,
             correction,
             temperature,
-            self.on_residual,
+            on_residual=True,
         )
         return readout, solution, accuracy
+
+    def _shared(self, components: Tensor) -> Quantised:
+        """Return components (P, r) rounded, those of rank 0: other machines may differ in the last bit."""
+        found = Quantised.of(components)
+        self.workers.broadcast(found.integers, found.steps)
+        return found
+
+    def _codes(self, rows: SketchRows, projection: Quantised) -> tuple[Quantised, Codes, float]:
+        """Return the codes of all training images, the same in the type to compute in, and s of their kernel."""
+        codes = rows.codes(projection)
+        values = Codes.of(codes.values(self.dtype))
+        median = median_distance(values)
+        return codes, values, self.config.kernel_width / median if median > 0 else 0.0
+
+    def _judge(
+        self, targets: Tensor, columns: Tensor, blocks: Tensor | None, products: Tensor | None, size: int, ridge: float
+    ) -> tuple[LeaveOneOutCorrection | None, float | None, float | None]:
+        """Return the correction, the temperature and the accuracy that follow from leave-one-out outputs, if known.
+
+        They are those of a regression of the classes, with ``columns`` as its solution and ``blocks`` of the inverse.
+        Those of few images, whose ``products`` are given, are predicted from other images' components instead.
+        """
+        if blocks is None:
+            return None, None, None
+        side, seed = self.config.rows_of_each, self.config.seed
+        known, wanted = leave_one_out(targets, columns, blocks), targets[::side]
+        correction = fit_correction(known, wanted) if self.config.loo_correction else None
+        outputs, numbers = known, torch.arange(len(known), device=known.device)
+        if products is not None:
+            how = side, size, self.config.kernel_width, ridge, seed, self._noise(targets)
+            outputs, numbers = cross_validate(products, targets, *how)
+        if correction is not None and FOLDS <= len(known) < CORRECTED_FROM:
+            outputs = correct_by_others(outputs, numbers, known, wanted, seed)
+        elif correction is not None:
+            known = outputs = correction(known)
+        accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
+        temperature = fit_temperature(outputs, wanted[numbers].argmax(1))
+        return correction.cpu() if correction is not None else None, temperature, accuracy
 
     def accuracy(self, name: str, readout: KernelReadout) -> float:
         """Return the fraction of validation or test images that are classified correctly."""
@@ -179,9 +207,15 @@ class CodeFit:
         return self.workers.sum_int(right) / len(self.data.others[name][1])
 
     def _solve(
-        self, codes: Codes, right: Tensor, scale: float, progress: Progress | None, start: Tensor | None
+        self,
+        codes: Codes,
+        right: Tensor,
+        scale: float,
+        progress: Progress | None,
+        start: Tensor | None,
+        diagonal: bool = True,
     ) -> Solution:
-        """Solve the system for the targets, and for the residual if that is regressed."""
+        """Solve the system for right sides (N, K); ``diagonal`` says that leave-one-out outputs are needed."""
         config, workers, ridge = self.config, self.workers, ridge_for(len(codes), self.config.kernel_ridge)
         room = self.budget - codes.values.nbytes - 4 * right.nbytes
         if exact_bytes(len(codes), right.itemsize) <= room:
@@ -190,7 +224,7 @@ class CodeFit:
         centres = centres_for(len(codes), free)
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
         products = KernelProducts(codes, scale, max(ridge, 1e-6), workers, tile, self._noise(right))
-        probe = config.rows_of_each == 1  # the block of an image and its copies is not estimated
+        probe = diagonal and config.rows_of_each == 1  # the block of an image and its copies is not estimated
         return solve_iteratively(products, right, centres, config.seed, probe, progress, start)
 
     def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float, ridge: float) -> Solution:
