@@ -58,7 +58,7 @@ def headline() -> str:
                 "seconds": seconds[0],
                 "test %, exact kernel": found[1],
                 "seconds, exact kernel": seconds[1],
-                "layers": str(runs[0]["layers"]),
+                "layers": str((groups[0] or groups[1])[-1]["layers"]),
                 "published %": "; ".join(figure.shown for figure in experiment.paper),
                 "runs": ids([run for group in groups for run in group]),
             }

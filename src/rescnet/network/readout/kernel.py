@@ -1,12 +1,12 @@
 """Kernel readout: Gaussian-kernel ridge regression on short codes of the images.
 
 The layers' heads are linear in their own features. The readout compares an image with every training image by a code
-of all layers' features, and interpolates in that metric: the residual Y - Ỹ that the layers leave, or the classes Y
-themselves. Few training images are known to the heads so well that they leave no residual worth learning. The model
-holds codes and coefficients; it holds no training image. Beyond the paper.
+of all layers' features, and interpolates in that metric the residual Y - Ỹ that the layers leave. The model holds codes
+and coefficients; it holds no training image. Beyond the paper.
 
 Features F of a layer become a sketch (:mod:`rescnet.stages.sketch`). The sketches of all layers, P numbers, are
-centred and multiplied by a matrix (P, r): their principal components, partly whitened. That is the code. If mirror
+centred and multiplied by a matrix (P, r): their principal components, partly whitened, and with many images a learned
+metric of them. That is the code. If mirror
 images are the same class, the mean sketch of both is used, so both have the same code.
 """
 
@@ -141,7 +141,8 @@ class KernelReadout:
     temperature : float, optional
         Of the softmax that turns outputs into probabilities, fitted to leave-one-out outputs.
     on_residual : bool
-        True if the coefficients are those of Y - Ỹ, and the layers' Ỹ is added to the outputs.
+        True if the coefficients are those of Y - Ỹ, and the layers' Ỹ is added to the outputs. Models of fewer than 5,000
+        images regressed Y before version 0.3.0 was complete.
     """
 
     encoder: Encoder
