@@ -291,3 +291,12 @@ def test_outputs_that_are_not_finite_are_an_error():
         network.layers[0].head.bias.fill_(float("nan"))
     with pytest.raises(FloatingPointError, match="outputs must be finite, got NaN or infinity"):
         network.outputs(GOOD)
+
+
+def test_units_are_doubted_once_per_call():
+    """Images stream in small chunks, whose largest pixels differ; one warning is enough."""
+    _, classifier = trained_up_to(255)
+    images = np.concatenate([GOOD * share for share in np.linspace(0.001, 0.003, 200)])
+    with pytest.warns(InputWarning) as said:
+        classifier.predict(images)
+    assert len(images) > classifier.network_.batch and len(said) == 1

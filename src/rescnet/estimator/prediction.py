@@ -23,7 +23,7 @@ from ..network.model import Model, describe_run
 from ..network.network import Network, refuse_infinite
 from ..network.probabilities import network_probabilities, probabilities
 from ..stages.sketch import sketch
-from .image_classifier import ImageClassifier
+from .image_classifier import CHUNK, ImageClassifier
 
 FEATURES = 1024  # numbers per image that transform returns, at most
 
@@ -122,7 +122,8 @@ class FittedNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ImageClas
         array = self._new_images(X)
         network = self.network_.averaged_over(self.test_views)
         outputs = torch.empty(len(array), network.classes, dtype=network.layers[0].weights.dtype)
-        for start, part in self._chunks(array, network.batch):
+        chunks = max(1, CHUNK // (network.batch * self._layout.numbers))  # together: one warning about their units
+        for start, part in self._chunks(array, chunks * network.batch):
             outputs[start : start + len(part)] = network.outputs(part, self.n_layers_)
         return outputs
 
