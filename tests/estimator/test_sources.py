@@ -227,3 +227,11 @@ def test_bad_files(files, images, fitted, tmp_path):
             classifier.predict(X)
     with pytest.raises(ValueError, match="X must be images or a folder of them in fit, got a list of file paths"):
         ResCNetClassifier(**SMALL).fit([str(Path(file)) for file in files], np.arange(10) % 2)
+
+
+def test_a_generator_of_paths_is_refused(files, fitted):
+    """The order of ``glob`` is not fixed, so predictions could not be matched to files."""
+    with pytest.raises(ValueError, match=r"must be a list or an array, got a \w+\. Use sorted\(\.\.\.\) of paths\.$"):
+        fitted.predict(files[0].parent.glob("*.png"))
+    with pytest.raises(ValueError, match="images must be a list or an array"):
+        fitted.to_model().predict(iter(files))

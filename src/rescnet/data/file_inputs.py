@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,8 @@ def listed_files(values: Any, name: str = "images") -> list[Path] | None:
         if path.is_dir():
             return files_in(path)
         values = [path]
+    if isinstance(values, Iterator):  # e.g. Path.glob, whose order is not fixed
+        raise DataError(f"{name} must be a list or an array, got a {type(values).__name__}. Use sorted(...) of paths.")
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if getattr(values, "ndim", 0) == 1 and kind in ("O", "T", "U"):  # of an array or a data frame
         values = np.asarray(values)
