@@ -52,7 +52,8 @@ def test_all_problems_are_listed(rescnet, messy):
         "training would use 8×8 images in colour",
     ):
         assert words in result.stdout
-    assert rescnet("check", messy, "--strict").exit_code == 1
+    strict = rescnet("check", messy, "--strict")
+    assert strict.exit_code == 1 and strict.stdout.endswith("\n--strict refuses this folder\n")
 
 
 def test_json(rescnet, messy):
@@ -78,7 +79,14 @@ def test_training_is_impossible(names, message, rescnet, save_png, tmp_path):
         save_png(tmp_path / name, np.zeros((8, 8)))
     result = rescnet("check", tmp_path)
     assert result.exit_code == 1 and "training is impossible: " in result.stdout and message in result.stdout
+    assert "problems: none" not in result.stdout and "rescnet check" not in result.stdout
 
 
 def test_no_folder(refused, tmp_path):
     assert "folder must be a folder of images" in refused("check", tmp_path / "none")
+
+
+def test_another_source_is_refused_with_the_right_remedy(refused, tmp_path):
+    (tmp_path / "digits.npz").touch()
+    assert "rescnet train checks other sources" in refused("check", tmp_path / "digits.npz")
+    assert "Check the path" in refused("check", tmp_path / "none")

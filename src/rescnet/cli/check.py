@@ -37,7 +37,8 @@ def check(
     from .images import progress_bar
 
     if not folder.is_dir():
-        raise ValueError(f"folder must be a folder of images, got {folder}. Check the path.")
+        remedy = "rescnet train checks other sources" if folder.exists() else "Check the path"
+        raise ValueError(f"folder must be a folder of images, got {folder}. {remedy}.")
     dataset, obstacle = None, ""
     with progress_bar("reading headers") as show:
         scan = scan_folder(folder, show)
@@ -51,7 +52,10 @@ def check(
         typer.echo(json.dumps(_facts(scan, dataset, obstacle)))
     else:
         _print(Console(), scan, dataset, obstacle)
-    if obstacle or (strict and scan.problems):
+    refused = strict and bool(scan.problems)
+    if refused and not as_json:
+        say(Console(), "[red]--strict refuses this folder[/red]")
+    if obstacle or refused:
         raise typer.Exit(1)
 
 
@@ -95,7 +99,8 @@ def _print(console: Console, scan: FolderScan, dataset: Dataset | None, obstacle
         say(console, f"sizes (height×width): {describe_sizes(scan.sizes)}")
         say(console, f"colour: {len(scan.files) - scan.grey:,} in colour, {scan.grey:,} grey")
     lines = scan.lines()
-    say(console, "problems:" if lines else "problems: none")
+    if lines or not obstacle:
+        say(console, "problems:" if lines else "problems: none")
     for line in lines:
         say(console, f"  {escape(line)}")
     if obstacle:

@@ -123,7 +123,7 @@ def check_trainable(dataset: Dataset) -> None:
     if len(dataset.class_names) < 2:
         raise DataError(
             f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}. An image folder has "
-            "one sub-folder per class; rescnet check lists its problems."
+            "one sub-folder per class."
         )
     counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
     if single := np.flatnonzero(counts == 1).tolist():
