@@ -87,3 +87,12 @@ def test_sentences():
 )
 def test_bad_input_is_refused_in_one_sentence(refused, words, message):
     assert message in refused("curve", *words)
+
+
+def test_the_default_numbers_fit_the_images(rescnet, pictures):
+    """With fewer images per class than the usual numbers, the curve has fewer points instead of an error."""
+    result = rescnet("curve", pictures, "--models", "stacked-lda:discriminants=20")
+    assert result.exit_code == 0, result.output
+    fewest = min(len(list(folder.iterdir())) for folder in (pictures / "train").iterdir())
+    assert 10 <= fewest < 20
+    assert [line.split()[0] for line in result.stdout.splitlines() if "per class  stacked" in line] == ["5", "10"]

@@ -14,13 +14,19 @@ from ..config.compute import ComputeOptions
 from .compare import facts_of, rows_to_keep
 from .shared import Root, Source, check_out, given, plain_table, say, with_flags, write_json
 
+USUAL = (5, 10, 20, 50, 100)  # training images per class
+
 
 @with_flags(ComputeOptions)
 def curve(
     source: Source = None,
     images_per_class: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Numbers of training images: the first n of each class.")
-    ] = "10,20,50,100",
+        str | None,
+        typer.Option(
+            metavar="N,N,...",
+            help="Numbers of training images: the first n of each class. Default: those of 5,10,20,50,100 that fit.",
+        ),
+    ] = None,
     models: Annotated[
         str, typer.Option(help="Models separated by commas, options after colons, e.g. rescnet:layers=5.")
     ] = "rescnet,resnet18",
@@ -57,7 +63,7 @@ def curve(
     done = {(point["model"], point.get("images_per_class"), point.get("seed")) for point in points if point["accuracy"]}
     counts = [
         images
-        for images in _numbers(images_per_class)
+        for images in (_fitting(dataset.train.labels) if images_per_class is None else _numbers(images_per_class))
         if not all((contestant.label, images, seed) in done for contestant in contestants)
     ]
     for images, part, row in learning_curve(dataset, contestants, counts, seed, compute):
@@ -80,6 +86,14 @@ def curve(
         say(console, escape(NO_PLOTS))
     for other in contestants[1:]:
         say(console, escape(describe_crossing(curves, contestants[0].label, other.label)))
+
+
+def _fitting(labels: Any) -> list[int]:
+    """Return the usual numbers up to that of the smallest class, or this one, from labels (n,)."""
+    import numpy as np
+
+    fewest = int(np.bincount(labels).min())
+    return [images for images in USUAL if images <= fewest] or [max(2, fewest)]
 
 
 def _numbers(text: str) -> list[int]:
