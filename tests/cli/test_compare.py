@@ -185,3 +185,11 @@ def test_baselines_beside_the_network(rescnet, save_png, tmp_path, monkeypatch):
     assert short["config"]["seconds"] == 0.01 and not short["config"]["flips"]
     assert rows["pcanet:filters=2/2"]["changed"].startswith("sizes of small images: filters=8/8:filter_sizes=3")
     assert cnn["changed"].endswith("shifts and flips") and "settings for these images" in result.stderr
+
+
+def test_the_number_of_models_is_said_first(rescnet, monkeypatch):
+    """All of them take minutes, also on few images."""
+    monkeypatch.setattr("rescnet.experiments.compare.compare_models", lambda *_: iter(()))
+    said = f"{len(parse_models('all'))} models, one after another; --models chooses some\n"
+    assert rescnet("compare").stdout.startswith(said)
+    assert "one after another" not in rescnet("compare", "--models", "svc,forest").stdout

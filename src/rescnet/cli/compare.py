@@ -83,6 +83,8 @@ def compare(
         raise ValueError("--held-out must be above 0 for several splits, or without test images, got 0.")
     console = Console(stderr=as_json)
     facts = facts_of(data, share, splits, seed, device)
+    if models == "all":
+        say(console, f"{len(contestants)} models, one after another; --models chooses some", style="dim")
     rows: list[Row] = []
     for row in compare_models(data, contestants, share, splits, seed, compute):
         rows.append(row)
