@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -128,3 +129,9 @@ def test_images_have_the_range_of_the_training_images(rescnet, refused, small, p
         assert one["class"] == other["class"]
         assert one["probability"] == pytest.approx(other["probability"], abs=1e-3)
     assert torch.is_tensor(load_model(tmp_path / "shares").network.layers[0].weights)
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_first(refused, model, pictures, tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
+    message = refused("predict", model, pictures / "test", "--out", tmp_path / "p.csv")
+    assert f"the folder of the output file must be writable, got {tmp_path}. Use another place." in message

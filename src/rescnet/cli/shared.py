@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -83,6 +84,8 @@ def check_out(out: Path, overwrite: bool) -> None:
     """Raise ValueError if a file cannot be written there."""
     if not out.absolute().parent.is_dir():
         raise ValueError(f"the folder of the output file must exist, got {out.parent}. Create it.")
+    if not os.access(out.absolute().parent, os.W_OK):
+        raise ValueError(f"the folder of the output file must be writable, got {out.parent}. Use another place.")
     if out.is_dir() or (out.exists() and not overwrite):
         raise ValueError(f"the output file must not exist, got {out}. Use --overwrite, or choose another name.")
 
