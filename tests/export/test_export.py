@@ -211,7 +211,7 @@ def without_tracing(monkeypatch):
     def change():
         zeros = SimpleNamespace(module=lambda: lambda images: torch.zeros(len(images), 6))
         monkeypatch.setattr(torch.export, "export", lambda *_, **__: None)
-        monkeypatch.setattr(torch.export, "save", lambda _, file, **__: file.write_text("new"))
+        monkeypatch.setattr(torch.export, "save", lambda _, file, **__: file.write(b"new"))
         monkeypatch.setattr(torch.export, "load", lambda _: zeros)
 
     return change
@@ -229,6 +229,19 @@ def test_a_file_that_differs_is_not_left(trained, tmp_path, monkeypatch, without
     with pytest.raises(ValueError, match=r"differ from the network's by 0.5, more than 0.0001, so .* was not written"):
         export_program(trained(), tmp_path / "a.pt2", layers=1, overwrite=True)
     assert (tmp_path / "a.pt2").read_text() == "mine"
+
+
+def test_a_full_disk_is_an_error_that_leaves_nothing(trained, tmp_path, monkeypatch, without_tracing):
+    """Torch's own writer would end the process."""
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    without_tracing()
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        export_program(trained(), tmp_path / "m.pt2", layers=1)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_comparison_sees_a_difference(trained):

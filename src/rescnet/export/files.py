@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -151,7 +152,9 @@ def export_program(
     model, target, network = _checked(model, path, ".pt2", layers, overwrite, without_readout)
 
     def write(program: torch.export.ExportedProgram, partial: Path) -> Run:
-        torch.export.save(program, partial, extra_files={"rescnet.json": json.dumps(_metadata(model, network))})
+        buffer = BytesIO()  # writing to a full disk would end the process
+        torch.export.save(program, buffer, extra_files={"rescnet.json": json.dumps(_metadata(model, network))})
+        partial.write_bytes(buffer.getbuffer())
         loaded: Run = torch.export.load(partial).module()
         return loaded
 
