@@ -72,3 +72,12 @@ def test_depths_to_show():
     deep = depths_to_show(937, 700, 40)
     assert {1, 700, 937} <= set(deep) and len(deep) <= 41 and deep == sorted(deep)
     assert depths_to_show(937, 700, 3) == [1, 700, 937]
+
+
+def test_progress(model, dataset, monkeypatch):
+    """Reading the images takes most of a report's time, so it is shown from the start."""
+    monkeypatch.setattr("rescnet.report.evaluation.CHUNKS", 1)
+    monkeypatch.setattr("rescnet.network.stack.LayerStack.chunk", 50)
+    seen, images = [], len(dataset.test)
+    evaluate(model, evaluation_images(model, dataset), lambda *step: seen.append(step))
+    assert seen == [(min(50 * step, images), images) for step in range(1, -(-images // 50) + 1)] and len(seen) > 1

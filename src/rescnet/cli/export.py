@@ -112,7 +112,7 @@ def report(
     if layers is None:  # all layers are shown; those used and the readout are marked
         network = replace(loaded.network, readout=folder.read_readout(), depth=folder.depth)
         loaded = replace(loaded, network=network, history=folder.history(), about=folder.about)
-    with progress_bar("explaining images", many=2) as show:
+    with progress_bar("measuring and explaining images", many=2) as show:
         written = write_report(loaded, page, dataset, overwrite=overwrite, progress=show)
     say(Console(), f"report: [bold]{escape(str(written))}[/bold]")
     if dataset is None and not without_images:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..network.model import Model
 
 MAX_CELLS = 40_000  # numbers in all confusion matrices of the page
 BINS = 10  # of confidence, equally wide
+CHUNKS = 20  # of images per step of the progress
 
 
 @dataclass(frozen=True)
@@ -127,18 +128,25 @@ class Evaluation:
 
 
 @torch.inference_mode()
-def evaluate(model: Model, source: EvaluationImages) -> Evaluation:
-    """Evaluate images in chunks: one forward pass for the predictions of all layers, one for the probabilities."""
+def evaluate(model: Model, source: EvaluationImages, progress: Callable[[int, int], None] | None = None) -> Evaluation:
+    """Evaluate images in chunks: one forward pass for the predictions of all layers, one for the probabilities.
+
+    ``progress`` is called with the number of images done and with that of all.
+    """
     network = model.network
     images = as_images(source.images.images, network.image_shape)
     first = network.layers[0].weights
-    predictions = []
-    for chunk in torch.split(images, network.stack.chunk):
-        staged = network.stack.staged_outputs(chunk.to(first.device))
-        predictions.append(torch.stack([output.argmax(1).to(torch.int32).cpu() for output in staged]))
-    probabilities = model.predict_proba(images)
-    has_readout = network.readout is not None
-    return Evaluation(source, torch.cat(predictions, dim=1).numpy(), probabilities, network.used_layers, has_readout)
+    predictions, probabilities = [], []
+    for start in range(0, len(images), CHUNKS * network.stack.chunk):
+        part = images[start : start + CHUNKS * network.stack.chunk]
+        for chunk in torch.split(part, network.stack.chunk):
+            staged = network.stack.staged_outputs(chunk.to(first.device))
+            predictions.append(torch.stack([output.argmax(1).to(torch.int32).cpu() for output in staged]))
+        probabilities.append(model.predict_proba(part))
+        if progress:
+            progress(start + len(part), len(images))
+    of_layers, likely = torch.cat(predictions, dim=1).numpy(), np.concatenate(probabilities)
+    return Evaluation(source, of_layers, likely, network.used_layers, network.readout is not None)
 
 
 def calibration(probabilities: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def write_report(
     overwrite : bool
         Whether to replace an existing file.
     progress : callable, optional
-        Called with the number of images explained, and with that of all.
+        Called with the number of images done and that of all: first of those evaluated, then of those explained.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def write_report(
     images = evaluation_images(model, dataset)
     if images_shown < 1:
         raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
-    evaluation = evaluate(model, images) if images else None
+    evaluation = evaluate(model, images, progress) if images else None
     data = collect(model, dataset, evaluation, images_shown, progress)
     page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
     with atomic_write(target) as partial:
