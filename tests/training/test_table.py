@@ -10,7 +10,7 @@ import torch
 from rich.console import Console
 
 from rescnet import ComputeOptions, Network, NetworkConfig, make_config
-from rescnet.network.history import LayerRecord
+from rescnet.network.history import History, LayerRecord, ReadoutRecord, StopReason
 from rescnet.network.memory import RunSizes
 from rescnet.network.stack import LayerStack
 from rescnet.training.data import TrainingData
@@ -90,3 +90,32 @@ def test_columns_without_figures_are_left_out(head, validation, columns):
     header, line = said.getvalue().splitlines()[-2:]
     assert header.replace("%", "").split() == ["layer", *columns, "time", "left"]
     assert len(line.split()) == 1 + len(columns)
+
+
+@pytest.mark.parametrize(("depth", "device", "left"), [(1, "cpu", "3.0 s"), (0, "cpu", ""), (1, "cuda:0", "")])
+def test_the_time_left_after_a_first_layer_like_all_others(depth, device, left):
+    config, said = NetworkConfig(layers=4, stack_depth=depth), io.StringIO()
+    with TrainingTable(Console(file=said, width=200), "digits", device) as table:
+        table.planned(Network(LayerStack(config, (3, 32, 32), 10)), plan_of(config))
+        table.layer_added(LayerRecord(1, 0.5, None, None, 1.0, 0.4, 0.1, {"filters": 1.0}, 0))
+    assert said.getvalue().splitlines()[-1].rstrip().endswith(f"1.00      {left}".rstrip())
+
+
+def test_the_summary_tells_layers_from_the_readout():
+    """Predictions use the readout, so the accuracy of the layers alone is marked."""
+    config, said = NetworkConfig(layers=1), io.StringIO()
+    record = LayerRecord(1, 1.0, None, 0.5, 1.0, 0.4, 0.1, {"filters": 1.0}, 0)
+    table = TrainingTable(Console(file=said, width=200), "digits", "cpu")
+    table.planned(Network(LayerStack(config, (3, 32, 32), 10)), plan_of(config))
+    table.finished(History([record], readout=ReadoutRecord(test_accuracy=0.75)))
+    assert "\ntest accuracy, without the readout: 50.00 % at layer 1, the last\n" in said.getvalue()
+    table.finished(History([record]))
+    assert "\ntest accuracy: 50.00 % at layer 1, the last\n" in said.getvalue()
+
+
+def test_a_history_is_shown_in_one_line():
+    """`rescnet.train` returns one, which an interactive session prints."""
+    record = LayerRecord(1, 1.0, None, 0.5, 1.0, 0.4, 0.1, {"filters": 1.0}, 0)
+    shown = repr(History([record] * 3, StopReason.DEPTH, ReadoutRecord()))
+    assert shown == "History(3 layers and a readout; all layers were added)"
+    assert repr(History([record])) == "History(1 layer)"

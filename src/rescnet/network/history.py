@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..config.network import NetworkConfig
+from ..formatting import count
 
 
 class StopReason(StrEnum):
@@ -70,7 +71,7 @@ class LayerRecord:
         return sum(self.seconds.values())
 
 
-@dataclass
+@dataclass(repr=False)
 class History:
     """Records of a run, in order."""
 
@@ -83,6 +84,10 @@ class History:
 
     def __iter__(self) -> Iterator[LayerRecord]:
         return iter(self.records)
+
+    def __repr__(self) -> str:
+        found = count(len(self), "layer", "layers") + (" and a readout" if self.readout else "")
+        return f"History({found}; {self.stopped})" if self.stopped else f"History({found})"
 
     def __getitem__(self, index: int) -> LayerRecord:
         return self.records[index]

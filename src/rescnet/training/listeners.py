@@ -91,7 +91,8 @@ class TrainingTable:
         """Print the line of a layer."""
         layers = self._config.layers
         left = layers - record.layer
-        if record.layer > 1:  # the first has less input and includes the warm-up: its time predicts nothing
+        alike = self._config.stack_depth == 1 and "cuda" not in self.device
+        if record.layer > 1 or alike:  # otherwise the first has less input, or includes the warm-up of a GPU
             self._seconds.append(record.total_seconds)
         recent = self._seconds[-RECENT:]
         shown_left = "–" if not left else show_seconds(left * sum(recent) / len(recent)) if recent else ""
@@ -144,7 +145,7 @@ class TrainingTable:
         ):
             if at_last is None:
                 continue
-            line = f"{name} accuracy: [bold]{_percent(at_last)} %[/bold] at layer {last.layer}, the last"
+            line = f"{name} accuracy{alone}: [bold]{_percent(at_last)} %[/bold] at layer {last.layer}, the last"
             if last.validation_accuracy is not None and best.layer == last.layer:
                 line += f" and {how}"
             elif last.validation_accuracy is not None and at_best == at_last:
