@@ -32,7 +32,8 @@ def test_mirror_images_are_tried(generator, kind, flips):
     images, labels = stripes(generator, kind)
     found = choose_network(images, labels, CPU)
     assert found.config.augment == flips
-    assert found.notes[0].startswith(f"mirror images: {'' if flips else 'not '}the same class (leave-one-out error 0.")
+    verdict = "the same class" if flips else "not the same class"
+    assert found.notes[0].startswith(f"mirror images: {verdict} (squared leave-one-out error 0.")
     assert choose_network(images, labels, CPU) == found
     given = choose_network(images, labels, CPU, given={"augment": "shift 1", "filters": 5})
     assert (given.config.augment, given.config.filters, given.notes) == ("shift 1", 5, ())

@@ -73,7 +73,7 @@ def choose_network(
         mirrored = mean < plain
         verdict = "the same class" if mirrored else "not the same class"
         notes.append(
-            f"mirror images: {verdict} (leave-one-out error {mean:.3f} with them, {plain:.3f} without, "
+            f"mirror images: {verdict} (squared leave-one-out error {mean:.3f} with them, {plain:.3f} without, "
             f"on {len(some)} images)"
         )
     config = NetworkConfig(**(default_settings(*facts, mirrored) | given))

@@ -135,7 +135,7 @@ class MemoryPlan:
             needed = gram_bytes + libraries + sketches + per_image + (maps_bytes if where == "device" else staged)
             raise ValueError(
                 f"memory must be at least {show_bytes(needed)} for this network ({show_bytes(gram_bytes)} of sums and "
-                f"heads), got {show_bytes(budget)}. Allow more, or use fewer filters or layers."
+                f"heads), got {show_bytes(budget)}. Allow more, or use smaller images, fewer filters or layers."
             )
         return MemoryPlan(
             features=features,
