@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -90,3 +92,11 @@ def test_another_source_is_refused_with_the_right_remedy(refused, tmp_path):
     (tmp_path / "digits.npz").touch()
     assert "rescnet train checks other sources" in refused("check", tmp_path / "digits.npz")
     assert "Check the path" in refused("check", tmp_path / "none")
+
+
+def test_it_starts_without_torch(pictures):
+    """Importing torch takes longer than reading a small folder."""
+    code = "import sys; from rescnet.cli import app; app(['check', sys.argv[1]], standalone_mode=False)"
+    code += "; sys.exit('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, str(pictures)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "training would use" in done.stdout, done.stderr

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..formatting import count
-from .shared import Json, plain_table, say
+from .shared import Json, plain_table, progress_bar, say
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -34,7 +34,6 @@ def check(
     """
     from ..data.image_folder import scan_folder
     from ..data.loading import check_trainable
-    from .images import progress_bar
 
     if not folder.is_dir():
         remedy = "rescnet train checks other sources" if folder.exists() else "Check the path"

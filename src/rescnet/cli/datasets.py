@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..formatting import show_bytes
-from .shared import Json, Root, plain_table, say
+from .shared import Json, Root, plain_table, progress_bar, say
 
 if TYPE_CHECKING:
     from ..data import DatasetRow
@@ -45,7 +45,6 @@ def _fetch(name: str, place: Path) -> None:
     """Download a public data set that is not here."""
     from ..data.fetch import fetch
     from ..data.loading import public_set_named
-    from .images import progress_bar
 
     public_set = public_set_named(name)
     if public_set.layouts:

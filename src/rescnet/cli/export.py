@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from ..formatting import count, show_bytes, show_seconds
-from .shared import Device, Layers, Model, Overwrite, Root, TestViews, check_out, say
+from .shared import Device, Layers, Model, Overwrite, Root, TestViews, check_out, progress_bar, say
 
 
 def export(
@@ -88,7 +88,7 @@ def report(
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from ..report import write_report
-    from .images import check_held_out, dataset_of, progress_bar, say_notes
+    from .images import check_held_out, dataset_of, say_notes
 
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)

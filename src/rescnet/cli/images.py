@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from ..data import DataError, Dataset, load
@@ -25,36 +24,15 @@ from ..model_files import ModelFolder
 from ..network.network import Network
 from ..network.readout import ExactReadout
 from ..progress import Bar
-from .shared import say
+from .shared import progress_bar, say
 
 BATCH = 500  # images per step of the progress bar
-MANY_FILES = 300  # from here on reading them shows its progress
 
 
 def load_source(source: str, root: Path | None, image_size: tuple[int, int] | None = None, **fit: Any) -> Dataset:
     """Load a public data set, an image folder (``fit``: its channels, or strict) or an ``.npz`` file."""
     with progress_bar(f"downloading {source}") as downloaded, progress_bar("reading images") as read:
         return load(source, root, progress=downloaded, image_size=image_size, files_progress=read, **fit)
-
-
-@contextmanager
-def progress_bar(title: str, many: int = MANY_FILES) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of the amount done and the total, which shows a bar on stderr if the total is ``many``."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    bar = Bar(Console(stderr=True), *columns)
-    task = bar.add_task(title, total=None)
-
-    def show(done: int, total: int) -> None:
-        if total >= many:
-            bar.start()
-            bar.update(task, completed=done, total=total)
-        if done == total:
-            bar.stop()
-
-    try:
-        yield show
-    finally:
-        bar.stop()
 
 
 def say_notes(dataset: Dataset) -> None:

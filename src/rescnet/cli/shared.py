@@ -1,4 +1,4 @@
-"""Parts that commands share: arguments, flags of the options in :mod:`rescnet.config`, lines and tables."""
+"""Parts that commands share: arguments, flags of the options in :mod:`rescnet.config`, lines, bars and tables."""
 
 from __future__ import annotations
 
@@ -7,18 +7,21 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import Field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, cast, get_args, get_origin, get_type_hints
 
 import typer
 from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ..config.defaults import CHOSEN
 from ..config.option import declared_types, options_of
 from ..formatting import atomic_write
+from ..progress import Bar
 
 HOLDS_IMAGES = "the model stores its training images: share it only with those who may see them"
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model.")]
@@ -51,6 +54,7 @@ Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, ...; auto uses a G
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
 
+MANY_FILES = 300  # from here on reading them shows its progress
 _NOT = "no_"  # prefix of the parameter of a flag that switches an option off
 
 
@@ -65,6 +69,26 @@ def plain_table(*titles: str, gap: int = 3, **settings: Any) -> Table:
     for number, title in enumerate(titles):
         table.add_column(title, justify="right" if number else "left", no_wrap=True)
     return table
+
+
+@contextmanager
+def progress_bar(title: str, many: int = MANY_FILES) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function of the amount done and the total, which shows a bar on stderr if the total is ``many``."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    bar = Bar(Console(stderr=True), *columns)
+    task = bar.add_task(title, total=None)
+
+    def show(done: int, total: int) -> None:
+        if total >= many:
+            bar.start()
+            bar.update(task, completed=done, total=total)
+        if done == total:
+            bar.stop()
+
+    try:
+        yield show
+    finally:
+        bar.stop()
 
 
 def write_json(file: Path, content: Any) -> None:
