@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -225,8 +223,24 @@ def test_bad_files(files, images, fitted, tmp_path):
     for classifier, X, message in cases:
         with pytest.raises(ValueError, match=message):
             classifier.predict(X)
-    with pytest.raises(ValueError, match="X must be images or a folder of them in fit, got a list of file paths"):
-        ResCNetClassifier(**SMALL).fit([str(Path(file)) for file in files], np.arange(10) % 2)
+    for X, y, message in ((files, np.arange(9), "inconsistent numbers of samples"), ([text] * 4, [0, 1] * 2, "notes")):
+        with pytest.raises(ValueError, match=message):
+            ResCNetClassifier(**SMALL).fit(X, y)
+
+
+def test_a_list_of_files_with_labels_trains(pictures, caplog):
+    """It is the network of the folder; images of several sizes are fitted, which is logged."""
+    files = sorted((pictures / "train").rglob("*.png"))
+    table = pd.DataFrame({"file": map(str, files), "label": [file.parent.name for file in files]})
+    of_folder = ResCNetClassifier(**SMALL).fit(pictures)
+    for paths in (table["file"], files):
+        classifier = ResCNetClassifier(**SMALL).fit(paths, table["label"])
+        np.testing.assert_array_equal(classifier.predict_proba(files), of_folder.predict_proba(files))
+    caplog.clear()
+    Image.new("RGB", (40, 30)).save(files[0])
+    assert ResCNetClassifier(**SMALL).fit(files, table["label"]).image_shape_ == (3, 8, 8)
+    (note,) = caplog.messages
+    assert note == "images are resized and centre-cropped to 8×8 (height×width); found 2 sizes from 8×8 to 30×40"
 
 
 def test_a_generator_of_paths_is_refused(files, fitted):

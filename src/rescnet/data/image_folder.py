@@ -206,10 +206,7 @@ class FolderScan:
             if rows:
                 labels = np.array([number[files[row].class_name] for row in rows], np.int64)
                 splits[split] = ImageSet(images[rows], labels, names, tuple(paths[row] for row in rows))
-        notes = tuple(self.lines(but=Kind.SIZE))
-        if set(self.sizes) != {size}:
-            fitted = f"images are resized and centre-cropped to {size[0]}×{size[1]} (height×width)"
-            notes = (f"{fitted}; found {describe_sizes(self.sizes)}", *notes)
+        notes = (*fit_notes(self.sizes, size), *self.lines(but=Kind.SIZE))
         name = self.folder.resolve().name
         return Dataset(name, splits["train"], splits.get("validation"), splits.get("test"), notes)
 
@@ -274,6 +271,12 @@ def describe_sizes(sizes: Mapping[Size, int]) -> str:
     """
     ordered = [f"{h}×{w}" for h, w in sorted(sizes, key=lambda size: (size[0] * size[1], size))]
     return ordered[0] if len(ordered) == 1 else f"{len(ordered):,} sizes from {ordered[0]} to {ordered[-1]}"
+
+
+def fit_notes(sizes: Mapping[Size, int], size: Size) -> list[str]:
+    """Return a phrase about images that are fitted to a size; none if all have it."""
+    fitted = f"images are resized and centre-cropped to {size[0]}×{size[1]} (height×width)"
+    return [] if set(sizes) == {size} else [f"{fitted}; found {describe_sizes(sizes)}"]
 
 
 def _find_splits(folder: Path) -> dict[str, Path]:

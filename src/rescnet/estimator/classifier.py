@@ -38,8 +38,8 @@ class ResCNetClassifier(FittedNetwork):
 
     ``X`` may also be an image folder, a ``.npz`` file or the name of a public data set (:func:`rescnet.data.load`),
     whose training images are used, or a torch ``Dataset`` or ``DataLoader`` of (image, label); all without ``y``.
-    Methods of a fitted classifier take the path of an image file or of a folder, or a list of such files too, which
-    are fitted to the size and colour of the training images.
+    With ``y`` it may be a list of image files. Methods of a fitted classifier take the path of an image file or of a
+    folder, or a list of such files too, which are fitted to the size and colour of the training images.
 
     The network follows from the images, their number and the ``quality``. A parameter that is not None changes it.
 

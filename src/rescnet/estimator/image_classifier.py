@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from ..data.file_inputs import is_path, listed_files
-from ..data.loading import load_to_train
+from ..data.loading import load_to_train, read_to_train
 from ..network.inputs import as_images, how_to_fit, plain_values
 from ..network.model import describe_images
 from .layouts import ChannelRule, ImageLayout, find_layout
@@ -58,10 +58,9 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Pixels are checked later: cheap checks come first, those of all options included.
         """
-        channels: ChannelRule = "first" if is_path(X) else self.channels
-        X, y = _labelled(X, y, ordered=sample_weight is not None)
-        if listed_files(X, "X"):
-            raise ValueError("X must be images or a folder of them in fit, got a list of file paths. Use a folder.")
+        files = None if is_path(X) else listed_files(X, "X")
+        channels: ChannelRule = "first" if is_path(X) or files else self.channels
+        X, y = _labelled(read_to_train(files) if files else X, y, ordered=sample_weight is not None)
         X, y = plain_values(X, "X"), plain_values(y, "y")
         array, targets = validate_data(self, X, y, ensure_2d=False, allow_nd=True, ensure_all_finite=False)
         layout = find_layout(array.shape, self.image_shape, channels)
