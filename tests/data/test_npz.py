@@ -148,6 +148,7 @@ def test_splits_have_the_training_classes(store):
         ({"x": IMAGES, "y": LABELS, "class_names": ["a", "a"]}, "the same name twice"),
         ({"x": IMAGES, "y": LABELS, "z": LABELS}, "array names must be of images, .*, got 'z'"),
         ({"x": IMAGES, "y": np.array([{}] * 5)}, "y must be numbers or text, got Python objects"),
+        ({"x": np.array([{}] * 2), "y": [0, 1]}, r"x must .* got Python objects\. Give all images one size"),
         ({"x": IMAGES, "X": IMAGES, "y": LABELS}, "must differ in more than case, got x, X, y"),
     ],
 )

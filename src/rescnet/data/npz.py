@@ -108,7 +108,8 @@ def _read_array(path: Path, name: str, packed: zipfile.ZipFile, member: zipfile.
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, _, dtype = read(file)
         if dtype.hasobject:
-            raise DataError(f"{path}: {name} must be numbers or text, got Python objects. Use {name}.astype(str).")
+            remedy = "Give all images one size" if name.startswith(("x", "images")) else f"Use {name}.astype(str)"
+            raise DataError(f"{path}: {name} must be numbers or text, got Python objects. {remedy}.")
         claimed, stored = prod(shape) * dtype.itemsize, member.file_size - file.tell()
     highest = _HIGHEST_COMPRESSION * min(member.compress_size, path.stat().st_size)
     if claimed != stored or member.file_size > highest:

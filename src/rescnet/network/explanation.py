@@ -56,7 +56,7 @@ class Explanation:
     probabilities: Numbers  #: (C,)
     layer_outputs: Numbers  #: Ỹ after each layer, (layers, C)
     shown: tuple[int, ...]  #: K classes with a map: at most ten, largest output first
-    layers: Part | None  #: None if the readout alone decides, e.g. after training on few images
+    layers: Part | None  #: None if the readout alone decides
     readout: Part | None  #: None if there is none; an exact readout has no map, only an intercept
     nearest: tuple[Neighbour, ...] = ()  #: most similar first
     influential: tuple[Neighbour, ...] = ()  #: largest absolute share first
