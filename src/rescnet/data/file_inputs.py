@@ -72,7 +72,8 @@ def listed_files(values: Any, name: str = "images") -> list[Path] | None:
             return files_in(path)
         values = [path]
     if isinstance(values, Iterator):  # e.g. Path.glob, whose order is not fixed
-        raise DataError(f"{name} must be a list or an array, got a {type(values).__name__}. Use sorted(...) of paths.")
+        remedy = "Use sorted(...) of paths, list(...) of images"
+        raise DataError(f"{name} must be a list or an array, got a {type(values).__name__}. {remedy}.")
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if getattr(values, "ndim", 0) == 1 and kind in ("O", "T", "U"):  # of an array or a data frame
         values = np.asarray(values)
