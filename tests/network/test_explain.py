@@ -11,7 +11,6 @@ from digits import IMAGES, LABELS
 
 from rescnet import ComputeOptions, Model, ResCNetClassifier, make_config, train
 from rescnet.network.explain import NEIGHBOURS, explain
-from rescnet.training.readout import fit
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
 DOUBLE = ComputeOptions(dtype="float64")
@@ -23,9 +22,7 @@ NETWORKS = {
     "softmax": {"head": "multiclass-lda", "posterior": "softmax"},
     "ridge of views": ROOTS | {"test_views": "shift 1"},
     "kernel": ROOTS | {"readout": "kernel"},
-    "kernel on residual": ROOTS | {"readout": "kernel", "residual": True},
-    "mirrored": {"readout": "kernel", "augment": "flip", "test_views": "shift 1", "residual": True}
-    | {"loo_correction": True},
+    "mirrored": {"readout": "kernel", "augment": "flip", "test_views": "shift 1", "loo_correction": True},
     "copies": {"readout": "kernel", "kernel_copies": "2 shift 1"},
     "exact": {"readout": "kernel-exact"},
 }
@@ -33,12 +30,8 @@ NETWORKS = {
 
 @cache
 def trained(name):
-    options = dict(NETWORKS[name])
-    with pytest.MonkeyPatch.context() as patch:
-        if options.pop("residual", False):
-            patch.setattr(fit, "RESIDUAL_FROM", 1)
-        config = make_config("digits", **{"layers": 2, "filters": 4} | options)
-        return train(IMAGES[:80], LABELS[:80], config, compute=DOUBLE)
+    config = make_config("digits", **{"layers": 2, "filters": 4} | NETWORKS[name])
+    return train(IMAGES[:80], LABELS[:80], config, compute=DOUBLE)
 
 
 def network_of(name):
@@ -65,7 +58,7 @@ def test_maps_and_intercepts_add_up_to_the_outputs(name):
         np.testing.assert_allclose(part.maps.sum((1, 2)) + part.intercept, part.outputs[list(found.shown)], atol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["lda", "ridge of views", "kernel on residual"])
+@pytest.mark.parametrize("name", ["lda", "ridge of views", "kernel"])
 def test_outputs_per_layer_are_those_of_the_first_layers(name):
     network = network_of(name)
     found = explained(name)
@@ -82,15 +75,14 @@ def network_input(index):
     return torch.from_numpy(IMAGES[index : index + 1])
 
 
-def test_readout_of_few_images_decides_alone():
-    assert explained("kernel").layers is None
-    both = explained("kernel on residual")
+def test_layers_and_readout_are_the_parts():
+    both = explained("kernel")
     assert set(both.parts) == {"layers", "readout"}
     np.testing.assert_allclose(both.layers.outputs, both.layer_outputs[-1])
     assert set(explained("lda").parts) == {"layers"}
 
 
-@pytest.mark.parametrize("name", ["kernel", "kernel on residual", "copies"])
+@pytest.mark.parametrize("name", ["kernel", "copies"])
 @pytest.mark.parametrize("index", [3, 57])
 def test_a_training_image_is_nearest_to_itself(name, index):
     found = explained(name, index)
@@ -131,7 +123,7 @@ def test_model_names_classes_and_files():
     assert found.nearest[0].file == "3.png" and str(found.nearest[0]) == "3.png"
     text = repr(found)
     assert text.startswith("Explanation\n") and f"  {found.label} " in text and "3.png" in text
-    assert "The readout replaces the layers' output" in text
+    assert "The readout corrects the layers' output" in text
     assert pickle.loads(pickle.dumps(found)).label == found.label
 
 
@@ -154,7 +146,7 @@ def test_refuses_other_images():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lda", "kernel on residual"])
+@pytest.mark.parametrize("name", ["lda", "kernel"])
 def test_plot(name):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")

@@ -113,7 +113,6 @@ def readout_to_bytes(readout: Readout) -> bytes:
         tensors |= {"encoder.projection": encoder.projection.integers, "encoder.steps": encoder.projection.steps}
         tensors |= {"codes": codes.integers, "codes.steps": codes.steps}
         tensors["encoder.outside"] = torch.tensor(encoder.outside, dtype=torch.float64)
-        tensors["on_residual"] = torch.tensor(readout.on_residual)
         if readout.temperature is not None:
             tensors["temperature"] = torch.tensor(readout.temperature, dtype=torch.float64)
     if readout.correction is not None:
@@ -131,6 +130,8 @@ def readout_from_bytes(
     except _UNREADABLE as error:
         raise ModelFileError(f"{name} is not a readout of rescnet ({error}). {COPY_AGAIN}") from None
     _check_finite(tensors, name)
+    if not tensors.get("on_residual", torch.tensor(True)):
+        raise ModelFileError(f"{name} must correct the layers' output, but replaces it. Train the model again.")
     scale, mirrored, ridge = (tensors[key].item() for key in ("scale", "mirrored", "ridge"))
     correction = None
     if f"{(prefix := _correction_in(tensors))}.centres" in tensors:
@@ -142,8 +143,7 @@ def readout_from_bytes(
     encoder = Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, bool(mirrored), outside)
     codes = Quantised(tensors["codes"], tensors["codes.steps"])
     temperature = tensors["temperature"].item() if "temperature" in tensors else None
-    on_residual = bool(tensors.get("on_residual", True))  # format 3 does not say it
-    return KernelReadout(encoder, codes, tensors["coefficients"], scale, ridge, correction, temperature, on_residual)
+    return KernelReadout(encoder, codes, tensors["coefficients"], scale, ridge, correction, temperature)
 
 
 def _correction_in(tensors: dict[str, Tensor]) -> str:

@@ -59,12 +59,8 @@ def explain(
     names = tuple(map(str, range(network.classes)) if class_names is None else class_names)
     seen = _Views.of(used, images.to(outputs.device))
     layer_outputs = torch.stack([step.output.mean(0) for step in seen.steps])  # (layers, C)
-    of_layers, of_readout, nearest, influential = None, None, [], []
-    if not isinstance(readout, KernelReadout) or readout.on_residual:
-        of_layers = seen.part(layer_outputs[-1], shown, *_linear_layers(seen, shown))
-        rest = outputs - layer_outputs[-1]
-    else:
-        rest = outputs
+    of_layers = seen.part(layer_outputs[-1], shown, *_linear_layers(seen, shown))
+    rest, of_readout, nearest, influential = outputs - layer_outputs[-1], None, [], []
     if isinstance(readout, KernelReadout):
         compared = _Compared(seen, readout)
         of_readout = seen.part(rest, shown, *compared.linear(shown))
@@ -185,8 +181,7 @@ class _Compared:
         intercept = torch.stack([constant for _, constant in found]).mean(0)
         if readout.correction is not None:
             plain = self.kernel @ self.ready.coefficients
-            if readout.on_residual:
-                plain += self.seen.steps[-1].output.view(len(plain), -1, plain.shape[1]).mean(1)
+            plain += self.seen.steps[-1].output.view(len(plain), -1, plain.shape[1]).mean(1)
             intercept += (readout.correction(plain) - plain).mean(0)[shown]
         return weights, intercept
 

@@ -56,7 +56,7 @@ class Explanation:
     probabilities: Numbers  #: (C,)
     layer_outputs: Numbers  #: Ỹ after each layer, (layers, C)
     shown: tuple[int, ...]  #: K classes with a map: at most ten, largest output first
-    layers: Part | None  #: None if the readout alone decides
+    layers: Part
     readout: Part | None  #: None if there is none; an exact readout has no map, only an intercept
     nearest: tuple[Neighbour, ...] = ()  #: most similar first
     influential: tuple[Neighbour, ...] = ()  #: largest absolute share first
@@ -69,7 +69,7 @@ class Explanation:
     @property
     def parts(self) -> dict[str, Part]:
         """Summands of the outputs by name."""
-        return {name: part for name in ("layers", "readout") if (part := getattr(self, name)) is not None}
+        return {"layers": self.layers} | ({} if self.readout is None else {"readout": self.readout})
 
     @property
     def maps(self) -> Numbers:
@@ -105,7 +105,7 @@ class Explanation:
         if self.readout:
             kept = self.label == self.changes[-1][1]
             verb = "keeps this answer" if kept else f"changes it to {self.label}"
-            found.append(f"The readout {'corrects' if self.layers else 'replaces'} the layers' output and {verb}.")
+            found.append(f"The readout corrects the layers' output and {verb}.")
         terms = " + ".join(f"{part.outputs[self.shown[0]]:.3f} ({name})" for name, part in self.parts.items())
         own, against, rest = self.summands[0]
         found.append(

@@ -91,7 +91,6 @@ def _readout_data(readout: KernelReadout) -> dict[str, Any]:
         "scale": readout.scale,
         "outside": encoder.outside,
         "mirrored": encoder.mirrored,
-        "on_residual": readout.on_residual,
         "correction": None
         if correction is None
         else {"centres": _numbers(correction.centres), "coefficients": _numbers(correction.coefficients)},

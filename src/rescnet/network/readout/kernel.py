@@ -132,6 +132,7 @@ class KernelReadout:
     codes : Quantised, shape (N, r)
         Codes of the training images.
     coefficients : Tensor, shape (N, classes)
+        Those of Y - Ỹ; the layers' Ỹ is added to the outputs.
     scale : float
         s of the kernel (:mod:`rescnet.stages.code_kernel`).
     ridge : float
@@ -140,9 +141,6 @@ class KernelReadout:
         Applied to the outputs last.
     temperature : float, optional
         Of the softmax that turns outputs into probabilities, fitted to leave-one-out outputs.
-    on_residual : bool
-        True if the coefficients are those of Y - Ỹ, and the layers' Ỹ is added to the outputs. Models of fewer than 5,000
-        images regressed Y before version 0.3.0 was complete.
     """
 
     encoder: Encoder
@@ -152,7 +150,6 @@ class KernelReadout:
     ridge: float
     correction: LeaveOneOutCorrection | None = None
     temperature: float | None = None
-    on_residual: bool = False
     _ready: _Ready | None = field(default=None, init=False, repr=False, compare=False)
 
     @torch.inference_mode()
@@ -183,8 +180,7 @@ class KernelReadout:
 
     def corrected(self, output: Tensor, codes: Codes, ready: _Ready) -> Tensor:
         """Return the outputs (n, classes) of images with these codes, from the layers' Ỹ (n, classes)."""
-        found = code_kernel(codes, ready.centres, self.scale) @ ready.coefficients
-        found = output + found if self.on_residual else found
+        found = output + code_kernel(codes, ready.centres, self.scale) @ ready.coefficients
         return found if self.correction is None else self.correction(found)
 
     def predict_codes(self, output: Tensor, codes: Codes) -> Tensor:

@@ -3,7 +3,7 @@
  * @typedef {{integers: Int8Array, steps: Float64Array}} Quantised rows of r numbers, each times the step of its column
  * @typedef {{weights: Float64Array[], size: number, centre: Float64Array, projection: Quantised, codes: Quantised,
  *   norms: Float64Array, lengths: Float64Array, coefficients: Float64Array, scale: number, outside: number, mirrored: boolean,
- *   onResidual: boolean, correction: {centres: Float64Array, coefficients: Float64Array} | null}} Readout
+ *   correction: {centres: Float64Array, coefficients: Float64Array} | null}} Readout
  */
 
 /** @param {any} given @returns {Readout} */
@@ -38,7 +38,6 @@ function readReadout(given) {
     scale: given.scale,
     outside: given.outside,
     mirrored: given.mirrored,
-    onResidual: given.on_residual,
     correction: correction && {
       centres: readNumbers(correction.centres),
       coefficients: readNumbers(correction.coefficients),
@@ -88,16 +87,15 @@ function readOut(network, readout, image, steps) {
     if (readout.lengths[k] > 0) inside += code[k] ** 2 / readout.lengths[k];
   });
   norm += readout.outside * Math.max(0, square - inside);
-  const found = readout.onResidual ? output : new Float64Array(classes),
-    known = readout.codes;
+  const known = readout.codes;
   const weighted = code.map((value, k) => value * known.steps[k]);
   readout.norms.forEach((own, row) => {
     let product = 0;
     for (let k = 0; k < r; k++) product += weighted[k] * known.integers[row * r + k];
     const near = Math.exp(Math.min(0, 2 * product - norm - own) * readout.scale);
-    for (let c = 0; c < classes; c++) found[c] += near * readout.coefficients[row * classes + c];
+    for (let c = 0; c < classes; c++) output[c] += near * readout.coefficients[row * classes + c];
   });
-  return readout.correction ? corrected(found, readout.correction) : found;
+  return readout.correction ? corrected(output, readout.correction) : output;
 }
 
 /**
@@ -110,7 +108,7 @@ function corrected(outputs, { centres, coefficients }) {
   for (let row = 0; row < centres.length; row += classes) {
     const square = outputs.reduce((sum, value, c) => sum + (value - centres[row + c]) ** 2, 0),
       near = Math.exp(-2 * square);
-    for (let c = 0; c < classes; c++) found[c] += near * coefficients[row + c];
+    for (let c = 0; c < classes; c++) output[c] += near * coefficients[row + c];
   }
   return found;
 }

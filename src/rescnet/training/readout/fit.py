@@ -153,7 +153,6 @@ class CodeFit:
             solution.ridge,
             correction,
             temperature,
-            on_residual=True,
         )
         return readout, solution, accuracy
 
