@@ -258,6 +258,16 @@ def test_patience_fits_it_to_the_best_depth(tmp_path):
     )
 
 
+def test_conjugate_gradients_learn_the_same_metric(monkeypatch):
+    plain = trained()[0].outputs(IMAGES[TEST])
+    monkeypatch.setattr("rescnet.training.readout.fit.METRIC_FROM", 100)
+    wanted = train_one()[0].outputs(IMAGES[TEST])
+    monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
+    network, history = train_one()
+    torch.testing.assert_close(network.outputs(IMAGES[TEST]), wanted, rtol=0, atol=0.02)
+    assert history.readout.steps > 0 and float((wanted - plain).abs().max()) > 0.02
+
+
 @pytest.mark.parametrize("options", [{}, {"loo_correction": True}, FLIP | {"kernel_copies": "shift 1"}], ids=str)
 def test_conjugate_gradients_predict_the_same(options, monkeypatch):
     wanted = trained(**options)[0].outputs(IMAGES[TEST])

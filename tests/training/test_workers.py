@@ -64,7 +64,8 @@ READOUTS = [
     {"loo_correction": True},
     {"augment": "flip", "readout_size": 40},
     {"kernel_copies": "shift 1", "test_views": "flip"},
-    {"steps": True},
+    {"metric": True, "readout_size": 60},
+    {"metric": True, "steps": True},
     {"steps": True, "augment": "flip", "loo_correction": True},
     {"compute": {"dtype": "float32"}},
 ]
@@ -82,7 +83,9 @@ def test_two_workers_fit_the_readout_of_one(tmp_path):
         found, wanted = torch.load(tmp_path / f"{number}.pt"), alone(case, Workers())
         assert found["accuracies"] == wanted["accuracies"], READOUTS[number]
         assert wanted["accuracies"][-1][2] == ("steps" in READOUTS[number])
-        assert torch.equal(found["outputs"].argmax(1), wanted["outputs"].argmax(1))
+        sure = wanted["outputs"].topk(2, 1).values.diff(dim=1)[:, 0].abs() > 0.005
+        assert torch.equal(found["outputs"].argmax(1)[sure], wanted["outputs"].argmax(1)[sure])
+        assert float(sure.double().mean()) > 0.95
         torch.testing.assert_close(found["outputs"], wanted["outputs"], rtol=0, atol=0.02)
 
 

@@ -3,8 +3,9 @@
     python worker_runs.py COUNT FOLDER CASE…
 
 Each case is JSON: options of the network, and under "compute" those of the machine. With "steps" a readout is fitted
-by conjugate gradients; with "weighted" images have weights. Rank 0 writes its result to ``FOLDER/<number>.pt``. With
-``--die RANK`` that worker kills itself after two layers of the first case, and with ``--fail RANK`` it raises an error.
+by conjugate gradients; with "metric" it learns a metric; with "weighted" images have weights. Rank 0 writes its result
+to ``FOLDER/<number>.pt``. With ``--die RANK`` that worker kills itself after two layers of the first case, and with
+``--fail RANK`` it raises an error.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ def one_case(case, workers, ends=None):
     options = json.loads(case)
     compute = ComputeOptions(device="cpu", **options.pop("compute", {}))
     weighted = options.pop("weighted", False)
+    metric_from = 1 if options.pop("metric", False) else fit.METRIC_FROM
     exact_bytes = (lambda *_: 2**60) if options.pop("steps", False) else fit.exact_bytes
     images, labels = gratings()
     test = images[171:], labels[171:]
     config = NetworkConfig(**options)
     weights = 0.5 + labels[:171] % 3 if weighted else None
     run = TrainingRun(images[:171], labels[:171], config, test=test, weights=weights, compute=compute, workers=workers)
-    with patch.object(fit, "exact_bytes", exact_bytes):
+    with patch.object(fit, "exact_bytes", exact_bytes), patch.object(fit, "METRIC_FROM", metric_from):
         for record in run:
             if ends and record.layer == 2:
                 ends()
