@@ -58,6 +58,16 @@ def test_all_that_varies_is_kept_if_there_is_room(images, numbers, size, generat
         torch.testing.assert_close(torch.pdist(x @ found), torch.pdist(whitened), rtol=2e-3, atol=2e-3)
 
 
+def test_components_of_few_images_are_exact(generator):
+    """Fewer components than images, from products of the images: those of the covariance, to rounding."""
+    x = made(60, 90, generator, decay=0.95)
+    found = rows_of(x).components(25, 0)
+    variances, directions = principal(x, 25)
+    torch.testing.assert_close(found.norm(dim=0), variances ** (-WHITENING / 2), rtol=1e-3, atol=0)
+    cosines = (found / found.norm(dim=0) * directions).sum(0).abs()
+    torch.testing.assert_close(cosines, torch.ones(25), rtol=0, atol=1e-4)
+
+
 def test_duplicates_and_constants_are_sound(generator):
     x = made(6, 10, generator, decay=0.9).repeat(5, 1)
     found = rows_of(x).components(20, 0)

@@ -1,8 +1,9 @@
 """Codes from sketches: their principal components, partly whitened.
 
 With λ_k the variance of component k, a code holds component k times λ_k^(-p/2). p = 0 keeps all distances, p = 1 makes
-all components equal. The components are those of the dominant subspace of Σ x xᵀ, found by subspace iteration from
-training images. It takes products with the sketches alone, which are summed over chunks and workers.
+all components equal. The components are those of the dominant subspace of Σ x xᵀ. For few images they are computed from
+the products of the images with each other. For many they are found by subspace iteration, which takes products with the
+sketches alone, summed over chunks and workers.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from torch import Tensor
 from ...network.readout.kernel import Encoder, Quantised
 from ...stages.code_kernel import Codes
 from ...stages.images import ValueRange
-from ...stages.linear_algebra import product
+from ...stages.linear_algebra import add_single_gram_, product
 from ..distributed.workers import Workers
 
 WHITENING = 0.25  # p
@@ -23,6 +24,7 @@ ITERATIONS = 2  # of the subspace
 ROWS = 8192  # images at a time
 LEAST_VARIANCE = 1e-6  # of a component, relative to the largest
 LEAST_VARIANCE_OF_FEW = 1e-5  # the same from products of images, whose rounding is of the largest
+MOST_ROWS = 5000  # whose products with each other are decomposed, in N³ operations
 
 
 class SketchRows:
@@ -54,8 +56,8 @@ class SketchRows:
 
     def components(self, size: int, seed: int) -> Tensor:
         """Return the first ``size`` components times λ^(-p/2), shape (P, r); r is less if the others do not vary."""
-        if size == self._images:
-            return self._all_components()
+        if size == self._images or self._has_few:
+            return self._components_of_few(size)
         basis = _orthonormal(self._drawn(size, seed).T)
         for _ in range(ITERATIONS):
             found = torch.zeros_like(basis)
@@ -74,19 +76,25 @@ class SketchRows:
         components: Tensor = basis @ (vectors[:, kept] * scale)
         return components.flip(1)
 
-    def _all_components(self) -> Tensor:
+    @property
+    def _has_few(self) -> bool:
+        """True if products of the images with each other take less time than subspace iteration."""
+        return self._device.type == "cpu" and self._images <= min(MOST_ROWS, len(self.centre))
+
+    def _components_of_few(self, size: int) -> Tensor:
         """Return the components of few images, from the products of the images with each other, shape (P, r)."""
         rows = self._drawn(self._images, 0)  # all, in order
         variances, vectors = torch.linalg.eigh((self.products(rows) / self._images).double())
         kept = variances > LEAST_VARIANCE_OF_FEW * variances[-1].clamp_min(torch.finfo(torch.float32).tiny)
-        scale = variances[kept].pow(-WHITENING / 2) / (self._images * variances[kept]).sqrt()
-        return _product(rows.T, (vectors[:, kept] * scale).float()).flip(1)
+        variances, vectors = variances[kept][-size:], vectors[:, kept][:, -size:]
+        scale = variances.pow(-WHITENING / 2) / (self._images * variances).sqrt()
+        return _product(rows.T, (vectors * scale).float()).flip(1)
 
     def products(self, rows: Tensor | None = None) -> Tensor:
         """Return the products of all workers' images with each other, (images, images); for few images."""
         if self._products is None:
             rows = self._drawn(self._images, 0) if rows is None else rows
-            self._products = _product(rows, rows.T)
+            self._products = _product(rows, rows.T) if rows.is_cuda else _gram(rows)
         return self._products
 
     def _drawn(self, size: int, seed: int) -> Tensor:
@@ -131,6 +139,13 @@ def _orthonormal(matrix: Tensor) -> Tensor:
             return basis
         found = torch.linalg.solve_triangular(factor, found.T, upper=False).T
     return found.to(matrix.dtype).contiguous()
+
+
+def _gram(rows: Tensor) -> Tensor:
+    """Return the products of rows (N, P) with each other, (N, N), of which half are computed."""
+    found = rows.new_zeros(len(rows), len(rows))
+    add_single_gram_(found, rows.T)
+    return found.tril_().add_(found.tril(-1).T)
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
