@@ -22,7 +22,8 @@ from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.network.memory import readout_file_bytes
 from rescnet.network.model import Model
 from rescnet.network.probabilities import network_probabilities, probabilities
-from rescnet.network.readout import KernelReadout, sketches_of
+from rescnet.network.readout import KernelReadout
+from rescnet.network.readout.kernel import sketches_in_chunks, sketches_of
 from rescnet.stages.augment import change_images, draw_changes, view_images
 from rescnet.stages.code_kernel import Codes
 from rescnet.training.data import TrainingData
@@ -123,6 +124,23 @@ def test_the_readout_is_what_its_formula_says(options, with_metric, monkeypatch)
     median = float(torch.pdist(stored).square().median())
     assert network.readout.scale == pytest.approx(network.config.kernel_width / median)
     assert network.readout.mirrored == bool(options) and len(network.readout) == 120
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_images_that_pass_in_threads_have_the_same_sketches(threads):
+    network, before = trained(**FLIP)[0], torch.get_num_threads()
+    new, encoder = torch.as_tensor(IMAGES[TEST]), network.readout.encoder
+    how = encoder.weights, encoder.sketch_size, True
+    torch.set_num_threads(threads)
+    try:
+        with torch.inference_mode():
+            wanted = sketches_of(network.stack, new, *how)
+            found = sketches_in_chunks(network.stack, new, *how, 7)
+    finally:
+        torch.set_num_threads(before)
+    for part, whole in zip(found, wanted, strict=True):
+        assert part.dtype == whole.dtype
+        torch.testing.assert_close(part, whole, rtol=0, atol=1e-6)
 
 
 def test_mirror_images_are_equal_only_with_flips():

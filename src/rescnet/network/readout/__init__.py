@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from .exact import ExactReadout, fit_exact
-from .kernel import Encoder, KernelReadout, Quantised, sketches_of, views_of
+from .kernel import Encoder, KernelReadout, Quantised, sketches_in_chunks, views_of
 from .loo_correction import LeaveOneOutCorrection
 
 Readout: TypeAlias = KernelReadout | ExactReadout
@@ -16,6 +16,6 @@ __all__ = [
     "Quantised",
     "Readout",
     "fit_exact",
-    "sketches_of",
+    "sketches_in_chunks",
     "views_of",
 ]

@@ -23,6 +23,7 @@ from ...config.network import NetworkConfig
 from ...stages.augment import mean_of_views, view_images
 from ...stages.code_kernel import Codes, code_kernel
 from ...stages.linear_algebra import column_squares, product
+from ...stages.pooling import in_threads
 from ...stages.sketch import sketch
 from ..stack import LayerStack
 from .loo_correction import LeaveOneOutCorrection
@@ -170,11 +171,9 @@ class KernelReadout:
         views = views_of(stack.config, self.encoder.mirrored)
         seen = torch.cat([view_images(images, view) for view in views]) if len(views) > 1 else images
         of_sketch = ready.encoder.weights, self.encoder.sketch_size, self.mirrored
-        parts = [
-            sketches_of(stack, part.to(ready.device), *of_sketch)
-            for part in (torch.split(seen, size) if size else (seen,))
-        ]
-        sketches, output = (torch.cat(both) if len(parts) > 1 else both[0] for both in zip(*parts, strict=True))
+        sketches, output = (
+            sketches_in_chunks(stack, seen, *of_sketch, size) if size else sketches_of(stack, seen, *of_sketch)
+        )
         found = self.corrected(output, ready.encoder.codes(sketches, ready.projection), ready)
         return found if len(views) == 1 else mean_of_views(found, len(views))
 
@@ -251,6 +250,23 @@ def sketches_of(stack: LayerStack, images: Tensor, weights: Tensor, size: int, m
         output = step.output
     sketches = torch.cat(found, dim=1)
     return (mean_of_views(sketches, 2), mean_of_views(output, 2)) if mirrored else (sketches, output)
+
+
+def sketches_in_chunks(
+    stack: LayerStack, images: Tensor, weights: Tensor, size: int, mirrored: bool, chunk: int
+) -> tuple[Tensor, Tensor]:
+    """Return the result of :func:`sketches_of` for images that pass the layers ``chunk`` at a time.
+
+    On a CPU each thread takes some of the images through all layers.
+    """
+    at_once = chunk if weights.is_cuda else max(1, chunk // torch.get_num_threads())
+
+    def both(some: Tensor) -> Tensor:
+        parts = (sketches_of(stack, part, weights, size, mirrored) for part in torch.split(some, at_once))
+        return torch.cat([torch.cat(part, dim=1) for part in parts])
+
+    found, numbers = in_threads(both, images.to(weights.device)), size * len(weights)
+    return found[:, :numbers].to(weights.dtype), found[:, numbers:]
 
 
 def views_of(config: NetworkConfig, mirrored: bool) -> list[View]:

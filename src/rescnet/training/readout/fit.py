@@ -14,7 +14,8 @@ from ...config.grammars import Augmentation
 from ...network.history import ReadoutRecord
 from ...network.network import Network
 from ...network.probabilities import fit_temperature
-from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_of
+from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_in_chunks
+from ...network.readout.kernel import TOGETHER
 from ...network.readout.loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
 from ...stages.augment import change_images, draw_changes
 from ...stages.code_kernel import Codes, median_distance
@@ -269,10 +270,10 @@ class CodeFit:
     def _pass(self, pictures: Iterable[Tensor]) -> _Images:
         """Pass images through the layers, given some at a time."""
         stack, mirrored = self.network.stack, self.config.mirrors_kernel
-        found, outputs = [], []
+        found, outputs, chunk = [], [], max(1, stack.chunk // (1 + mirrored))
         for some in pictures:
-            for part in torch.split(some, max(1, stack.chunk // (1 + mirrored))):
-                sketches, output = sketches_of(stack, part.to(self.device), self.weights, self.size, mirrored)
+            for part in torch.split(some, max(chunk, TOGETHER)):
+                sketches, output = sketches_in_chunks(stack, part, self.weights, self.size, mirrored, chunk)
                 found.append((sketches - self.offset).to(self._sketch_dtype))
                 outputs.append(output)
         return _Images(torch.cat(found), torch.cat(outputs))
