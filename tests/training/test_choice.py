@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, ResCNetClassifier
+from rescnet.network.history import LayerRecord
 from rescnet.training import choice
 from rescnet.training.choice import choose_network
 
@@ -40,38 +41,54 @@ def test_mirror_images_are_tried(generator, kind, flips):
     assert choose_network(images[:40], labels[:40], CPU).config.augment == ""  # too few to try
 
 
-TIMES = {  # seconds per image and layer: what fits in 10.5 s for 80 images
+TIMES = {  # seconds per image and layer, of which half for filters and heads: what fits in 10.5 s for 80 images
     0.0001: {"layers": 12, "filters": 16, "kernel_copies": "8 shift 1 + jitter 0.1"},
-    0.002: {"layers": 5, "filters": 16, "kernel_copies": "8 shift 1 + jitter 0.1"},
+    0.004: {"layers": 5, "filters": 16, "kernel_copies": "8 shift 1 + jitter 0.1"},
     0.02: {"layers": 5, "filters": 16, "kernel_copies": ""},
     0.08: {"layers": 5, "filters": 8, "kernel_copies": ""},
 }
 
 
+def time_of(monkeypatch, seconds):
+    """Let a layer of 16 filters take these seconds per image, and products no time."""
+
+    def timed(images, labels, config, compute):
+        half = 10 * seconds * (config.filters / 16) ** 2 / 2
+        return LayerRecord(2, 0.5, None, None, 0.5, 0.3, 1.0, {"filters": half, "pooling": half}, 0), 10
+
+    monkeypatch.setattr(choice, "_timed_layer", timed)
+    monkeypatch.setattr(choice, "product_speed", lambda device: 1e30)
+
+
 @pytest.mark.parametrize("seconds", TIMES)
 def test_a_time_limit_is_kept_by_a_smaller_network(generator, monkeypatch, seconds):
     images, labels = stripes(generator, "slopes")
-
-    def timed(images, labels, config, compute):
-        return seconds * (config.filters / 16) ** 2
-
-    monkeypatch.setattr(choice, "_seconds_per_pass", timed)
+    time_of(monkeypatch, seconds)
     found = choose_network(images.expand(-1, 3, -1, -1), labels, CPU, "best", 10.5, {"augment": ""})
     assert {name: getattr(found.config, name) for name in TIMES[seconds]} == TIMES[seconds]
-    assert "of 10.5 s on this machine, without the readout" in found.notes[-1]
-    monkeypatch.setattr(choice, "_seconds_per_pass", lambda *_: 1.0)
+    assert found.notes[-1].endswith(" of 10.5 s on this machine")
+    time_of(monkeypatch, 1.0)
     with pytest.raises(ValueError, match=r"time_limit must be at least 3 min 20 s for 80 images, got 10 s\. Allow"):
-        choose_network(images, labels, CPU, "best", 10.0, {"augment": ""})
+        choose_network(images, labels, CPU, "best", 10.0, {"augment": "", "filters": 16})
     clock = iter([0.0, 60.0])  # a trial that takes longer than the limit
     monkeypatch.setattr(choice, "perf_counter", lambda: next(clock))
     with pytest.raises(ValueError, match=r"time_limit must be at least 4 min 20 s for 80 images, got 10 s\. Allow"):
-        choose_network(images, labels, CPU, "best", 10.0, {"augment": ""})
+        choose_network(images, labels, CPU, "best", 10.0, {"augment": "", "filters": 16})
+
+
+def test_the_time_of_best_quality_is_printed_without_a_limit(generator, monkeypatch):
+    images, labels = stripes(generator, "slopes")
+    time_of(monkeypatch, 0.5)
+    found = choose_network(images, labels, CPU, "best", None, {"augment": ""})
+    assert found.config.layers == 12 and found.notes == ("time: about 8 min 00 s on this machine",)
+    assert choose_network(images, labels, CPU, "balanced", None, {"augment": ""}).notes == ()
 
 
 def test_the_time_of_a_layer_is_measured(generator):
     images, labels = stripes(generator, "slopes")
     config = choose_network(images, labels, CPU).config
-    assert 0 < choice._seconds_per_pass(images, labels, config, CPU) < 10
+    record, seen = choice._timed_layer(images, labels, config, CPU)
+    assert seen == 24 and record.layer == 2 and 0 < record.total_seconds < 100
 
 
 @pytest.mark.slow

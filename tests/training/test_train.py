@@ -10,6 +10,7 @@ import torch
 
 from rescnet import NetworkConfig, train
 from rescnet.network.history import LayerRecord, StopReason
+from rescnet.training.time_plan import TimePlan
 from rescnet.training.train import TrainingRun
 from rescnet.training.trainer import Trainer
 
@@ -105,9 +106,13 @@ def test_a_deadline_is_checked_before_each_layer(few, monkeypatch):
 
 
 def test_a_time_limit_leaves_time_for_the_readout(few, monkeypatch):
-    """A layer takes 10 s here, and so does the pass of its copy for the readout."""
-    monkeypatch.setattr("rescnet.network.history.LayerRecord.total_seconds", 10.0)
-    for copies, limit, layers in (("", 35, 3), ("", 25, 2), ("shift 1", 35, 1), ("shift 1", 45, 2)):
+    """A layer takes 10 s here, and so does the pass of its copy for the readout; then that is fitted in 4 s."""
+
+    def planned(config, *_):
+        return TimePlan(10.0, 10.0 * (config.rows_of_each - 1), 4.0)
+
+    monkeypatch.setattr("rescnet.training.train.TimePlan.of", planned)
+    for copies, limit, layers in (("", 35, 3), ("", 33, 2), ("shift 1", 35, 1), ("shift 1", 45, 2), ("shift 1", 43, 1)):
         clock = iter(range(0, 1000, 10))
         monkeypatch.setattr("rescnet.training.train.monotonic", lambda clock=clock: next(clock))
         config = config_of(layers=9, readout="kernel", kernel_copies=copies)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from math import ceil
+from math import ceil, inf
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..config.defaults import Quality, default_settings
 from ..config.network import NetworkConfig
 from ..formatting import show_seconds
 from ..network.device import choose_device
+from ..network.history import LayerRecord
 from ..network.readout.loo_correction import leave_one_out
 from ..stages.augment import view_images
 from ..stages.code_kernel import Codes, median_distance
@@ -26,6 +27,7 @@ from ..stages.residual import one_hot
 from .data import TrainingData
 from .distributed.workers import Workers
 from .readout.system import solve_exactly
+from .time_plan import TimePlan, product_speed
 from .trainer import Trainer
 
 LEAST_IMAGES = 50  # of a trial of mirror images: with fewer, chance decides
@@ -77,19 +79,17 @@ def choose_network(
             f"on {len(some)} images)"
         )
     config = NetworkConfig(**(default_settings(*facts, mirrored) | given))
-    if time_limit is not None:
-        spent = perf_counter() - began
-        fitting, seconds = _fit_to_time(images, labels, config, compute, time_limit - spent, given)
+    if time_limit is not None or quality == "best":
+        limit, spent = inf if time_limit is None else time_limit, perf_counter() - began
+        fitting, seconds = _fit_to_time(images, labels, config, compute, limit - spent, given)
         seconds += spent
         if fitting is None:
             raise ValueError(
                 f"time_limit must be at least {show_seconds(ceil(10 * seconds) / 10)} for {len(images):,} images, got "
-                f"{time_limit:g} s. Allow more time, or use fewer or smaller images."
+                f"{limit:g} s. Allow more time, or use fewer or smaller images."
             )
-        config = fitting
-        notes.append(
-            f"time: about {show_seconds(seconds)} of {show_seconds(time_limit)} on this machine, without the readout"
-        )
+        config, of_limit = fitting, "" if time_limit is None else f" of {show_seconds(time_limit)}"
+        notes.append(f"time: about {show_seconds(seconds)}{of_limit} on this machine")
     return Choice(config, tuple(notes), perf_counter() - began)
 
 
@@ -140,33 +140,38 @@ def _fit_to_time(
 
     Options that were given are not changed. None and the seconds needed say that no network fits.
     """
+    height, width = images.shape[2:]
+    speed = product_speed(choose_device(compute.device))
     for filters in (config.filters, *(fewer for fewer in FEWER_FILTERS if fewer < config.filters)):
         if filters != config.filters and "filters" in given:
             break
         tried = replace(config, filters=filters)
-        per_pass = _seconds_per_pass(images, labels, tried, compute)
+        trial = _timed_layer(images, labels, tried, compute)
         for copies in dict.fromkeys((tried.kernel_copies, tried.kernel_copies if "kernel_copies" in given else "")):
             tried = replace(tried, kernel_copies=copies)
-            layer = per_pass * len(images) * tried.passes_of_each
-            fitting = int(SAFETY * limit / layer)
-            if "layers" in given or fitting >= min(2, tried.layers):
-                layers = tried.layers if "layers" in given else min(tried.layers, fitting)
-                if layers * layer <= limit:
-                    return _with_layers(tried, layers), layers * layer
-    return None, 2 * layer / SAFETY
+            plan = TimePlan.of(tried, (height, width), len(images), *trial, speed)
+            least = tried.layers if "layers" in given else min(2, tried.layers)
+            layers = tried.layers
+            while layers > least and plan.seconds(layers) > SAFETY * limit:
+                layers -= 1
+            if plan.seconds(layers) <= (limit if "layers" in given else SAFETY * limit):
+                return _with_layers(tried, layers), plan.seconds(layers)
+    return None, plan.seconds(least) / SAFETY
 
 
 def _with_layers(config: NetworkConfig, layers: int) -> NetworkConfig:
     return replace(config, layers=layers, stack_depth=min(config.stack_depth, layers))
 
 
-def _seconds_per_pass(images: Tensor, labels: Tensor, config: NetworkConfig, compute: ComputeOptions) -> float:
-    """Return the seconds of one image in one layer, by a trial of two layers, of which the second is timed."""
+def _timed_layer(
+    images: Tensor, labels: Tensor, config: NetworkConfig, compute: ComputeOptions
+) -> tuple[LayerRecord, int]:
+    """Return the record of the second layer on some of the images, and their number."""
     some = _spread(labels, TIMED_IMAGES[choose_device(compute.device).type])
     few = _of_layers_alone(config, 2)
     trainer = Trainer(few, TrainingData.of(few, images[some], _without_gaps(labels[some])), compute, Workers())
     trainer.add_layer()
-    return trainer.add_layer().total_seconds / len(some)
+    return trainer.add_layer(), len(some)
 
 
 def _of_layers_alone(config: NetworkConfig, layers: int) -> NetworkConfig:

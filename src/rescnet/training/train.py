@@ -20,6 +20,7 @@ from .data import LabelledImages, TrainingData
 from .distributed.workers import Workers
 from .memory_plan import MemoryPlan
 from .readout.fit import Collected, fit_readout
+from .time_plan import TimePlan, product_speed
 from .trainer import Trainer
 
 
@@ -105,6 +106,7 @@ class TrainingRun:
         self._began = 0.0 if time_limit is None else monotonic()
         self._data = TrainingData.of(config, images, labels, validation, test, weights)
         self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())
+        self._speed = 1.0 if time_limit is None else product_speed(self._trainer.device)
         self.network, self.history, self.plan = self._trainer.network, self._trainer.history, self._trainer.plan
         if listener:
             listener.planned(self.network, self.plan)
@@ -134,13 +136,19 @@ class TrainingRun:
         reason = reason_to_stop(self._config, self.history)
         if reason is None and self._deadline is not None and monotonic() >= self._deadline:
             return StopReason.DEADLINE
-        if reason is None and self._time_limit is not None and len(self.history):
-            layers, config = len(self.history) + 1, self._config
-            layer = self.history[-1].total_seconds
-            copies = config.passes_of_each / config.copies_of_each - 1
-            if monotonic() - self._began + layer * (1 + layers * copies) > self._time_limit:
-                return StopReason.TIME
-        return reason
+        if reason is not None or self._time_limit is None or not self.history.records:
+            return reason
+        late = monotonic() - self._began + self._seconds_with_another_layer() > self._time_limit
+        return StopReason.TIME if late else None
+
+    def _seconds_with_another_layer(self) -> float:
+        """Predict the seconds that are left if one more layer is learned, and then the readout."""
+        data, config, (_, height, width) = self._data, self._config, self._data.image_shape
+        seen = len(data.images) * config.copies_of_each
+        others = len(config.views) * sum(len(labels) for _, labels in data.others.values())
+        plan = TimePlan.of(config, (height, width), len(data.images), self.history[-1], seen, self._speed)
+        copies = plan.copies * seen / (seen + others)  # the record has the time of validation and test images too
+        return plan.layer + (len(self.history) + 1) * copies + plan.readout
 
 
 def train(
