@@ -99,6 +99,8 @@ class SketchRows:
 
     def _drawn(self, size: int, seed: int) -> Tensor:
         """Return the sketches of ``size`` training images drawn at random from those of all workers, (size, P)."""
+        if size == self._images == len(self._rows):
+            return self.at(slice(None))
         drawn = torch.randperm(self._images, generator=torch.Generator().manual_seed(seed))[:size].sort().values
         mine = (drawn >= self._first) & (drawn < self._first + len(self._rows))
         found = torch.zeros(size, len(self.centre), device=self._device)

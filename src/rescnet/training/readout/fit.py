@@ -262,10 +262,12 @@ class CodeFit:
             found = self._pass([pictures])
         if self.config.rows_of_each == 1:
             return found
-        copies = [self._pass(copy) for copy in self._copies()]
-        sketches = [found.sketches, *(copy.sketches.to(found.sketches.device) for copy in copies)]
-        outputs = [found.output, *(copy.output for copy in copies)]
-        return _Images(torch.stack(sketches, 1).flatten(0, 1), torch.stack(outputs, 1).flatten(0, 1))
+        sizes = len(pictures), self.config.rows_of_each, -1
+        sketches, outputs = (part[:, None].expand(sizes).clone() for part in (found.sketches, found.output))
+        del found
+        for number, copy in enumerate(map(self._pass, self._copies()), start=1):
+            sketches[:, number], outputs[:, number] = copy.sketches, copy.output
+        return _Images(sketches.flatten(0, 1), outputs.flatten(0, 1))
 
     def _pass(self, pictures: Iterable[Tensor]) -> _Images:
         """Pass images through the layers, given some at a time."""
