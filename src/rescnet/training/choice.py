@@ -20,6 +20,7 @@ from ..config.network import NetworkConfig
 from ..formatting import show_seconds
 from ..network.device import choose_device
 from ..network.history import LayerRecord
+from ..network.memory import RunSizes
 from ..network.readout.loo_correction import leave_one_out
 from ..stages.augment import view_images
 from ..stages.code_kernel import Codes, median_distance
@@ -140,7 +141,8 @@ def _fit_to_time(
 
     Options that were given are not changed. None and the seconds needed say that no network fits.
     """
-    height, width = images.shape[2:]
+    _, channels, height, width = images.shape
+    sizes = RunSizes((channels, height, width), int(labels.max()) + 1, len(images))
     speed = product_speed(choose_device(compute.device))
     for filters in (config.filters, *(fewer for fewer in FEWER_FILTERS if fewer < config.filters)):
         if filters != config.filters and "filters" in given:
@@ -149,7 +151,7 @@ def _fit_to_time(
         trial = _timed_layer(images, labels, tried, compute)
         for copies in dict.fromkeys((tried.kernel_copies, tried.kernel_copies if "kernel_copies" in given else "")):
             tried = replace(tried, kernel_copies=copies)
-            plan = TimePlan.of(tried, (height, width), len(images), *trial, speed)
+            plan = TimePlan.of(tried, sizes, *trial, speed)
             least = tried.layers if "layers" in given else min(2, tried.layers)
             layers = tried.layers
             while layers > least and plan.seconds(layers) > SAFETY * limit:

@@ -11,10 +11,12 @@ import torch
 
 from ..config.network import NetworkConfig
 from ..network.history import LayerRecord
-from ..network.memory import readout_rows
+from ..network.memory import RunSizes, readout_rows
 from ..stages.sketch import sketch_size
-from .readout.cross_validation import FEW_ROWS, FOLDS
-from .readout.encoder import ITERATIONS, MOST_ROWS
+from .readout.cross_validation import FEW_ROWS, FOLDS, MOST_ROWS
+from .readout.encoder import DECOMPOSED, ITERATIONS
+from .readout.fit import METRIC_FROM
+from .readout.metric import IMAGES, OUTPUTS
 from .stopwatch import Stopwatch
 
 PASSING = ("convolution", "pooling")  # stages of an image that only passes a layer
@@ -30,24 +32,17 @@ class TimePlan:
     readout: float  # to fit the readout afterwards
 
     @staticmethod
-    def of(
-        config: NetworkConfig,
-        image_size: tuple[int, int],
-        images: int,
-        record: LayerRecord,
-        seen: int,
-        speed: float,
-    ) -> TimePlan:
-        """Predict a run on n images of (height, width) from a layer that was learned from ``seen`` images and copies.
+    def of(config: NetworkConfig, sizes: RunSizes, record: LayerRecord, seen: int, speed: float) -> TimePlan:
+        """Predict a run on ``sizes.train`` images, from a layer that was learned from ``seen`` images and copies.
 
         ``speed`` is that of :func:`product_speed`.
         """
         passed = sum(record.seconds.get(stage, 0.0) for stage in PASSING) / seen
         passes = config.passes_of_each - config.copies_of_each
         return TimePlan(
-            layer=images * config.copies_of_each * record.total_seconds / seen,
-            copies=images * passes * passed,
-            readout=readout_operations(config, image_size, images) / speed,
+            layer=sizes.train * config.copies_of_each * record.total_seconds / seen,
+            copies=sizes.train * passes * passed,
+            readout=readout_operations(config, sizes) / speed,
         )
 
     def seconds(self, layers: int) -> float:
@@ -65,19 +60,21 @@ def product_speed(device: torch.device) -> float:
     return TRIALS * 2 * TRIAL_SIDE**3 / max(watch.seconds["products"], 1e-9)
 
 
-def readout_operations(config: NetworkConfig, image_size: tuple[int, int], images: int) -> float:
-    """Return the operations that fit a kernel readout to n images, in float32; one in float64 counts twice."""
+def readout_operations(config: NetworkConfig, sizes: RunSizes) -> float:
+    """Return the operations that fit a readout to ``sizes.train`` images, in float32; one in float64 counts twice."""
     if not config.has_kernel:
         return 0.0
-    rows, numbers = readout_rows(config, images), config.layers * sketch_size(config, image_size)
+    rows, numbers = readout_rows(config, sizes.train), config.layers * sketch_size(config, sizes.image_shape[1:])
     size = min(config.readout_size, rows, numbers)
-    codes, system = 2 * rows * numbers * size, _system_operations(rows, size)
-    if size < rows and rows > min(MOST_ROWS, numbers):
+    codes = 2 * rows * numbers * size + _system_operations(rows, size)
+    if sizes.train >= METRIC_FROM:
+        codes = 2 * codes + 2 * min(rows, IMAGES) * min(sizes.classes, OUTPUTS) * size * (rows + size)
+    if size < rows and rows > min(DECOMPOSED, numbers):
         subspace = (4 * ITERATIONS + 2) * rows * numbers * size + (12 * ITERATIONS + 14) * numbers * size**2
-        return codes + subspace + system
+        return codes + subspace
     folds, left = (FOLDS if rows <= FEW_ROWS else 2), rows * (FOLDS - 1) // FOLDS
     of_folds = folds * (_eigenvector_operations(left) + _system_operations(left, size)) if rows <= MOST_ROWS else 0
-    return codes + rows * numbers * (rows + 2 * size) + _eigenvector_operations(rows) + system + of_folds
+    return codes + rows * numbers * (rows + 2 * size) + _eigenvector_operations(rows) + of_folds
 
 
 def _system_operations(rows: int, size: int) -> float:

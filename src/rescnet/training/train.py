@@ -14,6 +14,7 @@ from ..config.network import NetworkConfig
 from ..data.loading import load_to_train
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
 from ..network.inputs import Array, as_images, as_labels
+from ..network.memory import RunSizes
 from ..network.network import Network
 from .choice import choose_network
 from .data import LabelledImages, TrainingData
@@ -143,10 +144,11 @@ class TrainingRun:
 
     def _seconds_with_another_layer(self) -> float:
         """Predict the seconds that are left if one more layer is learned, and then the readout."""
-        data, config, (_, height, width) = self._data, self._config, self._data.image_shape
+        data, config = self._data, self._config
         seen = len(data.images) * config.copies_of_each
         others = len(config.views) * sum(len(labels) for _, labels in data.others.values())
-        plan = TimePlan.of(config, (height, width), len(data.images), self.history[-1], seen, self._speed)
+        sizes = RunSizes(data.image_shape, data.classes, len(data.images))
+        plan = TimePlan.of(config, sizes, self.history[-1], seen, self._speed)
         copies = plan.copies * seen / (seen + others)  # the record has the time of validation and test images too
         return plan.layer + (len(self.history) + 1) * copies + plan.readout
 

@@ -20,6 +20,7 @@ from .system import solve_exactly
 
 FOLDS = 5
 FEW_ROWS = 2000  # up to which all folds are predicted, else two
+MOST_ROWS = 5000  # the decomposition of their products takes N³ operations
 
 
 def cross_validate(

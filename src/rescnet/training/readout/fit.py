@@ -22,8 +22,8 @@ from ...stages.code_kernel import Codes, median_distance
 from ...stages.residual import one_hot
 from ..data import TrainingData
 from ..distributed.workers import Workers
-from .cross_validation import FOLDS, correct_by_others, cross_validate
-from .encoder import MOST_ROWS, SketchRows, codes_of
+from .cross_validation import FOLDS, MOST_ROWS, correct_by_others, cross_validate
+from .encoder import SketchRows, codes_of
 from .iterative import LARGEST_TILE, KernelProducts, Progress, centres_for, check_least_memory, solve_iteratively
 from .metric import learned_metric
 from .sketches import Sketches
