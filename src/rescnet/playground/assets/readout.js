@@ -108,7 +108,7 @@ function corrected(outputs, { centres, coefficients }) {
   for (let row = 0; row < centres.length; row += classes) {
     const square = outputs.reduce((sum, value, c) => sum + (value - centres[row + c]) ** 2, 0),
       near = Math.exp(-2 * square);
-    for (let c = 0; c < classes; c++) output[c] += near * coefficients[row + c];
+    for (let c = 0; c < classes; c++) found[c] += near * coefficients[row + c];
   }
   return found;
 }
