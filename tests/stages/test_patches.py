@@ -40,6 +40,26 @@ def test_covariance_matches_the_loop_whole_and_in_chunks(generator):
     np.testing.assert_allclose(chunked.covariance().numpy(), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize(("shape", "k"), [((3, 2, 6, 5), 1), ((3, 2, 6, 5), 2), ((2, 4, 7, 9), 3), ((2, 1, 8, 12), 7)])
+def test_sums_of_images_are_those_of_their_patches(shape, k, generator):
+    x = torch.randn(shape, generator=generator, dtype=torch.float64)
+    found, wanted = PatchMoments.of_images(x, k), PatchMoments.of(extract_patches(x, k))
+    assert found.count == wanted.count
+    torch.testing.assert_close(found.total, wanted.total)
+    torch.testing.assert_close(found.outer, wanted.outer)
+
+
+def test_sums_of_images_do_not_depend_on_threads(generator):
+    x, found, threads = torch.randn(5, 3, 9, 9, generator=generator), [], torch.get_num_threads()
+    try:
+        for number in (1, 2, 3):
+            torch.set_num_threads(number)
+            found.append(PatchMoments.of_images(x, 3).outer)
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
 def test_each_patch_loses_its_mean_per_channel(generator):
     patches = torch.randn(4, 3 * 9, generator=generator)
     centred = remove_patch_means(patches, channels=3)

@@ -25,8 +25,9 @@ from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
 from ..stages.discriminant import LinearHead, normalise, sigmoid_posterior, softmax_posterior
 from ..stages.images import ValueRange, concatenate, min_max_scale
-from ..stages.pooling import in_threads, pooling_input
+from ..stages.pooling import pooling_input
 from ..stages.residual import compensate
+from ..stages.threads import in_threads
 from .memory import chunk_size
 
 

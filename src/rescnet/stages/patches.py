@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .threads import in_threads
+
 
 def extract_patches(x: Tensor, size: int) -> Tensor:
     """Return all valid patches of ``x`` (n, c, h, w), shape (n, (h-k+1)·(w-k+1), c·k·k)."""
@@ -51,13 +53,38 @@ class PatchMoments:
         return PatchMoments(len(flat), flat.sum(0).double(), (flat.T @ flat).double())
 
     @staticmethod
+    def of_images(x: Tensor, size: int) -> PatchMoments:
+        """Return the sums over all k×k patches of images (n, c, h, w), computed in their type, on a CPU in threads.
+
+        Rows a and b of all patches have the products of :func:`_strip_products`, with a k-th of the operations that the
+        product of patches takes.
+        """
+        _, c, h, w = x.shape
+
+        def each(part: Tensor) -> Tensor:  # image by image: the order of the sum must not depend on the threads
+            return torch.stack([_strip_products(some, size) for some in (part[None] if x.is_cuda else part[:, None])])
+
+        products = in_threads(each, x).sum(0, dtype=torch.float64)
+        total = products.new_empty(c, size, size)  # channel, row, column
+        outer = products.new_empty(c, size, size, c, size, size)
+        pairs = [(apart, first) for apart in range(size) for first in range(size - apart)]
+        for (apart, first), near in zip(pairs, products, strict=True):
+            pixels = near[:-1, :-1].reshape(c, size, c, size)
+            outer[:, first, :, :, first + apart] = pixels
+            outer[:, first + apart, :, :, first] = pixels.permute(2, 3, 0, 1)
+            if not apart:
+                total[:, first] = near[:-1, -1].view(c, size)
+        count = len(x) * (h - size + 1) * (w - size + 1)
+        return PatchMoments(count, total.flatten(), outer.view(c * size**2, -1))
+
+    @staticmethod
     def weighted(x: Tensor, roots: Tensor, size: int) -> PatchMoments:
         """Return the sums over the patches of images (n, c, h, w) with weights, whose roots are (n, 1, 1, 1).
 
         The count is that of the patches: weights must be 1 on average over all images that are added.
         """
         weighted = x * roots
-        sums = PatchMoments.of(extract_patches(weighted, size))
+        sums = PatchMoments.of_images(weighted, size)
         total = extract_patches((weighted * roots).sum(0, keepdim=True), size).sum((0, 1))
         return replace(sums, total=total.double())
 
@@ -97,6 +124,25 @@ class ClassMoments:
         """Return the sums over patches minus their mean per channel; means are linear, so the sums suffice."""
         outer = remove_means_of_products(self.outer, channels)
         return replace(self, outer=outer, by_position=remove_patch_means(self.by_position, channels))
+
+
+def _strip_products(x: Tensor, size: int) -> Tensor:
+    """Return sums of s sᵀ over pairs of strips of images (n, c, h, w), shape (k(k+1)/2, c·k + 1, c·k + 1).
+
+    A strip s is k neighbouring pixels of a row, c·k numbers and a one. A pair lies b - a rows apart, for b - a = 0 to
+    k - 1. For each, the sums are over h-k+1 rows from row a on, for a = 0, 1, ...: the next sum differs in two rows.
+    """
+    n, c, h, w = x.shape
+    rows, row = h - size + 1, n * (w - size + 1)
+    strips = x.new_ones(h * row, c * size + 1)
+    strips[:, :-1] = x.unfold(3, size, 1).permute(2, 0, 3, 1, 4).reshape(h * row, c * size)
+    at, found = strips.view(h, row, -1), []
+    for apart in range(size):
+        found.append(strips[: rows * row].T @ strips[apart * row : (apart + rows) * row])
+        for gone in range(size - apart - 1):
+            change = at[gone + rows].T @ at[gone + rows + apart] - at[gone].T @ at[gone + apart]
+            found.append(found[-1] + change)
+    return torch.stack(found)
 
 
 def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:

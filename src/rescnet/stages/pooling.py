@@ -7,8 +7,6 @@ GPU :mod:`rescnet.kernels.pooling` replaces :func:`pool_features`, and :mod:`res
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from math import sqrt
 
 import numpy as np
@@ -19,6 +17,7 @@ from torch.nn import functional as F
 from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
 from .convolution import rectify
 from .second_order import Pyramid, channel_pairs, exported_correlations, mean_correlations, second_order_pool
+from .threads import in_threads
 
 
 def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max") -> Tensor:
@@ -108,30 +107,6 @@ def log_scale(channels: int) -> float:
         value = 2 * value - value**2
         total += value
     return 1 / (sqrt(channels) * total)
-
-
-def in_threads(function: Callable[[Tensor], Tensor], x: Tensor, least: int = 1) -> Tensor:
-    """Return ``function(x)``, computed on a CPU in threads that take some rows each, at least ``least``.
-
-    PyTorch's own threads share each operation and wait for the slowest at its end. That takes several times as long if
-    other programs use a core. Without MKL it multiplies batches of small matrices in one thread.
-    """
-    if x.is_cuda or torch.compiler.is_compiling():
-        return function(x)
-    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
-    parts = min(threads, len(x) // least)
-    if parts <= 1:
-        return function(x)
-
-    def apply(part: Tensor) -> Tensor:
-        with torch.inference_mode(inference):
-            return function(part)
-
-    try:
-        with ThreadPoolExecutor(parts, initializer=torch.set_num_threads, initargs=(threads // parts,)) as pool:
-            return torch.cat(list(pool.map(apply, x.tensor_split(parts))))
-    finally:
-        torch.set_num_threads(threads)  # else threads that start later would have the last number set
 
 
 def _places(channels: int, side: int, device: torch.device) -> Tensor:

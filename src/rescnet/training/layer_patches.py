@@ -110,7 +110,7 @@ class LayerPatches:
 
     def _exact_moments(self) -> PatchMoments:
         if self._roots is None:
-            return reduce(add, (PatchMoments.of(extract_patches(x, self.size)) for _, x in self._input.chunks()))
+            return reduce(add, (PatchMoments.of_images(x, self.size) for _, x in self._input.chunks()))
         roots = self._roots.to(self._input.input_range.low.dtype)[:, None, None, None]
         return reduce(add, (PatchMoments.weighted(x, roots[part], self.size) for part, x in self._input.chunks()))
 

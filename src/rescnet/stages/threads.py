@@ -1,0 +1,33 @@
+"""Images in threads, one each, instead of PyTorch's threads, which share every operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+
+def in_threads(function: Callable[[Tensor], Tensor], x: Tensor, least: int = 1) -> Tensor:
+    """Return ``function(x)``, computed on a CPU in threads that take some rows each, at least ``least``.
+
+    PyTorch's own threads share each operation and wait for the slowest at its end. That takes several times as long if
+    other programs use a core. Without MKL it multiplies batches of small matrices in one thread.
+    """
+    if x.is_cuda or torch.compiler.is_compiling():
+        return function(x)
+    threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
+    parts = min(threads, len(x) // least)
+    if parts <= 1:
+        return function(x)
+
+    def apply(part: Tensor) -> Tensor:
+        with torch.inference_mode(inference):
+            return function(part)
+
+    try:
+        with ThreadPoolExecutor(parts, initializer=torch.set_num_threads, initargs=(threads // parts,)) as pool:
+            return torch.cat(list(pool.map(apply, x.tensor_split(parts))))
+    finally:
+        torch.set_num_threads(threads)  # else threads that start later would have the last number set
