@@ -89,7 +89,7 @@ def parse_seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < 1e9:
-        raise ValueError(f"time must be a positive number of s, m or h, e.g. 90s or 10m, got {text!r}.")
+        raise ValueError(f"time_limit must be a positive number of s, m or h, e.g. 90s or 10m, got {text!r}.")
     return found
 
 

@@ -287,7 +287,7 @@ def test_the_default_network_needs_no_validation_images(rescnet, refused, pictur
     assert "Add others with --source FOLDER" in rescnet("report", tmp_path / "m").stdout
     assert '"left_out":{"accuracy":' in (tmp_path / "m" / "report.html").read_text()
     assert "must not be used with a preset" in refused(*words, "--preset", "paper")
-    assert "time must be a positive number of s, m or h" in refused("train", pictures, "--time-limit", "soon")
+    assert "time_limit must be a positive number of s, m or h" in refused("train", pictures, "--time-limit", "soon")
     assert "quality must be one of" in refused("train", pictures, "--quality", "good")
 
 

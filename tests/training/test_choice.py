@@ -100,6 +100,9 @@ def test_the_estimator_has_quality_and_time_limit(generator):
     assert np.allclose(fast.predict_proba(X).sum(1), 1)
     limited = ResCNetClassifier(time_limit="2m", n_filters=4, random_state=0).fit(X, y)
     assert len(limited.network_.layers) == 3
-    for wrong, words in (({"quality": "good"}, "quality must be one of"), ({"time_limit": 0}, "time must be a posit")):
+    for wrong, words in (
+        ({"quality": "good"}, "quality must be one of"),
+        ({"time_limit": 0}, "time_limit must be a"),
+    ):
         with pytest.raises(ValueError, match=words):
             ResCNetClassifier(**wrong).fit(X, y)

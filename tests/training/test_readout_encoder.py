@@ -108,6 +108,14 @@ def test_codes_of_the_encoder_are_those_of_training_to_rounding(generator, monke
         assert bool(((found.float() - rounded.values(torch.float32)).abs() <= slack * rounded.steps + 1e-5).all())
 
 
+@pytest.mark.parametrize(("size", "by_products"), [(10, False), (55, True)])
+def test_many_components_come_from_products_and_few_from_a_subspace(size, by_products, monkeypatch):
+    called = []
+    monkeypatch.setattr(SketchRows, "_components_of_few", lambda self, size: called.append(size))
+    rows_of(torch.randn(60, 200)).components(size, 0)
+    assert called == [size] * by_products
+
+
 def test_workers_find_the_components_of_one(generator):
     """Two threads of one process stand in for two workers."""
     from threading import Barrier, Thread

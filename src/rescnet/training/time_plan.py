@@ -14,7 +14,7 @@ from ..network.history import LayerRecord
 from ..network.memory import RunSizes, readout_rows
 from ..stages.sketch import sketch_size
 from .readout.cross_validation import FEW_ROWS, FOLDS, MOST_ROWS
-from .readout.encoder import DECOMPOSED, ITERATIONS
+from .readout.encoder import ITERATIONS, decomposes
 from .readout.fit import METRIC_FROM
 from .readout.metric import IMAGES, OUTPUTS
 from .stopwatch import Stopwatch
@@ -69,7 +69,7 @@ def readout_operations(config: NetworkConfig, sizes: RunSizes) -> float:
     codes = 2 * rows * numbers * size + _system_operations(rows, size)
     if sizes.train >= METRIC_FROM:
         codes = 2 * codes + 2 * min(rows, IMAGES) * min(sizes.classes, OUTPUTS) * size * (rows + size)
-    if size < rows and rows > min(DECOMPOSED, numbers):
+    if size < rows and not decomposes(rows, numbers, size):
         subspace = (4 * ITERATIONS + 2) * rows * numbers * size + (12 * ITERATIONS + 14) * numbers * size**2
         return codes + subspace
     folds, left = (FOLDS if rows <= FEW_ROWS else 2), rows * (FOLDS - 1) // FOLDS

@@ -266,7 +266,7 @@ def sketches_in_chunks(
         return torch.cat([torch.cat(part, dim=1) for part in parts])
 
     found, numbers = in_threads(both, images.to(weights.device)), size * len(weights)
-    return found[:, :numbers].to(weights.dtype), found[:, numbers:]
+    return found[:, :numbers].to(weights.dtype), found[:, numbers:].clone()  # a view would keep all sketches
 
 
 def views_of(config: NetworkConfig, mirrored: bool) -> list[View]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..trainer import Trainer
 
 METRIC_FROM = 5000  # training images: with fewer, a learned metric is no better
-CORRECTED_FROM = 20_000  # training images: fewer are known too well to a correction that is fitted to them
+SELF_CORRECTED_FROM = 20_000  # training images: fewer are known too well to a correction that is fitted to them
 COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
 
 
@@ -138,10 +138,9 @@ class CodeFit:
         products = rows.products() if FOLDS * side <= total <= MOST_ROWS and not with_metric else None
         if with_metric:
             metric = learned_metric(centres, columns, scale, self.config.seed)
-            projection, outside = (
-                self._shared(components @ metric.to(components)),
-                0.0,
-            )  # these components are not orthogonal
+            projection = self._shared(components @ metric.to(components))
+            del components, codes, centres
+            outside = 0.0  # these components are not orthogonal
             codes, centres, scale = self._codes(rows, projection)
             solution = self._solve(centres, right[:, classes:], scale, progress, start, diagonal=False)
         correction, temperature, accuracy = self._judge(targets, columns, blocks, products, size, solution.ridge)
@@ -182,12 +181,12 @@ class CodeFit:
             return None, None, None
         side, seed = self.config.rows_of_each, self.config.seed
         known, wanted = leave_one_out(targets, columns, blocks), targets[::side]
-        correction = fit_correction(known, wanted) if self.config.loo_correction else None
+        correction = fit_correction(known, wanted) if self.config.loo_correction and len(known) >= FOLDS else None
         outputs, numbers = known, torch.arange(len(known), device=known.device)
         if products is not None:
             how = side, size, self.config.kernel_width, ridge, seed, self._noise(targets)
             outputs, numbers = cross_validate(products, targets, *how)
-        if correction is not None and FOLDS <= len(known) < CORRECTED_FROM:
+        if correction is not None and len(known) < SELF_CORRECTED_FROM:
             outputs = correct_by_others(outputs, numbers, known, wanted, seed)
         elif correction is not None:
             known = outputs = correction(known)
@@ -219,7 +218,7 @@ class CodeFit:
         config, workers, ridge = self.config, self.workers, ridge_for(len(codes), self.config.kernel_ridge)
         room = self.budget - codes.values.nbytes - 4 * right.nbytes
         if exact_bytes(len(codes), right.itemsize) <= room:
-            return self._solve_on_rank0(codes, right, scale, ridge)
+            return self._solve_on_rank0(codes, right, scale, ridge, diagonal)
         free = check_least_memory(config, len(codes), right.shape[1], right.itemsize, self.budget)
         centres = centres_for(len(codes), free)
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
@@ -227,17 +226,17 @@ class CodeFit:
         probe = diagonal and config.rows_of_each == 1  # the block of an image and its copies is not estimated
         return solve_iteratively(products, right, centres, config.seed, probe, progress, start)
 
-    def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float, ridge: float) -> Solution:
+    def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float, ridge: float, diagonal: bool) -> Solution:
         """Solve the system exactly on rank 0, and broadcast the solution."""
         failure: ArithmeticError | None = None
         side = self.config.rows_of_each
         columns, facts = torch.zeros_like(right), torch.zeros(2, dtype=torch.float64, device=self.device)
-        blocks = right.new_zeros(len(right) // side, side, side)
+        blocks = right.new_zeros(diagonal * len(right) // side, side, side)
         if self.workers.is_rank0:
             try:
-                found = solve_exactly(codes, right, scale, ridge, side, self._noise(right))
-                assert found.blocks is not None
-                columns, blocks = found.columns.contiguous(), found.blocks
+                found = solve_exactly(codes, right, scale, ridge, side if diagonal else 0, self._noise(right))
+                columns = found.columns.contiguous()
+                blocks = blocks if found.blocks is None else found.blocks
                 facts = facts.new_tensor([1, found.ridge])
             except ArithmeticError as error:  # the other ranks must not wait
                 failure = error
@@ -245,7 +244,7 @@ class CodeFit:
         if not bool(facts[0]):
             raise failure or FloatingPointError("rank 0 could not fit the readout. See its message.")
         self.workers.broadcast(columns, blocks)
-        return Solution(columns, blocks, float(facts[1]))
+        return Solution(columns, blocks if diagonal else None, float(facts[1]))
 
     def _noise(self, like: Tensor) -> Tensor | None:
         """Return 1/w of each row, in the type of a tensor; None if all images have the same weight."""

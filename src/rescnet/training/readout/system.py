@@ -67,7 +67,8 @@ def solve_exactly(
 ) -> Solution:
     """Solve the system for right sides (N, K) by one Cholesky factor, with a larger ε where K + εI is indefinite.
 
-    Each image has ``side`` consecutive rows. ``noise`` (N,) are factors of ε, 1/w for a row of weight w.
+    Each image has ``side`` consecutive rows; with 0 no block of the inverse is computed.
+    ``noise`` (N,) are factors of ε, 1/w for a row of weight w.
     """
     matrix = right.new_empty(len(codes), len(codes))
     for tried in growing_ridges(ridge):
@@ -79,5 +80,5 @@ def solve_exactly(
             cholesky_(matrix)
         except NotPositiveDefiniteError:
             continue
-        return Solution(factor_solve(matrix, right), inverse_blocks(matrix, side), tried)
+        return Solution(factor_solve(matrix, right), inverse_blocks(matrix, side) if side else None, tried)
     raise FloatingPointError(UNSOLVED)
