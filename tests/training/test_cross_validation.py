@@ -83,7 +83,7 @@ def test_the_temperature_of_few_images_is_fitted_to_them(monkeypatch):
     found = []
     for replaced in (False, True):
         if replaced:
-            monkeypatch.setattr("rescnet.training.readout.fit.cross_validate", wrong)
+            monkeypatch.setattr("rescnet.training.readout.cross_validation.cross_validate", wrong)
         run = TrainingRun(images, labels, config)
         list(run)
         found.append(run.network.readout.temperature)

@@ -22,7 +22,8 @@ LAYERS: dict[Quality, tuple[int, ...]] = {  # by the number of training images
     "best": (12, 12, 24, 24),
 }
 STACK_DEPTHS = {2: 1, 3: 1, 4: 2, 6: 2, 12: 4, 24: 4}  # by the number of layers
-CORRECTED_FROM = 500, 5  # training images, and images per pair of classes: with fewer, a correction fits noise
+CORRECTED_FROM = 500  # training images: with fewer, a leave-one-out correction fits noise
+CORRECTED_PER_CLASSES = 5  # and with fewer than 5·classes²
 MOST_ROWS = 45_000  # of a readout with copies
 MOST_COPIES = 8
 
@@ -74,7 +75,7 @@ def default_settings(
         "learning_rate": 0.3,
         "stop_at_zero_error": False,
         "readout": "kernel",
-        "loo_correction": images >= max(CORRECTED_FROM[0], CORRECTED_FROM[1] * classes**2),
+        "loo_correction": images >= max(CORRECTED_FROM, CORRECTED_PER_CLASSES * classes**2),
     }
     if grey:  # 3×3 patches have too few principal components
         settings["first_filter_size"] = min(side, 5 if small else 7)

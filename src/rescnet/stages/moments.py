@@ -159,9 +159,7 @@ def check_finite(features: Tensor) -> None:
 
 
 FEW = 2 / 3  # images per feature: up to here the dual form takes at most about half the operations
-FEW_IN_HALF = (
-    1 / 3
-)  # the same with half-precision features: the factor of A is computed in half precision, that of M is not
+FEW_IN_HALF = 1 / 3  # the same in half precision, in which the factor of A is computed, but not that of M
 
 
 @dataclass

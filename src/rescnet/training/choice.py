@@ -80,7 +80,7 @@ def choose_network(
             f"on {len(some)} images)"
         )
     config = NetworkConfig(**(default_settings(*facts, mirrored) | given))
-    if time_limit is not None or quality == "best":
+    if time_limit is not None or (quality == "best" and choose_device(compute.device).type == "cpu"):
         limit, spent = inf if time_limit is None else time_limit, perf_counter() - began
         fitting, seconds = _fit_to_time(images, labels, config, compute, limit - spent, given)
         seconds += spent

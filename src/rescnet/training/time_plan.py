@@ -14,7 +14,7 @@ from ..network.history import LayerRecord
 from ..network.memory import RunSizes, readout_rows
 from ..stages.sketch import sketch_size
 from .readout.cross_validation import FEW_ROWS, FOLDS, MOST_ROWS
-from .readout.encoder import ITERATIONS, decomposes
+from .readout.encoder import decomposes, subspace_operations
 from .readout.fit import METRIC_FROM
 from .readout.metric import IMAGES, OUTPUTS
 from .stopwatch import Stopwatch
@@ -70,8 +70,7 @@ def readout_operations(config: NetworkConfig, sizes: RunSizes) -> float:
     if sizes.train >= METRIC_FROM:
         codes = 2 * codes + 2 * min(rows, IMAGES) * min(sizes.classes, OUTPUTS) * size * (rows + size)
     if size < rows and not decomposes(rows, numbers, size):
-        subspace = (4 * ITERATIONS + 2) * rows * numbers * size + (12 * ITERATIONS + 14) * numbers * size**2
-        return codes + subspace
+        return codes + subspace_operations(rows, numbers, size)
     folds, left = (FOLDS if rows <= FEW_ROWS else 2), rows * (FOLDS - 1) // FOLDS
     of_folds = folds * (_eigenvector_operations(left) + _system_operations(left, size)) if rows <= MOST_ROWS else 0
     return codes + rows * numbers * (rows + 2 * size) + _eigenvector_operations(rows) + of_folds

@@ -6,8 +6,8 @@ and coefficients; it holds no training image. Beyond the paper.
 
 Features F of a layer become a sketch (:mod:`rescnet.stages.sketch`). The sketches of all layers, P numbers, are
 centred and multiplied by a matrix (P, r): their principal components, partly whitened, and with many images a learned
-metric of them. That is the code. If mirror
-images are the same class, the mean sketch of both is used, so both have the same code.
+metric of them. That is the code. If mirror images are the same class, the mean sketch of both is used, so both have the
+same code.
 """
 
 from __future__ import annotations

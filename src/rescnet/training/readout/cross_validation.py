@@ -13,14 +13,51 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...network.readout.loo_correction import fit_correction
+from ...config.network import NetworkConfig
+from ...network.probabilities import fit_temperature
+from ...network.readout.loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
 from ...stages.code_kernel import Codes, code_kernel, median_distance
 from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING
 from .system import solve_exactly
 
 FOLDS = 5
 FEW_ROWS = 2000  # up to which all folds are predicted, else two
+SELF_CORRECTED_FROM = 20_000  # images: fewer are known too well to a correction that is fitted to them
 MOST_ROWS = 5000  # the decomposition of their products takes N³ operations
+
+
+def judge(
+    config: NetworkConfig,
+    targets: Tensor,
+    columns: Tensor,
+    blocks: Tensor | None,
+    products: Tensor | None,
+    size: int,
+    ridge: float,
+    noise: Tensor | None,
+) -> tuple[LeaveOneOutCorrection | None, float | None, float | None]:
+    """Return the correction, the temperature and the accuracy that follow from leave-one-out outputs, if known.
+
+    They are those of a regression of the targets (N, C), with ``columns`` (N, C) as its solution and ``blocks`` of the
+    inverse. Those of few images, whose ``products`` are given, are replaced by :func:`cross_validate` in the fit of the
+    temperature.
+    """
+    if blocks is None:
+        return None, None, None
+    side = config.rows_of_each
+    known, wanted = leave_one_out(targets, columns, blocks), targets[::side]
+    correction = fit_correction(known, wanted) if config.loo_correction and len(known) >= FOLDS else None
+    outputs, numbers = known, torch.arange(len(known), device=known.device)
+    if products is not None:
+        how = side, size, config.kernel_width, ridge, config.seed, noise
+        outputs, numbers = cross_validate(products, targets, *how)
+    if correction is not None and len(known) < SELF_CORRECTED_FROM:
+        outputs = correct_by_others(outputs, numbers, known, wanted, config.seed)
+    elif correction is not None:
+        known = outputs = correction(known)
+    accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
+    temperature = fit_temperature(outputs, wanted[numbers].argmax(1))
+    return correction.cpu() if correction is not None else None, temperature, accuracy
 
 
 def cross_validate(

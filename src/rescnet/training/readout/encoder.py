@@ -56,7 +56,8 @@ class SketchRows:
 
     def components(self, size: int, seed: int) -> Tensor:
         """Return the first ``size`` components times λ^(-p/2), shape (P, r); r is less if the others do not vary."""
-        if size == self._images or (self._device.type == "cpu" and self._few_for(size)):
+        on_cpu = self._device.type == "cpu"
+        if size == self._images or (on_cpu and decomposes(self._images, len(self.centre), size)):
             return self._components_of_few(size)
         basis = _orthonormal(self._drawn(size, seed).T)
         for _ in range(ITERATIONS):
@@ -75,10 +76,6 @@ class SketchRows:
         scale = variances[kept].pow(-WHITENING / 2)
         components: Tensor = basis @ (vectors[:, kept] * scale)
         return components.flip(1)
-
-    def _few_for(self, size: int) -> bool:
-        """Return whether products of the images with each other take less time than iterating a subspace."""
-        return decomposes(self._images, len(self.centre), size)
 
     def _components_of_few(self, size: int) -> Tensor:
         """Return the components of few images, from the products of the images with each other, shape (P, r)."""
@@ -126,8 +123,12 @@ def decomposes(rows: int, numbers: int, size: int) -> bool:
     Eigenvectors of the products are computed in float64. They take the time of some 10 N³ operations of products.
     """
     by_products = rows * numbers * (rows + 2 * size) + 10 * rows**3
-    by_subspace = (4 * ITERATIONS + 2) * rows * numbers * size + (12 * ITERATIONS + 14) * numbers * size**2
-    return rows <= min(DECOMPOSED, numbers) and by_products < by_subspace
+    return rows <= min(DECOMPOSED, numbers) and by_products < subspace_operations(rows, numbers, size)
+
+
+def subspace_operations(rows: int, numbers: int, size: int) -> int:
+    """Return the operations that find ``size`` components of ``rows`` sketches (P = ``numbers``) by iteration."""
+    return (4 * ITERATIONS + 2) * rows * numbers * size + (12 * ITERATIONS + 14) * numbers * size**2
 
 
 def codes_of(encoder: Encoder, rows: Tensor, offset: Tensor, dtype: torch.dtype) -> Codes:

@@ -13,16 +13,14 @@ from torch import Tensor
 from ...config.grammars import Augmentation
 from ...network.history import ReadoutRecord
 from ...network.network import Network
-from ...network.probabilities import fit_temperature
 from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_in_chunks
 from ...network.readout.kernel import TOGETHER
-from ...network.readout.loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
 from ...stages.augment import change_images, draw_changes
 from ...stages.code_kernel import Codes, median_distance
 from ...stages.residual import one_hot
 from ..data import TrainingData
 from ..distributed.workers import Workers
-from .cross_validation import FOLDS, MOST_ROWS, correct_by_others, cross_validate
+from .cross_validation import FOLDS, MOST_ROWS, judge
 from .encoder import SketchRows, codes_of
 from .iterative import LARGEST_TILE, KernelProducts, Progress, centres_for, check_least_memory, solve_iteratively
 from .metric import learned_metric
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from ..trainer import Trainer
 
 METRIC_FROM = 5000  # training images: with fewer, a learned metric is no better
-SELF_CORRECTED_FROM = 20_000  # training images: fewer are known too well to a correction that is fitted to them
 COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
 
 
@@ -143,7 +140,8 @@ class CodeFit:
             outside = 0.0  # these components are not orthogonal
             codes, centres, scale = self._codes(rows, projection)
             solution = self._solve(centres, right[:, classes:], scale, progress, start, diagonal=False)
-        correction, temperature, accuracy = self._judge(targets, columns, blocks, products, size, solution.ridge)
+        how = products, size, solution.ridge, self._noise(targets)
+        correction, temperature, accuracy = judge(self.config, targets, columns, blocks, *how)
         cpu = torch.device("cpu")
         readout = KernelReadout(
             Encoder(self.weights, rows.centre + self.offset, projection, self.config.mirrors_kernel, outside).to(cpu),
@@ -168,31 +166,6 @@ class CodeFit:
         values = Codes.of(codes.values(self.dtype))
         median = median_distance(values)
         return codes, values, self.config.kernel_width / median if median > 0 else 0.0
-
-    def _judge(
-        self, targets: Tensor, columns: Tensor, blocks: Tensor | None, products: Tensor | None, size: int, ridge: float
-    ) -> tuple[LeaveOneOutCorrection | None, float | None, float | None]:
-        """Return the correction, the temperature and the accuracy that follow from leave-one-out outputs, if known.
-
-        They are those of a regression of the classes, with ``columns`` as its solution and ``blocks`` of the inverse.
-        Those of few images, whose ``products`` are given, are predicted from other images' components instead.
-        """
-        if blocks is None:
-            return None, None, None
-        side, seed = self.config.rows_of_each, self.config.seed
-        known, wanted = leave_one_out(targets, columns, blocks), targets[::side]
-        correction = fit_correction(known, wanted) if self.config.loo_correction and len(known) >= FOLDS else None
-        outputs, numbers = known, torch.arange(len(known), device=known.device)
-        if products is not None:
-            how = side, size, self.config.kernel_width, ridge, seed, self._noise(targets)
-            outputs, numbers = cross_validate(products, targets, *how)
-        if correction is not None and len(known) < SELF_CORRECTED_FROM:
-            outputs = correct_by_others(outputs, numbers, known, wanted, seed)
-        elif correction is not None:
-            known = outputs = correction(known)
-        accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
-        temperature = fit_temperature(outputs, wanted[numbers].argmax(1))
-        return correction.cpu() if correction is not None else None, temperature, accuracy
 
     def accuracy(self, name: str, readout: KernelReadout) -> float:
         """Return the fraction of validation or test images that are classified correctly."""
