@@ -19,7 +19,7 @@ from rescnet import ComputeOptions
 from rescnet.config.defaults import check_quality
 from rescnet.data import load
 from rescnet.experiments.records import origin, shown_command
-from rescnet.formatting import wilson_interval
+from rescnet.formatting import left_out_interval
 from rescnet.network.device import choose_device
 from rescnet.network.probabilities import network_probabilities
 from rescnet.training.choice import choose_network
@@ -54,7 +54,7 @@ def measure(source: str, quality: str, seed: int, limit: int | None) -> dict[str
     outputs = network.outputs(pictures).cpu()
     accuracy, record = float((outputs.argmax(1) == truth).double().mean()), history.readout
     assert record is not None and record.loo_accuracy is not None
-    low, high = wilson_interval(record.loo_accuracy, len(images))
+    low, high = left_out_interval(record.loo_accuracy, len(images))
     return {
         "seed": seed,
         "test_accuracy": accuracy,

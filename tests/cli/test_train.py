@@ -277,7 +277,9 @@ def test_the_default_network_needs_no_validation_images(rescnet, refused, pictur
     words = ["train", pictures, "--limit", 60, "--quality", "fast", "--time-limit", "10m", "--filters", 4]
     result = rescnet(*words, "--out", tmp_path / "m")
     assert result.exit_code == 0 and "mirror images: " in result.stdout and "of 10 min 00 s on" in result.stdout
-    assert re.search(r"leave-one-out accuracy of 60 training images: [\d.]+ % \(95 % interval", result.stdout)
+    assert re.search(
+        r"leave-one-out accuracy of 60 training images: [\d.]+ % \(95 % interval for new images: ", result.stdout
+    )
     folder = ModelFolder.open(tmp_path / "m")
     assert folder.about["images"]["train"] == 60 and folder.config.readout == "kernel" and len(folder.records) == 2
     shown, found = rescnet("info", tmp_path / "m").stdout, rescnet("evaluate", tmp_path / "m")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rescnet import NetworkConfig, make_config
-from rescnet.formatting import show_bytes, wilson_interval
+from rescnet.formatting import left_out_interval, show_bytes, wilson_interval
 from rescnet.network.history import History, ReadoutRecord
 from rescnet.report.summary import (
     about_rows,
@@ -86,7 +86,7 @@ def test_leave_one_out_accuracy(model):
     assert summarise(model, None, None)["left_out"] is None
     history = replace(model.history, readout=ReadoutRecord(loo_accuracy=0.9, images=200))
     found = summarise(replace(model, history=history), None, None)["left_out"]
-    assert found == {"accuracy": 0.9, "images": 200, "interval": wilson_interval(0.9, 200)}
+    assert found == {"accuracy": 0.9, "images": 200, "interval": left_out_interval(0.9, 200)}
 
 
 def test_all_seconds(model):

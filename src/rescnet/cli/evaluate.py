@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..formatting import count, show_interval, show_left_out, show_seconds, wilson_interval
+from ..formatting import count, left_out_interval, show_interval, show_left_out, show_seconds, wilson_interval
 from .shared import Device, Layers, Model, Root, TestViews, plain_table, say
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _left_out(folder: ModelFolder, console: Console) -> bool:
     accuracy, images = record.loo_accuracy, record.images
     facts = {"model": str(folder.path), "split": "leave-one-out", "images": images, "accuracy": accuracy}
     if console.stderr:
-        typer.echo(json.dumps(facts | {"interval": wilson_interval(accuracy, images)}))
+        typer.echo(json.dumps(facts | {"interval": left_out_interval(accuracy, images)}))
         return True
     say(console, show_left_out(accuracy, images))
     say(console, "No image was held out. Name other images to measure the model on them.", style="dim")

@@ -10,7 +10,7 @@ from typing import Any
 from ..config.network import NetworkConfig
 from ..config.presets import make_config, preset_names
 from ..data import Dataset
-from ..formatting import show_bytes, show_seconds, wilson_interval
+from ..formatting import left_out_interval, show_bytes, show_seconds, wilson_interval
 from ..network.model import Model
 from .evaluation import Evaluation
 
@@ -58,7 +58,7 @@ def left_out(model: Model) -> dict[str, Any] | None:
     if record is None or record.loo_accuracy is None or not record.images:
         return None
     accuracy, images = record.loo_accuracy, record.images
-    return {"accuracy": accuracy, "images": images, "interval": wilson_interval(accuracy, images)}
+    return {"accuracy": accuracy, "images": images, "interval": left_out_interval(accuracy, images)}
 
 
 def seconds_of(model: Model) -> dict[str, float]:

@@ -57,7 +57,7 @@ function accuracyFigures() {
     found.push([
       percent(leftOut.accuracy),
       `leave-one-out accuracy: each of ${count(leftOut.images)} training images predicted without it, ` +
-        `${interval(leftOut.interval)}; a little too high with few images, often too low with thousands`,
+        `${interval(leftOut.interval)} for new images`,
       !found.length,
     ]);
   if (!found.length && DATA.curves.train)
