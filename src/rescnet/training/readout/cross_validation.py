@@ -23,6 +23,7 @@ from .system import solve_exactly
 FOLDS = 5
 FEW_ROWS = 2000  # up to which all folds are predicted, else two
 SELF_CORRECTED_FROM = 20_000  # images: fewer are known too well to a correction that is fitted to them
+SPREAD = 1.1  # of outputs of new images, relative to those of folds, if all components are kept
 MOST_ROWS = 5000  # the decomposition of their products takes N³ operations
 
 
@@ -57,6 +58,8 @@ def judge(
         known = outputs = correction(known)
     accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
     temperature = fit_temperature(outputs, wanted[numbers].argmax(1))
+    if products is not None and size == len(products):
+        temperature *= SPREAD
     return correction.cpu() if correction is not None else None, temperature, accuracy
 
 
