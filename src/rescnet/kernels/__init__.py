@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from ..config.geometry import Reduction
+from ..stages.images import ValueRange
 from ..stages.pooling import matrix_logs, pool_pyramids
 from ..stages.second_order import Pyramid
-from .half_precision import CopiedPatchSums
+from .half_precision import CopiedPatchSums, FoldedScale, convolve_scaled
 
 if TYPE_CHECKING:
     from .patch_sums import PatchSums
@@ -22,6 +23,22 @@ MOST_CHANNELS = 128  # d×d sums of products must fit into the registers of one 
 MOST_LOG_CHANNELS = 64  # three d×d matrices must fit into them
 ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # of patch_sums.py: tile, programs, zones, shifts
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
+
+
+Convolution = Callable[[Tensor | None, Tensor], tuple[Tensor, ValueRange | None]]
+"""Function of maps (n, d_i, h, w), or None, and images (n, d, h, w): O of a layer, and its range if already known."""
+
+
+def convolution_for(folded: FoldedScale, weights: Tensor, bias: Tensor, maps: int) -> Convolution:
+    """Return the convolution in half precision with filters (d, c, k, k): the kernel on a GPU, else the plain stage.
+
+    The first ``maps`` of the c channels are maps, the others those of the image.
+    """
+    if weights.is_cuda and _has_triton():
+        from .convolution import FusedConvolution
+
+        return FusedConvolution(folded, weights, bias, maps)
+    return lambda given, images: (convolve_scaled(given, images, folded, weights, bias), None)
 
 
 def patch_sums_for(

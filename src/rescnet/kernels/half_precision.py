@@ -3,7 +3,7 @@
 Maps are stored as the convolution returns them, in float16, channels last. A layer's input is an affine function of
 these raw maps, channel by channel: ``x = (raw - low)·scale``. So
 
-* a filter W on x is the filter W·scale on raw maps, with another bias, if the border is padded with ``low``;
+* a filter W on x is the filter W·scale on raw maps, with another bias;
 * the covariance of patches of x is that of raw patches, times scale·scale.
 
 Nothing is subtracted in half precision, and no scaled copy is written.
@@ -15,13 +15,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from ..stages.images import ValueRange
-from ..stages.linear_algebra import split
+from ..stages.convolution import convolve
+from ..stages.images import ValueRange, concatenate
 from ..stages.patches import PatchMoments
 
-CHANNELS_IN, CHANNELS_OUT = 32, 8  # channels are padded to multiples of these, at which the convolution is fast
+CHANNELS = 8  # channels are padded to a multiple of it, so that 16 bytes are loaded at once
 GROUPS = 32  # independent sums of patch products, so that even a small matrix uses all multiprocessors
 
 
@@ -29,7 +28,7 @@ GROUPS = 32  # independent sums of patch products, so that even a small matrix u
 class FoldedScale:
     """Affine scaling ``x = (raw - low)·scale`` per channel."""
 
-    low: Tensor  # float32, (channels,); representable in half precision, because the border is padded with it
+    low: Tensor  # float32, (channels,)
     scale: Tensor  # float32, (channels,)
 
     @staticmethod
@@ -40,59 +39,36 @@ class FoldedScale:
     @staticmethod
     def of(value_range: ValueRange) -> FoldedScale:
         """Return the scaling of a range; a constant channel has scale zero."""
-        low = value_range.low.half().float()
-        span = value_range.high.float() - value_range.low.float()
+        low = value_range.low.float()
+        span = value_range.high.float() - low
         return FoldedScale(low, torch.where(span > 0, 1 / span, 0))
 
 
-def raw_input(
-    maps: Tensor | None,
-    images: Tensor,
-    ones: int = 1,
-    low: Tensor | None = None,
-    before: int = 0,
-    after: int = 0,
-    align: int = 8,
-) -> Tensor:
-    """Return ``[maps ; image ; ones]`` in half precision, (n, h + before + after, w + before + after, channels).
+def raw_input(maps: Tensor | None, images: Tensor) -> Tensor:
+    """Return ``[maps ; image ; 1]`` in half precision, shape (n, h, w, channels), padded with channels of zeros.
 
-    Maps are (n, d_i, h, w) or None, images (n, d, h, w). The weights of channels of ones act as a bias, and products
-    with them are sums. The border has the value ``low`` (d_i + d,), by default zero. It is ``before`` pixels wide above
-    and to the left, ``after`` below and to the right. Zeros pad the channels to a multiple of ``align``.
+    Maps are (n, d_i, h, w) or None, images (n, d, h, w). Products with the channel of ones are sums.
     """
     n, d, h, w = images.shape
     m = 0 if maps is None else maps.shape[1]
-    used = m + d + ones
-    channels = -(-used // align) * align
-    x = torch.zeros(n, h + before + after, w + before + after, channels, dtype=torch.float16, device=images.device)
-    if low is not None:
-        x[..., : m + d] = low.half()
-    x[..., m + d : used] = 1
-    inside = x[:, before : before + h, before : before + w]
+    channels = -(-(m + d + 1) // CHANNELS) * CHANNELS
+    x = torch.zeros(n, h, w, channels, dtype=torch.float16, device=images.device)
     if maps is not None:
-        inside[..., :m] = maps.permute(0, 2, 3, 1)
-    inside[..., m : m + d] = images.permute(0, 2, 3, 1)
+        x[..., :m] = maps.permute(0, 2, 3, 1)
+    x[..., m : m + d] = images.permute(0, 2, 3, 1)
+    x[..., m + d] = 1
     return x
 
 
 def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, weights: Tensor, bias: Tensor) -> Tensor:
-    """Return ``scale([maps ; image]) ∗ W + B`` in half precision, channels last, shape (n, d, h, w).
+    """Return ``scale([maps ; image]) ∗ W + B`` in half precision, shape (n, d, h, w).
 
-    Equals ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias)``. The bias is the weight of two
-    channels of ones, for its high and low half, so that it is added before the sum is rounded.
+    Equals ``convolve(min_max_scale(concatenate(maps, images), range), weights, bias)``. Like the GPU's kernel it rounds
+    the scaled filters and the result to half precision, and sums in float32.
     """
-    k = weights.shape[-1]
-    before, after = (k - 1) // 2, k // 2
-    x = raw_input(maps, images, 2, folded.low, before, after, align=CHANNELS_IN)
-    (d, used), channels = weights.shape[:2], x.shape[3]
-    scaled = weights.float() * folded.scale[:, None, None]
-    shifted = bias.float() - (scaled * folded.low[:, None, None]).sum((1, 2, 3))
-    filters = torch.zeros(-(-d // CHANNELS_OUT) * CHANNELS_OUT, k, k, channels, dtype=torch.float16, device=x.device)
-    filters[:d, :, :, :used] = scaled.permute(0, 2, 3, 1)
-    filters[:d, before, before, used], filters[:d, before, before, used + 1] = split(shifted)
-    dtype = torch.float16 if x.is_cuda else torch.float32  # some processors would sum in half precision
-    inputs, kernels = (part.permute(0, 3, 1, 2).to(dtype) for part in (x, filters))
-    return F.conv2d(inputs, kernels).half()[:, :d]
+    low, scale = folded.low[:, None, None], folded.scale[:, None, None]
+    rounded = (weights.float() * scale).half().float()
+    return convolve(concatenate(maps, images).float() - low, rounded, bias.float()).half()
 
 
 class CopiedPatchSums:

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..kernels import logs_for, pool_maps
-from ..kernels.half_precision import FoldedScale, convolve_scaled
+from ..kernels import Convolution, convolution_for, logs_for, pool_maps
+from ..kernels.half_precision import FoldedScale
 from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
 from ..stages.discriminant import LinearHead, normalise, sigmoid_posterior, softmax_posterior
@@ -84,12 +84,16 @@ class LayerStack:
 
     def maps(self, layer: Layer, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return O of a layer, shape (n, d_i, h, w), from the maps before it and the images (stages 1 to 4)."""
-        if not self.sees_maps(layer):
-            maps = None
-        if self.half:
-            scaled, folded = self.scaled_images(layer.input_range, images), self.folded_scale(layer.input_range, maps)
-            return convolve_scaled(maps, scaled.half(), folded, layer.weights, layer.bias)
-        return convolve(self.layer_input(layer.input_range, maps, images), layer.weights, layer.bias)
+        return self.convolution(layer)(maps if self.sees_maps(layer) else None, images)[0]
+
+    def convolution(self, layer: Layer) -> Convolution:
+        """Return the function from the maps that a layer sees, and images, to its O, and to the range of O if known."""
+        fitted, weights, bias = layer.input_range, layer.weights, layer.bias
+        if not self.half:
+            return lambda maps, images: (convolve(self.layer_input(fitted, maps, images), weights, bias), None)
+        folded = self.folded_scale(fitted, self.sees_maps(layer))
+        convolution = convolution_for(folded, weights, bias, weights.shape[1] - self.image_shape[0])
+        return lambda maps, images: convolution(maps, self.scaled_images(fitted, images).half())
 
     def features(self, maps: Tensor) -> Tensor:
         """Return F of a layer, shape (n, D) (stages 5 and 6). On a CPU each thread computes those of some images."""
@@ -159,11 +163,11 @@ class LayerStack:
         first = self.layers[0].input_range if self.layers else input_range
         return min_max_scale(images.to(first.low.dtype), first)
 
-    def folded_scale(self, input_range: ValueRange, maps: object | None) -> FoldedScale:
-        """Return the factors of half-precision filters that replace the scaling of their input."""
-        if maps is None:
-            return FoldedScale.none(self.image_shape[0], input_range.low.device)
-        return FoldedScale.of(input_range)
+    def folded_scale(self, input_range: ValueRange, sees_maps: bool) -> FoldedScale:
+        """Return the scaling that half-precision filters replace: that of maps and image, which is scaled already."""
+        if sees_maps:
+            return FoldedScale.of(input_range)
+        return FoldedScale.none(self.image_shape[0], input_range.low.device)
 
     @property
     def image_range(self) -> ValueRange:

@@ -103,7 +103,7 @@ class LayerPatches:
             moments = PatchMoments(self._workers.sum_int(moments.count), moments.total, moments.outer)
             mean, covariance = moments.mean(), moments.covariance()
             if half:
-                folded = here.stack.folded_scale(here.input_range, here.maps)
+                folded = here.stack.folded_scale(here.input_range, here.maps is not None)
                 mean, covariance = scale_mean(mean, folded, self.size), scale_covariance(covariance, folded, self.size)
             self._mean_and_covariance = mean, covariance
         return self._mean_and_covariance

@@ -60,12 +60,14 @@ class ImageStream:
         assert after is not None
         seen = self.maps if stack.sees_maps(layer) else None
         found: ValueRange | None = None
+        with watch.time("convolution"):
+            convolution = stack.convolution(layer)
         for part, before, images in stream(self.chunk, seen, self.images):
             with watch.time("convolution"):
-                maps = stack.maps(layer, before, images)
+                maps, here = convolution(before, images)
                 after.write(part, maps)
             with watch.time("scaling"):
-                here = ValueRange.of(maps)
+                here = here or ValueRange.of(maps)
                 found = here if found is None else found.merge(here)
             yield part, maps
         self.maps, self.maps_range = after, found
