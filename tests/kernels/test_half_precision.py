@@ -15,8 +15,9 @@ from rescnet.kernels.half_precision import (
 )
 from rescnet.stages import linear_algebra
 from rescnet.stages.convolution import convolve
+from rescnet.stages.discriminant import LinearHead
 from rescnet.stages.images import ValueRange, concatenate, min_max_scale
-from rescnet.stages.linear_algebra import accurate_product, add_gram_, padded_size, split
+from rescnet.stages.linear_algebra import accurate_product, add_gram_, padded_size, scores_in_half, split
 from rescnet.stages.patches import PatchMoments, extract_patches
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -85,6 +86,26 @@ def test_split_halves_lose_nothing_that_matters(generator):
     assert relative_error(accurate_product(features, weights), features.double() @ weights.double()) < 2e-6
     high, low = split(weights)
     assert float((high.double() + low.double() - weights.double()).abs().max()) < 2e-6
+
+
+@pytest.mark.parametrize("given", [70, 100, 128])
+def test_scores_of_weights_of_any_size(given, generator):
+    """Columns from 1e-12 to 1e9, one of zeros, and features that are padded, aligned or neither."""
+    weights = torch.randn(70, 6, generator=generator) * torch.tensor([1e-12, 1e-6, 0.0, 1.0, 1e5, 1e9])
+    features = torch.randn(40, given, generator=generator).half()
+    features[:, 70:] = 0
+    exact = features[:, :70].double() @ weights.double()
+    found = scores_in_half(features.to(DEVICE), weights.to(DEVICE)).cpu().double()
+    assert float(((found - exact).norm(dim=0) / exact.norm(dim=0).clamp_min(1e-30)).max()) < 2e-6
+
+
+def test_a_head_ignores_padding(generator):
+    weights, bias = torch.randn(70, 6, generator=generator).to(DEVICE), torch.randn(6, generator=generator).to(DEVICE)
+    head = LinearHead(weights, bias, torch.ones(6, dtype=torch.bool, device=DEVICE))
+    features = torch.randn(40, 70, generator=generator).half().to(DEVICE)
+    exact = features.double() @ weights.double() + bias.double()
+    assert relative_error(head.scores(features), exact) < 2e-6
+    assert relative_error(head.scores(torch.nn.functional.pad(features, (0, 58))), exact) < 2e-6
 
 
 def test_sizes_are_padded_to_the_alignment():

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from .linear_algebra import NotPositiveDefiniteError, Solver, cholesky_solver
+from .linear_algebra import NotPositiveDefiniteError, Solver, cholesky_solver, scores_in_half
 from .moments import CrossSolver, Moments
 
 TAIL = -80.0  # smallest argument of the sigmoid: its exponential is still above the underflow of float32
@@ -54,8 +54,13 @@ class LinearHead:
     present: Tensor  # bool, (K,): false for a group without training images, whose posterior is zero
 
     def scores(self, features: Tensor) -> Tensor:
-        """Return the scores of ``features`` (n, D), shape (n, K): log-odds for LDA."""
-        return torch.addmm(self.bias, features.to(self.weights.dtype), self.weights)
+        """Return the scores of ``features`` (n, D), shape (n, K): log-odds for LDA.
+
+        Features may be followed by columns of zeros. Those in half precision on a GPU are multiplied as they are.
+        """
+        if features.is_cuda and (features.dtype, self.weights.dtype) == (torch.float16, torch.float32):
+            return scores_in_half(features, self.weights) + self.bias
+        return torch.addmm(self.bias, features[:, : len(self.weights)].to(self.weights.dtype), self.weights)
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> LinearHead:
         """Return the head on a device, in a floating type if one is given."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 ALIGNMENT = 64
 SINGULAR = 1e-6  # of the largest eigenvalue: smaller eigenvalues are rounding errors of float32 sums
@@ -76,6 +77,20 @@ def accurate_product(a: Tensor, b: Tensor) -> Tensor:
     high, low = split(b)
     both = product(a, torch.cat([high, low], dim=1))
     return both[:, : b.shape[1]] + both[:, b.shape[1] :]
+
+
+def scores_in_half(features: Tensor, weights: Tensor) -> Tensor:
+    """Return ``features @ weights`` for half-precision features (n, D or more) and float32 weights (D, K), in float32.
+
+    Columns after the first D are zeros; if rows are not aligned, they are copied with such zeros. Each column of the
+    weights is multiplied by a power of two, so that neither large nor small ones leave the range of half precision.
+    """
+    width = padded_size(max(features.shape[1], len(weights)))
+    if features.shape[1] < width or features.stride(0) % ALIGNMENT:
+        features = functional.pad(features, (0, width - features.shape[1]))
+    unit = torch.exp2(14 - weights.abs().amax(0).clamp_min(1e-30).log2().ceil())
+    scaled = functional.pad(weights * unit, (0, 0, 0, width - len(weights)))
+    return accurate_product(features, scaled) / unit
 
 
 def column_squares(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -184,7 +184,7 @@ class Trainer:
         """Add the layer's correction to every image's output (stage 8)."""
         if self._kept_features is not None:
             for part in self.training.parts():
-                self._update(layer, self.training, part, self._kept_features[part, : self.plan.features], watch)
+                self._update(layer, self.training, part, self._kept_features[part], watch)
         else:
             assert self.training.maps is not None
             for part, maps in zip(self.training.parts(), self.training.maps.chunks(self.training.chunk), strict=True):
@@ -206,7 +206,7 @@ class Trainer:
                 )
             stream.output[part] = output
             if self.sketches:
-                self.sketches.put(stream.name, part, features, stream.copies)
+                self.sketches.put(stream.name, part, features[:, : self.plan.features], stream.copies)
 
     def _advance(self, layer: Layer, stream: ImageStream, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
         """Pass a stream through a layer: yield its new maps chunk by chunk."""
