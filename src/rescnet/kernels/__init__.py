@@ -14,7 +14,7 @@ from ..config.geometry import Reduction
 from ..stages.images import ValueRange
 from ..stages.pooling import matrix_logs, pool_pyramids
 from ..stages.second_order import Pyramid
-from .half_precision import CopiedPatchSums, FoldedScale, convolve_scaled
+from .half_precision import CopiedPatchSums, FoldedScale, convolve_scaled, raw_input
 
 if TYPE_CHECKING:
     from .patch_sums import PatchSums
@@ -39,6 +39,15 @@ def convolution_for(folded: FoldedScale, weights: Tensor, bias: Tensor, maps: in
 
         return FusedConvolution(folded, weights, bias, maps)
     return lambda given, images: (convolve_scaled(given, images, folded, weights, bias), None)
+
+
+def input_of_sums(maps: Tensor | None, images: Tensor) -> Tensor:
+    """Return ``raw_input(maps, images)``, which :func:`patch_sums_for` adds: from one kernel on a GPU."""
+    if images.is_cuda and _has_triton():
+        from .joining import fused_raw_input
+
+        return fused_raw_input(maps, images)
+    return raw_input(maps, images)
 
 
 def patch_sums_for(

@@ -96,6 +96,14 @@ def _sum_inside(weights: Tensor, low: Tensor) -> Tensor:
 
 
 @triton.jit
+def places_of(first, H: tl.constexpr, W: tl.constexpr, TILE: tl.constexpr):
+    """Return the numbers 0 to TILE, and the image, row and column of the pixels with these numbers after ``first``."""
+    number = tl.arange(0, TILE)
+    within = (first % (H * W)).to(tl.int32) + number
+    return number, first // (H * W) + within // (H * W), (within % (H * W)) // W, within % W
+
+
+@triton.jit
 def kind_of(line, lines: tl.constexpr, SIZE: tl.constexpr):
     """Return the kind of each row or column: its place among the first or last ones, or (SIZE - 1)//2."""
     before: tl.constexpr = (SIZE - 1) // 2
@@ -139,12 +147,8 @@ def convolve_tile(
     PAIRS: tl.constexpr = SIZE * SIZE * COLOURS
     tile = tl.program_id(0).to(tl.int64)
     first = tile * TILE
-    number = tl.arange(0, TILE)
+    number, image, row, column = places_of(first, H, W, TILE)
     alive = first + number < pixels
-    within = (first % (H * W)).to(tl.int32) + number
-    image = first // (H * W) + within // (H * W)
-    row = (within % (H * W)) // W
-    column = within % W
     filter = tl.program_id(1) * WRITTEN + tl.arange(0, WRITTEN)
     total = tl.zeros((TILE, WRITTEN), tl.float32)
 

@@ -51,13 +51,17 @@ def raw_input(maps: Tensor | None, images: Tensor) -> Tensor:
     """
     n, d, h, w = images.shape
     m = 0 if maps is None else maps.shape[1]
-    channels = -(-(m + d + 1) // CHANNELS) * CHANNELS
-    x = torch.zeros(n, h, w, channels, dtype=torch.float16, device=images.device)
+    x = torch.zeros(n, h, w, padded_channels(m + d + 1), dtype=torch.float16, device=images.device)
     if maps is not None:
         x[..., :m] = maps.permute(0, 2, 3, 1)
     x[..., m : m + d] = images.permute(0, 2, 3, 1)
     x[..., m + d] = 1
     return x
+
+
+def padded_channels(channels: int) -> int:
+    """Return the number of channels with those of zeros."""
+    return -(-channels // CHANNELS) * CHANNELS
 
 
 def convolve_scaled(maps: Tensor | None, images: Tensor, folded: FoldedScale, weights: Tensor, bias: Tensor) -> Tensor:

@@ -10,8 +10,8 @@ from operator import add
 import torch
 from torch import Tensor
 
-from ..kernels import patch_sums_for
-from ..kernels.half_precision import raw_input, scale_covariance, scale_mean
+from ..kernels import input_of_sums, patch_sums_for
+from ..kernels.half_precision import scale_covariance, scale_mean
 from ..network.stack import LayerStack
 from ..stages.images import ValueRange
 from ..stages.patches import ClassMoments, PatchMoments, extract_patches, groups_of, sum_by_group
@@ -121,7 +121,7 @@ class LayerPatches:
         weighted_sum: Tensor | float = 0.0  # of all images, (h, w, c)
         for part, maps, images in stream(here.chunk, here.maps, here.images):
             scaled = here.stack.scaled_images(here.input_range, images).half()
-            raw = raw_input(maps, scaled)
+            raw = input_of_sums(maps, scaled)
             if self._roots is not None:
                 roots = self._roots[part].half()[:, None, None, None]
                 raw *= roots

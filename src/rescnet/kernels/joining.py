@@ -1,0 +1,76 @@
+"""Maps, image and a channel of ones side by side, written once by a Triton kernel, for the sums over patches.
+
+:func:`rescnet.kernels.half_precision.raw_input` fills the whole with zeros and then writes maps, image and ones, each
+in strides. The kernel writes whole pixels.
+"""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from .convolution import places_of
+from .half_precision import padded_channels
+
+NUMBERS = 8192  # per program
+
+
+def fused_raw_input(maps: Tensor | None, images: Tensor) -> Tensor:
+    """Return the result of ``half_precision.raw_input``, shape (n, h, w, channels); the arguments have any strides."""
+    n, d, h, w = images.shape
+    m = 0 if maps is None else maps.shape[1]
+    channels = padded_channels(m + d + 1)
+    padded = triton.next_power_of_2(channels)
+    tile = max(1, NUMBERS // padded)
+    x = torch.empty(n, h, w, channels, dtype=torch.float16, device=images.device)
+    given = images if maps is None else maps
+    join_tile[(triton.cdiv(n * h * w, tile),)](
+        *(given, images, x, n * h * w, h, w, m, d, *given.stride(), *images.stride()),
+        CHANNELS=channels,
+        PADDED=padded,
+        TILE=tile,
+        num_warps=4,
+    )
+    return x
+
+
+@triton.jit(do_not_specialize=["pixels"])
+def join_tile(
+    maps,  # (n, MAPS, H, W), strides MAP_N to MAP_W
+    images,  # (n, COLOURS, H, W), strides IMAGE_N to IMAGE_W
+    x,  # (n·H·W, CHANNELS)
+    pixels,  # n·H·W
+    H: tl.constexpr,
+    W: tl.constexpr,
+    MAPS: tl.constexpr,
+    COLOURS: tl.constexpr,
+    MAP_N: tl.constexpr,
+    MAP_C: tl.constexpr,
+    MAP_H: tl.constexpr,
+    MAP_W: tl.constexpr,
+    IMAGE_N: tl.constexpr,
+    IMAGE_C: tl.constexpr,
+    IMAGE_H: tl.constexpr,
+    IMAGE_W: tl.constexpr,
+    CHANNELS: tl.constexpr,
+    PADDED: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Write all channels of TILE consecutive pixels."""
+    first = tl.program_id(0).to(tl.int64) * TILE
+    number, image, row, column = places_of(first, H, W, TILE)
+    alive = (first + number < pixels)[:, None]
+    channel = tl.arange(0, PADDED)[None, :]
+    value = tl.where(channel == MAPS + COLOURS, 1.0, tl.zeros((TILE, PADDED), tl.float32)).to(tl.float16)
+    if MAPS > 0:
+        place = (image * MAP_N + row * MAP_H + column * MAP_W)[:, None] + channel * MAP_C
+        value += tl.load(maps + place, mask=alive & (channel < MAPS), other=0.0)
+    colour = channel - MAPS
+    place = (image * IMAGE_N + row * IMAGE_H + column * IMAGE_W)[:, None] + colour * IMAGE_C
+    value += tl.load(images + place, mask=alive & (colour >= 0) & (colour < COLOURS), other=0.0).to(tl.float16)
+    to = x + (first + number)[:, None] * CHANNELS + channel
+    tl.store(to, value, mask=alive & (channel < CHANNELS))
