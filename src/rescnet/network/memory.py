@@ -93,8 +93,8 @@ def workspace_per_image(
         features *= 2  # the parts, and the whole they are joined to
     if config.matrix_log:  # logarithms and their matrices, or the matrices of one cell and their sums
         features += features if fused and logs_in_place(pooled) else 4 * (pooled + 7) ** 2
-    if fused and pools_in_place(pooled):  # at most four atoms per cell
-        return 2 * (3 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
+    if fused and pools_in_place(pooled):  # input of the patch sums, or maps; at most four atoms per cell
+        return 2 * (2 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
     pooling = 0
     for grid, cells in config.grids((h, w)):
         # Maps, blocks, and windows: their pixels, the products, the pairs, and pairs summed along rows.
