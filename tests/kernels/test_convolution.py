@@ -5,10 +5,13 @@ Without a GPU the kernel runs in Triton's interpreter, on small batches.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from kernels.on_device import DEVICE
 
+from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.kernels import convolution_for
 from rescnet.kernels.convolution import FusedConvolution
 from rescnet.kernels.half_precision import FoldedScale, convolve_scaled
@@ -43,7 +46,8 @@ def check(maps, images, filters, k, scope="channel"):
     assert found.shape == exact.shape
     assert found.is_contiguous(memory_format=torch.channels_last)
     assert float((found.double() - exact).norm() / exact.norm()) < 1e-3
-    assert float((found.double() - exact).abs().max()) < 4e-3, "one entry is off, the others hide it"
+    worst = (found.double() - exact).abs().max() / exact.abs().max()
+    assert float(worst) < 1e-3, "one entry is off, the others hide it"
     stored = ValueRange.of(found)
     assert torch.equal(ends.low, stored.low)
     assert torch.equal(ends.high, stored.high)
@@ -88,7 +92,31 @@ def test_plain_version_rounds_the_same_filters():
     weights, bias = random_filters(6, 8, 3)
     found, _ = FusedConvolution(folded, weights, bias, 5)(maps, images)
     plain = convolve_scaled(maps, images, folded, weights, bias)
-    assert float((found != plain).float().mean()) < 0.01  # another order of the sums: some are rounded the other way
+    assert float((found != plain).float().mean()) < 0.05  # another order of the sums: some are rounded the other way
+
+
+def test_a_network_with_the_kernel(blobs, monkeypatch):
+    """Both train the same first layers, from maps in a store, and predict the same."""
+    images, labels = blobs[0][:12, :, :8, :8], blobs[1][:12]
+    config = NetworkConfig(filters=4, layers=2, bank="pca", block_sizes=(6,), block_stride=2, pyramid=(1,))
+    config = replace(config, ridge=0.3, stop_at_zero_error=False)
+    compute, outputs = ComputeOptions(device=DEVICE, precision="balanced"), []
+
+    def plain(folded, weights, bias, _):
+        return lambda maps, given: (convolve_scaled(maps, given, folded, weights, bias), None)
+
+    used = []
+
+    def fused(*given):
+        used.append(given)
+        return FusedConvolution(*given)
+
+    for convolution in (plain, fused):
+        monkeypatch.setattr("rescnet.network.stack.convolution_for", convolution)
+        network, _ = train(images, labels, config, compute=compute)
+        outputs.append(network.outputs(images).double())
+    assert {maps for *_, maps in used} == {0, 4}
+    assert float((outputs[0] - outputs[1]).norm() / outputs[0].norm()) < 5e-3
 
 
 def test_the_kernel_is_taken_on_a_gpu():
