@@ -34,14 +34,14 @@ def random_filters(filters, channels, k):
     return weights.view(filters, channels, k, k).to(DEVICE), torch.randn(filters).to(DEVICE)
 
 
-def check(maps, images, filters, k, scope="channel"):
+def check(maps, images, filters, k, scope="channel", image=None):
     """Compare maps with the plain stages, and their range with that of the maps."""
-    joined = concatenate(None if maps is None else maps.double(), images.double())
+    image = image or FoldedScale.none(images.shape[1], images.device)
+    joined = concatenate(None if maps is None else maps.double(), image(images).double())
     fitted = ValueRange.of(joined).with_scope(scope)
     weights, bias = random_filters(filters, joined.shape[1], k)
     exact = convolve(min_max_scale(joined, fitted), weights.double(), bias.double())
-    count = 0 if maps is None else maps.shape[1]
-    found, ends = FusedConvolution(FoldedScale.of(fitted), weights, bias, count)(maps, images)
+    found, ends = FusedConvolution(FoldedScale.of(fitted), weights, bias, image)(maps, images)
     assert found.dtype == torch.float16
     assert found.shape == exact.shape
     assert found.is_contiguous(memory_format=torch.channels_last)
@@ -80,6 +80,15 @@ def test_any_strides():
     check(maps[::2, 1::2, :, ::2], images.transpose(2, 3)[1::2, ::2, ::2, :8].transpose(2, 3), 5, 4)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+def test_images_are_scaled_as_they_are_read(dtype):
+    maps, images = random_inputs(BATCH, 5, 3, (7, 6))
+    images = (255 * images.float()).to(dtype)
+    image = FoldedScale.of(ValueRange.of(images.float()))
+    check(maps, images, 6, 3, image=image)
+    check(None, images, 6, 4, image=image)
+
+
 def test_a_constant_channel_counts_nothing():
     maps, images = random_inputs(BATCH, 5, 3, (7, 6))
     maps[:, 2] = 4.0
@@ -90,7 +99,7 @@ def test_plain_version_rounds_the_same_filters():
     maps, images = random_inputs(BATCH, 5, 3, (7, 6))
     folded = FoldedScale.of(ValueRange.of(concatenate(maps, images).float()))
     weights, bias = random_filters(6, 8, 3)
-    found, _ = FusedConvolution(folded, weights, bias, 5)(maps, images)
+    found, _ = FusedConvolution(folded, weights, bias, FoldedScale.none(3, images.device))(maps, images)
     plain = convolve_scaled(maps, images, folded, weights, bias)
     assert float((found != plain).float().mean()) < 0.05  # another order of the sums: some are rounded the other way
 
@@ -102,8 +111,8 @@ def test_a_network_with_the_kernel(blobs, monkeypatch):
     config = replace(config, ridge=0.3, stop_at_zero_error=False)
     compute, outputs = ComputeOptions(device=DEVICE, precision="balanced"), []
 
-    def plain(folded, weights, bias, _):
-        return lambda maps, given: (convolve_scaled(maps, given, folded, weights, bias), None)
+    def plain(folded, weights, bias, image):
+        return lambda maps, given: (convolve_scaled(maps, image(given), folded, weights, bias), None)
 
     used = []
 
@@ -115,13 +124,14 @@ def test_a_network_with_the_kernel(blobs, monkeypatch):
         monkeypatch.setattr("rescnet.network.stack.convolution_for", convolution)
         network, _ = train(images, labels, config, compute=compute)
         outputs.append(network.outputs(images).double())
-    assert {maps for *_, maps in used} == {0, 4}
+    assert {weights.shape[1] for _, weights, *_ in used} == {3, 7}
     assert float((outputs[0] - outputs[1]).norm() / outputs[0].norm()) < 5e-3
 
 
 def test_the_kernel_is_taken_on_a_gpu():
     weights, bias = random_filters(4, 3, 3)
     maps, images = random_inputs(2, 0, 3, (5, 5))
-    found = convolution_for(FoldedScale.none(3, weights.device), weights, bias, 0)
+    alone = FoldedScale.none(3, weights.device)
+    found = convolution_for(alone, weights, bias, alone)
     assert isinstance(found, FusedConvolution) == (DEVICE == "cuda")
     assert found(maps, images)[0].shape == (2, 4, 5, 5)

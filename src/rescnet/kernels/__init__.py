@@ -29,25 +29,25 @@ Convolution = Callable[[Tensor | None, Tensor], tuple[Tensor, ValueRange | None]
 """Function of maps (n, d_i, h, w), or None, and images (n, d, h, w): O of a layer, and its range if already known."""
 
 
-def convolution_for(folded: FoldedScale, weights: Tensor, bias: Tensor, maps: int) -> Convolution:
+def convolution_for(folded: FoldedScale, weights: Tensor, bias: Tensor, image: FoldedScale) -> Convolution:
     """Return the convolution in half precision with filters (d, c, k, k): the kernel on a GPU, else the plain stage.
 
-    The first ``maps`` of the c channels are maps, the others those of the image.
+    The last of the c channels are those of the image, which is first scaled by ``image``.
     """
     if weights.is_cuda and _has_triton():
         from .convolution import FusedConvolution
 
-        return FusedConvolution(folded, weights, bias, maps)
-    return lambda given, images: (convolve_scaled(given, images, folded, weights, bias), None)
+        return FusedConvolution(folded, weights, bias, image)
+    return lambda maps, images: (convolve_scaled(maps, image(images), folded, weights, bias), None)
 
 
-def input_of_sums(maps: Tensor | None, images: Tensor) -> Tensor:
-    """Return ``raw_input(maps, images)``, which :func:`patch_sums_for` adds: from one kernel on a GPU."""
+def input_of_sums(maps: Tensor | None, images: Tensor, image: FoldedScale) -> Tensor:
+    """Return ``raw_input(maps, image(images))``, for :func:`patch_sums_for`: from one kernel on a GPU."""
     if images.is_cuda and _has_triton():
         from .joining import fused_raw_input
 
-        return fused_raw_input(maps, images)
-    return raw_input(maps, images)
+        return fused_raw_input(maps, images, image)
+    return raw_input(maps, image(images))
 
 
 def patch_sums_for(

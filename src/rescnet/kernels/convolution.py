@@ -2,7 +2,8 @@
 
 One program computes all filters at a tile of consecutive pixels. For each offset it multiplies the maps there by the
 filters' weights at this offset. The image has few channels, so those of all offsets are gathered into one product.
-Maps and images are read in place: no ``[maps ; image]``, no border and no scaled input is written.
+Maps and images are read in place: no ``[maps ; image]``, no border and no scaled input is written. Images are scaled
+as they are read.
 
 The scaled input ``(raw - low)·scale`` is zero outside the image. So is the value that is read there, and ``low`` is
 subtracted by the bias: the weights of the offsets inside the image, times ``low``. Such a bias depends on the pixel
@@ -35,13 +36,15 @@ LAUNCH = {"num_warps": 4, "num_stages": 3}
 class FusedConvolution:
     """Filters (d, c, k, k) and bias (d,) of a layer, prepared for the kernel, with the scaling folded in.
 
-    The first ``maps`` of the c channels are maps, the others those of the image. The image must have at least k - 1
-    rows and columns.
+    The last of the c channels are those of the image, which is first scaled by ``image``, the others are maps. The
+    image must have at least k - 1 rows and columns.
     """
 
-    def __init__(self, folded: FoldedScale, weights: Tensor, bias: Tensor, maps: int) -> None:
-        (self.filters, channels, k, _), self.maps = weights.shape, maps
-        self.size, self.colours = k, channels - maps
+    def __init__(self, folded: FoldedScale, weights: Tensor, bias: Tensor, image: FoldedScale) -> None:
+        self.filters, channels, k, _ = weights.shape
+        self.size, self.colours = k, len(image.low)
+        self.maps = maps = channels - self.colours
+        self._scaling = torch.stack([image.low, image.scale])
         self.written = min(MOST_WRITTEN, max(16, triton.next_power_of_2(self.filters)))
         self.padded = triton.cdiv(self.filters, self.written) * self.written
         self.read = min(MOST_READ, max(16, triton.next_power_of_2(maps)))
@@ -59,15 +62,15 @@ class FusedConvolution:
     def __call__(self, maps: Tensor | None, images: Tensor) -> tuple[Tensor, ValueRange]:
         """Return ``scale([maps ; image]) ∗ W + B`` (n, d, h, w), channels last, and its range.
 
-        Maps (n, d_i, h, w) or None, and images (n, c - d_i, h, w), are in half precision, with any strides.
+        Maps (n, d_i, h, w) in half precision, or None, and images (n, c - d_i, h, w) of any type have any strides.
         """
         n, _, h, w = images.shape
         tiles = triton.cdiv(n * h * w, TILE)
-        out = images.new_empty(n, h, w, self.filters)
-        ends = images.new_empty(2, tiles, self.padded)
+        out = self._of_images.new_empty(n, h, w, self.filters)
+        ends = self._of_images.new_empty(2, tiles, self.padded)
         given = images if maps is None else maps
         convolve_tile[(tiles, self.padded // self.written)](
-            *(given, images, self._of_maps, self._of_images, self._bias, out, ends, n * h * w, tiles),
+            *(given, images, self._scaling, self._of_maps, self._of_images, self._bias, out, ends, n * h * w, tiles),
             *(h, w, self.size, self.maps, self.colours, self.filters, self.padded),
             *(*given.stride(), *images.stride()),
             BLOCKS=self.blocks,
@@ -104,6 +107,12 @@ def places_of(first, H: tl.constexpr, W: tl.constexpr, TILE: tl.constexpr):
 
 
 @triton.jit
+def scaled(x, low, scale, inside):
+    """Return scaled numbers of images in half precision, zero outside."""
+    return tl.where(inside, (x.to(tl.float32) - low) * scale, 0.0).to(tl.float16)
+
+
+@triton.jit
 def kind_of(line, lines: tl.constexpr, SIZE: tl.constexpr):
     """Return the kind of each row or column: its place among the first or last ones, or (SIZE - 1)//2."""
     before: tl.constexpr = (SIZE - 1) // 2
@@ -114,6 +123,7 @@ def kind_of(line, lines: tl.constexpr, SIZE: tl.constexpr):
 def convolve_tile(
     maps,  # (n, MAPS, H, W), strides MAP_N to MAP_W
     images,  # (n, COLOURS, H, W), strides IMAGE_N to IMAGE_W
+    scaling,  # (2, COLOURS): low end and scale of the image
     of_maps,  # weights, (SIZE·SIZE, BLOCKS·READ, PADDED): offset, channel, filter
     of_images,  # weights, (SIZE·SIZE·COLOURS rounded up, PADDED): offset and channel, filter
     bias,  # (SIZE·SIZE, PADDED), by kind of pixel
@@ -158,13 +168,15 @@ def convolve_tile(
         offset = pair // COLOURS
         down = offset // SIZE - BEFORE
         right = offset % SIZE - BEFORE
-        further = down * IMAGE_H + right * IMAGE_W + (pair % COLOURS) * IMAGE_C
+        colour = pair % COLOURS
+        further = down * IMAGE_H + right * IMAGE_W + colour * IMAGE_C
         # Pixels last: neighbouring threads load neighbouring pixels.
         below = row[None, :] + down[:, None]
         beside = column[None, :] + right[:, None]
         inside = (below >= 0) & (below < H) & (beside >= 0) & (beside < W)
         inside = inside & alive[None, :] & (pair < PAIRS)[:, None]
-        x = tl.load(images + (place[None, :] + further[:, None]), mask=inside, other=0.0)
+        x = tl.load(images + (place[None, :] + further[:, None]), mask=inside, other=0)
+        x = scaled(x, tl.load(scaling + colour)[:, None], tl.load(scaling + COLOURS + colour)[:, None], inside)
         part = tl.load(of_images + pair[:, None] * PADDED + filter[None, :])
         total = tl.dot(tl.trans(x), part, total)
 

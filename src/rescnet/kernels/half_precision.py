@@ -43,6 +43,10 @@ class FoldedScale:
         span = value_range.high.float() - low
         return FoldedScale(low, torch.where(span > 0, 1 / span, 0))
 
+    def __call__(self, images: Tensor) -> Tensor:
+        """Return scaled images (n, channels, h, w) in half precision."""
+        return ((images.float() - self.low[:, None, None]) * self.scale[:, None, None]).half()
+
 
 def raw_input(maps: Tensor | None, images: Tensor) -> Tensor:
     """Return ``[maps ; image ; 1]`` in half precision, shape (n, h, w, channels), padded with channels of zeros.

@@ -1,7 +1,7 @@
 """Maps, image and a channel of ones side by side, written once by a Triton kernel, for the sums over patches.
 
 :func:`rescnet.kernels.half_precision.raw_input` fills the whole with zeros and then writes maps, image and ones, each
-in strides. The kernel writes whole pixels.
+in strides. The kernel writes whole pixels, and scales images as it reads them.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-decorators, allow-untyped-calls
@@ -13,25 +13,26 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .convolution import places_of
-from .half_precision import padded_channels
+from .convolution import places_of, scaled
+from .half_precision import FoldedScale, padded_channels
 
 NUMBERS = 8192  # per program
 
 
-def fused_raw_input(maps: Tensor | None, images: Tensor) -> Tensor:
-    """Return the result of ``half_precision.raw_input``, shape (n, h, w, channels); the arguments have any strides."""
+def fused_raw_input(maps: Tensor | None, images: Tensor, image: FoldedScale) -> Tensor:
+    """Return ``raw_input(maps, image(images))``, shape (n, h, w, channels); maps and images have any strides."""
     n, d, h, w = images.shape
     m = 0 if maps is None else maps.shape[1]
     channels = padded_channels(m + d + 1)
-    padded = triton.next_power_of_2(channels)
-    tile = max(1, NUMBERS // padded)
+    read = triton.next_power_of_2(max(1, m))
+    tile = max(1, NUMBERS // max(read, 64))
     x = torch.empty(n, h, w, channels, dtype=torch.float16, device=images.device)
-    given = images if maps is None else maps
+    given, scaling = images if maps is None else maps, torch.stack([image.low, image.scale])
     join_tile[(triton.cdiv(n * h * w, tile),)](
-        *(given, images, x, n * h * w, h, w, m, d, *given.stride(), *images.stride()),
+        *(given, images, scaling, x, n * h * w, h, w, m, d, *given.stride(), *images.stride()),
         CHANNELS=channels,
-        PADDED=padded,
+        READ=read,
+        REST=triton.next_power_of_2(channels - m),
         TILE=tile,
         num_warps=4,
     )
@@ -42,6 +43,7 @@ def fused_raw_input(maps: Tensor | None, images: Tensor) -> Tensor:
 def join_tile(
     maps,  # (n, MAPS, H, W), strides MAP_N to MAP_W
     images,  # (n, COLOURS, H, W), strides IMAGE_N to IMAGE_W
+    scaling,  # (2, COLOURS): low end and scale of the image
     x,  # (n·H·W, CHANNELS)
     pixels,  # n·H·W
     H: tl.constexpr,
@@ -57,20 +59,25 @@ def join_tile(
     IMAGE_H: tl.constexpr,
     IMAGE_W: tl.constexpr,
     CHANNELS: tl.constexpr,
-    PADDED: tl.constexpr,
+    READ: tl.constexpr,
+    REST: tl.constexpr,
     TILE: tl.constexpr,
 ):
     """Write all channels of TILE consecutive pixels."""
     first = tl.program_id(0).to(tl.int64) * TILE
     number, image, row, column = places_of(first, H, W, TILE)
     alive = (first + number < pixels)[:, None]
-    channel = tl.arange(0, PADDED)[None, :]
-    value = tl.where(channel == MAPS + COLOURS, 1.0, tl.zeros((TILE, PADDED), tl.float32)).to(tl.float16)
+    to = x + (first + number)[:, None] * CHANNELS
     if MAPS > 0:
+        channel = tl.arange(0, READ)[None, :]
         place = (image * MAP_N + row * MAP_H + column * MAP_W)[:, None] + channel * MAP_C
-        value += tl.load(maps + place, mask=alive & (channel < MAPS), other=0.0)
-    colour = channel - MAPS
+        value = tl.load(maps + place, mask=alive & (channel < MAPS), other=0.0)
+        tl.store(to + channel, value, mask=alive & (channel < MAPS))
+    colour = tl.arange(0, REST)[None, :]
+    inside = alive & (colour < COLOURS)
+    low = tl.load(scaling + colour, mask=colour < COLOURS, other=0.0)
+    scale = tl.load(scaling + COLOURS + colour, mask=colour < COLOURS, other=0.0)
     place = (image * IMAGE_N + row * IMAGE_H + column * IMAGE_W)[:, None] + colour * IMAGE_C
-    value += tl.load(images + place, mask=alive & (colour >= 0) & (colour < COLOURS), other=0.0).to(tl.float16)
-    to = x + (first + number)[:, None] * CHANNELS + channel
-    tl.store(to, value, mask=alive & (channel < CHANNELS))
+    value = scaled(tl.load(images + place, mask=inside, other=0), low, scale, inside)
+    value = tl.where(colour == COLOURS, 1.0, value.to(tl.float32)).to(tl.float16)
+    tl.store(to + MAPS + colour, value, mask=alive & (colour < CHANNELS - MAPS))

@@ -92,8 +92,7 @@ class LayerStack:
         if not self.half:
             return lambda maps, images: (convolve(self.layer_input(fitted, maps, images), weights, bias), None)
         folded = self.folded_scale(fitted, self.sees_maps(layer))
-        convolution = convolution_for(folded, weights, bias, weights.shape[1] - self.image_shape[0])
-        return lambda maps, images: convolution(maps, self.scaled_images(fitted, images).half())
+        return convolution_for(folded, weights, bias, FoldedScale.of(self.first_range(fitted)))
 
     def features(self, maps: Tensor) -> Tensor:
         """Return F of a layer, shape (n, D) (stages 5 and 6). On a CPU each thread computes those of some images."""
@@ -155,13 +154,13 @@ class LayerStack:
 
     def layer_input(self, input_range: ValueRange, maps: Tensor | None, images: Tensor) -> Tensor:
         """Return X of a layer, shape (n, d_{i-1} + d, h, w): the scaled image, which is scaled again with any maps."""
-        images = self.scaled_images(input_range, images)
+        first = self.first_range(input_range)
+        images = min_max_scale(images.to(first.low.dtype), first)
         return images if maps is None else min_max_scale(concatenate(maps.to(images.dtype), images), input_range)
 
-    def scaled_images(self, input_range: ValueRange, images: Tensor) -> Tensor:
-        """Return images scaled by the first layer's range, which is ``input_range`` while there is no layer yet."""
-        first = self.layers[0].input_range if self.layers else input_range
-        return min_max_scale(images.to(first.low.dtype), first)
+    def first_range(self, input_range: ValueRange) -> ValueRange:
+        """Return the range that scales the image alone: the first layer's, which may be the new one's."""
+        return self.layers[0].input_range if self.layers else input_range
 
     def folded_scale(self, input_range: ValueRange, sees_maps: bool) -> FoldedScale:
         """Return the scaling that half-precision filters replace: that of maps and image, which is scaled already."""

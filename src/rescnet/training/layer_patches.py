@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..kernels import input_of_sums, patch_sums_for
-from ..kernels.half_precision import scale_covariance, scale_mean
+from ..kernels.half_precision import FoldedScale, scale_covariance, scale_mean
 from ..network.stack import LayerStack
 from ..stages.images import ValueRange
 from ..stages.patches import ClassMoments, PatchMoments, extract_patches, groups_of, sum_by_group
@@ -118,10 +118,10 @@ class LayerPatches:
         """Return the sums over patches that are not scaled yet, in half precision."""
         here, (height, width) = self._input, self._input.images.shape[2:]
         sums = patch_sums_for(here.images.device, self.channels, (height, width), self.size)
+        image = FoldedScale.of(here.stack.first_range(here.input_range))
         weighted_sum: Tensor | float = 0.0  # of all images, (h, w, c)
         for part, maps, images in stream(here.chunk, here.maps, here.images):
-            scaled = here.stack.scaled_images(here.input_range, images).half()
-            raw = input_of_sums(maps, scaled)
+            raw = input_of_sums(maps, images, image)
             if self._roots is not None:
                 roots = self._roots[part].half()[:, None, None, None]
                 raw *= roots
