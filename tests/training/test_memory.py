@@ -124,6 +124,19 @@ def test_features_computed_twice_give_the_same_bits(blobs, monkeypatch):
     assert torch.equal(kept.outputs(images), twice.outputs(images))
 
 
+def test_chunks_updated_together_give_the_same_outputs(blobs, monkeypatch):
+    images, labels = blobs[0][:60], blobs[1][:60]
+    config = NetworkConfig(filters=6, layers=2, block_sizes=(6,), block_stride=2, pyramid=(2,), augment="flip")
+    config = replace(config, readout="kernel", stop_at_zero_error=False)
+    monkeypatch.setitem(LARGEST_WORKSPACE, "cpu", 2**18)  # several chunks
+    outputs = []
+    for chunks in (1, 2):
+        monkeypatch.setattr("rescnet.training.trainer.Trainer._chunks_updated_together", chunks)
+        network, _ = train(images, labels, config, compute=ComputeOptions(dtype="float64"))
+        outputs.append(network.outputs(images))
+    assert torch.allclose(*outputs, atol=1e-6)
+
+
 @pytest.mark.alone
 def test_peak_memory_sees_an_allocation():
     peak = PeakMemory(CPU)

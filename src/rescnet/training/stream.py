@@ -42,10 +42,11 @@ class ImageStream:
         right = int((shown.argmax(1) == self.labels[:: self.copies]).sum())
         return workers.sum_int(right) / workers.sum_int(len(shown))
 
-    def parts(self) -> Iterator[slice]:
-        """Yield the images of each chunk."""
-        for start in range(0, len(self.labels), self.chunk):
-            yield slice(start, min(start + self.chunk, len(self.labels)))
+    def parts(self, together: int = 1) -> Iterator[slice]:
+        """Yield the images of each chunk, or of some chunks together."""
+        step = together * self.chunk
+        for start in range(0, len(self.labels), step):
+            yield slice(start, min(start + step, len(self.labels)))
 
     def image_range(self, dtype: torch.dtype) -> ValueRange:
         """Return the range of the images, channel by channel."""
