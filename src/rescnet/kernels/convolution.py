@@ -25,7 +25,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..stages.images import ValueRange
-from .half_precision import FoldedScale
+from .half_precision import FoldedScale, padded_channels
 
 TILE = 128  # pixels per program
 MOST_READ, MOST_WRITTEN = 64, 128  # channels per product: of the maps, and filters
@@ -62,16 +62,21 @@ class FusedConvolution:
     def __call__(self, maps: Tensor | None, images: Tensor) -> tuple[Tensor, ValueRange]:
         """Return ``scale([maps ; image]) ∗ W + B`` (n, d, h, w), channels last, and its range.
 
-        Maps (n, d_i, h, w) in half precision, or None, and images (n, c - d_i, h, w) of any type have any strides.
+        Maps (n, d_i, h, w) in half precision, or None, and images (n, c - d_i, h, w) of any type have any strides. If
+        the channels of each pixel are followed by some that make them a multiple of 8, these are read as well, 16 bytes
+        at a time. They may hold any finite number. In the result they are zero.
         """
         n, _, h, w = images.shape
         tiles = triton.cdiv(n * h * w, TILE)
-        out = self._of_images.new_empty(n, h, w, self.filters)
+        stored = padded_channels(self.filters)
+        out = self._of_images.new_empty(n, h, w, stored)
         ends = self._of_images.new_empty(2, tiles, self.padded)
-        given = images if maps is None else maps
+        given, readable = images if maps is None else maps, self.maps
+        if (given.stride(1), given.stride(3)) == (1, padded_channels(self.maps)):
+            readable = padded_channels(self.maps)
         convolve_tile[(tiles, self.padded // self.written)](
             *(given, images, self._scaling, self._of_maps, self._of_images, self._bias, out, ends, n * h * w, tiles),
-            *(h, w, self.size, self.maps, self.colours, self.filters, self.padded),
+            *(h, w, self.size, readable, self.colours, stored, self.padded),
             *(*given.stride(), *images.stride()),
             BLOCKS=self.blocks,
             READ=self.read,
@@ -81,7 +86,7 @@ class FusedConvolution:
             **LAUNCH,
         )
         found = ends[:, :, : self.filters]
-        return out.permute(0, 3, 1, 2), ValueRange(found[0].amin(0), found[1].amax(0))
+        return out.permute(0, 3, 1, 2)[:, : self.filters], ValueRange(found[0].amin(0), found[1].amax(0))
 
 
 def _sum_inside(weights: Tensor, low: Tensor) -> Tensor:
@@ -121,13 +126,13 @@ def kind_of(line, lines: tl.constexpr, SIZE: tl.constexpr):
 
 @triton.jit(do_not_specialize=["pixels", "tiles"])
 def convolve_tile(
-    maps,  # (n, MAPS, H, W), strides MAP_N to MAP_W
+    maps,  # (n, MAPS, H, W), strides MAP_N to MAP_W; the last ones may count nothing
     images,  # (n, COLOURS, H, W), strides IMAGE_N to IMAGE_W
     scaling,  # (2, COLOURS): low end and scale of the image
     of_maps,  # weights, (SIZE·SIZE, BLOCKS·READ, PADDED): offset, channel, filter
     of_images,  # weights, (SIZE·SIZE·COLOURS rounded up, PADDED): offset and channel, filter
     bias,  # (SIZE·SIZE, PADDED), by kind of pixel
-    out,  # (n·H·W, FILTERS)
+    out,  # (n·H·W, FILTERS); the last ones may be zero
     ends,  # (2, tiles, PADDED): smallest and largest value of each tile
     pixels,  # n·H·W
     tiles,

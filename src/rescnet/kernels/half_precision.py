@@ -64,7 +64,7 @@ def raw_input(maps: Tensor | None, images: Tensor) -> Tensor:
 
 
 def padded_channels(channels: int) -> int:
-    """Return the number of channels with those of zeros."""
+    """Return the number of channels with those of zeros, which fill them up to 16 bytes in half precision."""
     return -(-channels // CHANNELS) * CHANNELS
 
 

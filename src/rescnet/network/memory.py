@@ -17,6 +17,7 @@ from ..config.grammars import bank_of_layer
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes
 from ..kernels import logs_in_place, pools_in_place, sums_in_place
+from ..kernels.half_precision import padded_channels
 from ..stages.sketch import sketch_size
 
 AUTO_SHARE = 0.6  # of the device's memory
@@ -146,4 +147,5 @@ def readout_file_bytes(config: NetworkConfig, image_shape: tuple[int, int, int],
 def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, mirrored: bool) -> int:
     """Return the bytes of one image's maps and features of one layer, in all views; features are copied once."""
     _, height, width = image_shape
-    return (1 + mirrored) * itemsize * (config.filters * height * width + 2 * config.features((height, width)))
+    filters = padded_channels(config.filters) if itemsize == 2 else config.filters
+    return (1 + mirrored) * itemsize * (filters * height * width + 2 * config.features((height, width)))

@@ -19,6 +19,7 @@ from ..config.network import NetworkConfig
 from ..config.option import OptionError
 from ..formatting import show_bytes
 from ..kernels import sums_in_place, zone_sums_bytes
+from ..kernels.half_precision import padded_channels
 from ..network.memory import (
     AUTO_SHARE,
     LARGEST_WORKSPACE,
@@ -100,7 +101,7 @@ class MemoryPlan:
         width = padded_size(features) if sizes.half else features
         fused = sizes.half and device.type == "cuda"
         by_rows = machine.processes == 1 and sizes.train <= (FEW_IN_HALF if sizes.half else FEW) * features
-        map_bytes = config.filters * h * w * sizes.stored
+        map_bytes = (padded_channels(config.filters) if sizes.half else config.filters) * h * w * sizes.stored
         maps_bytes = (sizes.train + sizes.other) * map_bytes
         gram_bytes = _sums_bytes(config, sizes, width, by_rows, fused)
         # A row of features, shifted, and as it is multiplied; and its targets. A CPU multiplies halves as singles: the

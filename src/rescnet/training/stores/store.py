@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from ...kernels.half_precision import padded_channels
 from ...stages.augment import change_images
 from ...stages.patches import gather_patches
 
@@ -88,8 +89,11 @@ class DeviceStore(MapStore):
     ) -> None:
         super().__init__(shape, dtype, device, channels_last)
         self._file = file
-        own = torch.empty(self._in_memory, dtype=dtype, device=device) if given is None else given
-        self._maps = self._outside(own)
+        n, d, h, w = shape
+        if given is None and channels_last:  # 16 bytes of a pixel can be read at once; zeros, since kernels do so
+            given = torch.zeros(n, h, w, padded_channels(d), dtype=dtype, device=device)
+        self._own = torch.empty(shape, dtype=dtype, device=device) if given is None else given
+        self._maps = self._outside(self._own)[:, :d]
 
     def chunks(self, size: int) -> Iterator[Tensor]:
         """Yield views of the maps."""
@@ -98,8 +102,11 @@ class DeviceStore(MapStore):
             self._release_pages()
 
     def write(self, part: slice, maps: Tensor) -> None:
-        """Copy a chunk to its part."""
-        self._maps[part] = maps
+        """Copy a chunk to its part, with the zeros that follow its channels if it has them, too: a plain copy."""
+        if self._channels_last and maps.stride() == self._maps.stride():
+            self._own[part] = maps.as_strided((len(maps), *self._own.shape[1:]), self._own.stride())
+        else:
+            self._maps[part] = maps
 
     def patches(self, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
         """Gather patches on the device."""
