@@ -25,7 +25,7 @@ from ..config.geometry import BlockGrid, Cell, Reduction, ZScore, count_pairs
 from ..stages.second_order import FLAT
 from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms, row_sums
 
-LAUNCH = {"num_warps": 4, "num_stages": 2}
+LAUNCH = {"num_warps": 4, "num_stages": 3}
 MOST_PIXELS = 32  # per product
 JOINED = 1024  # pairs per program of join_atoms
 
