@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..config.geometry import Reduction
 from ..stages.images import ValueRange
+from ..stages.linear_algebra import split
 from ..stages.pooling import matrix_logs, pool_pyramids
 from ..stages.second_order import Pyramid
 from .half_precision import CopiedPatchSums, FoldedScale, convolve_scaled, raw_input
@@ -104,6 +105,15 @@ def logs_for(features: Tensor, channels: int) -> Callable[[Tensor, int], Tensor]
 def logs_in_place(channels: int) -> bool:
     """Return whether a GPU computes logarithms of matrices of that size without writing the doublings."""
     return channels <= MOST_LOG_CHANNELS and _has_triton()
+
+
+def halves_of_exp(exponents: Tensor) -> list[Tensor]:
+    """Return exp of a tile, float32, as the sum of two tensors in half precision: from one kernel on a GPU."""
+    if exponents.is_cuda and _has_triton():
+        from .split_exponential import split_exponential
+
+        return split_exponential(exponents)
+    return list(split(exponents.exp()))
 
 
 @cache

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ...config.network import NetworkConfig
 from ...formatting import show_bytes
+from ...kernels import halves_of_exp
 from ...network.readout.loo_correction import UNSOLVED
 from ...stages.code_kernel import Codes, code_kernel
 from ...stages.linear_algebra import (
@@ -30,6 +31,7 @@ from ...stages.linear_algebra import (
     factor_solve,
     growing_ridges,
     product,
+    split,
 )
 from ..distributed.workers import Workers
 from .system import Solution
@@ -119,15 +121,11 @@ class KernelProducts:
 
     def _tile(self, rows: slice, columns: slice) -> list[Tensor]:
         """Return a tile of K, but for the first factor on a GPU; as two halves if codes are in half precision."""
-        if self._scaled is None:
-            near = code_kernel(self.codes[rows], self.codes[columns], self.scale)
-        else:
+        if self._scaled is not None:
             left, right = self._scaled[rows], self._scaled[columns]
-            near = torch.addmm(right.norms / -2, left.values, right.values.T, out_dtype=torch.float32).exp_()
-        if self.codes.values.dtype != torch.float16:
-            return [near]
-        high = near.half()
-        return [high, near.sub_(high).half()]
+            return halves_of_exp(torch.addmm(right.norms / -2, left.values, right.values.T, out_dtype=torch.float32))
+        near = code_kernel(self.codes[rows], self.codes[columns], self.scale)
+        return list(split(near)) if self.codes.values.dtype == torch.float16 else [near]
 
 
 def _times(halves: list[Tensor], x: Tensor) -> Tensor:
