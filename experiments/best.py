@@ -68,7 +68,11 @@ def headline() -> str:
 
 def published(group: str) -> str:
     """Return the published figures of a group of methods; our newest runs stand above those without gradients."""
-    rows = [_ours("none", ""), _ours("flips; CIFAR: a shifted copy, too; MNIST: rotations", "-augmented")] if group == "none" else []
+    rows = (
+        [_ours("none", ""), _ours("flips; CIFAR: a shifted, jittered copy; MNIST: rotations", "-augmented")]
+        if group == "none"
+        else []
+    )
     for entry in tomllib.loads(PUBLISHED.read_text())[group]:
         figures = {name: f"{entry[key]:g}" if key in entry else "–" for key, name in DATASETS.items()}
         facts = {"augmentation": entry["augmentation"], "compute": entry["compute"], "source": entry["source"]}

@@ -10,7 +10,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Any
 
-BETTER_BY = 0.1  # share of the errors that heads and metric may take away from leave-one-out outputs
+BETTER_BY = 0.1  # share of errors by which the whole network may be better than its leave-one-out outputs
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
@@ -111,8 +111,8 @@ def wilson_interval(share: float, images: int) -> tuple[float, float]:
 def left_out_interval(share: float, images: int) -> tuple[float, float]:
     """Return the interval that the accuracy on new images is expected in, from the leave-one-out accuracy of n images.
 
-    It is Wilson's, with an upper end that allows for a tenth fewer errors. Leave-one-out outputs are those of the
-    kernel alone; with the heads, errors on unused training images of CIFAR were 3 to 8 % fewer.
+    It is Wilson's, with an upper end that allows for a tenth fewer errors. Leave-one-out outputs leave out
+    heads, metric and correction; with them, errors on unused training images of CIFAR were 3 to 8 % fewer.
 
     Examples
     --------

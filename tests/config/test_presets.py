@@ -156,6 +156,11 @@ def test_the_default_network_suits_the_images(shape, images, quality):
     assert make_config(image_shape=shape, classes=10, images=images, quality=quality).layers == config.layers
 
 
+@pytest.mark.parametrize(("images", "size"), [(1999, 3800), (2000, 400), (5000, 1000), (50_000, 3800)])
+def test_many_images_have_one_component_per_five(images, size):
+    assert default_settings((3, 32, 32), images, 10)["readout_size"] == size
+
+
 def test_a_wrong_quality_is_named():
     with pytest.raises(ValueError, match=r"quality must be one of fast, balanced, best, got 'bets'\. Did"):
         check_quality("bets")

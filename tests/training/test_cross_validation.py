@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from rescnet import NetworkConfig
+from rescnet.network.probabilities import fit_temperature
 from rescnet.network.readout import Encoder, Quantised
 from rescnet.stages.code_kernel import Codes, code_kernel, median_distance
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout import cross_validation
-from rescnet.training.readout.cross_validation import FOLDS, cross_validate
+from rescnet.training.readout.cross_validation import FOLDS, cross_validate, judge
 from rescnet.training.readout.encoder import SketchRows
 from rescnet.training.readout.system import solve_exactly
 from rescnet.training.train import TrainingRun
@@ -88,3 +89,18 @@ def test_the_temperature_of_few_images_is_fitted_to_them(monkeypatch):
         list(run)
         found.append(run.network.readout.temperature)
     assert found[1] > 5 * found[0]
+
+
+@pytest.mark.parametrize(("side", "size", "factor"), [(1, 40, 1.1), (1, 39, 1.0), (2, 40, 1.0)])
+def test_the_temperature_is_raised_if_all_components_are_kept(side, size, factor, generator):
+    """Not with fewer components, nor with copies."""
+    rows, images = torch.randn(40, 60, generator=generator), 40 // side
+    targets = torch.eye(2)[torch.arange(images) % 2].repeat_interleave(side, 0)
+    columns, blocks = torch.zeros(40, 2), torch.eye(side).expand(images, side, side)
+    config = NetworkConfig(readout="kernel", kernel_copies="1 shift 1" if side == 2 else "")
+    products = rows @ rows.T
+    _, found, _ = judge(config, targets, columns, blocks, products, size, 0.01, None)
+    how = side, size, config.kernel_width, 0.01, config.seed, None
+    outputs, numbers = cross_validate(products, targets, *how)
+    fitted = fit_temperature(outputs, targets[::side][numbers].argmax(1))
+    assert found == pytest.approx(factor * fitted)

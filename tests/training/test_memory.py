@@ -25,6 +25,7 @@ from rescnet.training.memory_plan import (
 )
 from rescnet.training.stopwatch import PeakMemory
 from rescnet.training.stores import store_images
+from rescnet.training.stream import ImageStream
 
 CPU = torch.device("cpu")
 
@@ -137,6 +138,19 @@ def test_chunks_updated_together_give_the_same_outputs(blobs, monkeypatch):
     assert torch.allclose(*outputs, atol=1e-6)
 
 
+@pytest.mark.parametrize(("together", "parts"), [(1, [4, 4, 2]), (2, [8, 2]), (3, [10])])
+def test_parts_hold_several_chunks(together, parts):
+    stream = ImageStream("training", torch.zeros(10, 1, 2, 2), torch.zeros(10), torch.zeros(10, 2), chunk=4)
+    assert [part.stop - part.start for part in stream.parts(together)] == parts
+
+
+@pytest.mark.parametrize(("half", "channels"), [(True, 56), (False, 50)])
+def test_half_precision_maps_are_counted_with_their_padding(half, channels):
+    sizes = RunSizes((3, 32, 32), 10, 1000, 100, half=half)
+    plan = MemoryPlan.of(make_config("cifar10"), sizes, Machine(torch.device("cuda"), 80 * 10**9))
+    assert plan.maps_bytes == 1100 * channels * 32 * 32 * sizes.stored
+
+
 @pytest.mark.alone
 def test_peak_memory_sees_an_allocation():
     peak = PeakMemory(CPU)
@@ -157,6 +171,7 @@ import numpy as np, torch
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.training.stopwatch import PeakMemory
 from rescnet.training.stores import store_images
+from rescnet.training.stream import ImageStream
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
 small = rng.integers(0, 256, (60, 3, 24, 24)).astype(np.uint8)

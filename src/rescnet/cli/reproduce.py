@@ -42,7 +42,9 @@ def reproduce(
     limit: Annotated[
         int | None, typer.Option(help="Trial with about n training and n test images, in its own file.", min=1)
     ] = None,
-    held_out: Annotated[int, typer.Option(help="Training images that choose the depth. 0 disables it.", min=0)] = 5000,
+    held_out: Annotated[
+        int | None, typer.Option(help="Training images that choose the depth. Default: 5000, none for records.", min=0)
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file of options that override the presets'.")] = None,
     seed: Annotated[int | None, typer.Option(help="Random seed. Default: the preset's.")] = None,
     root: Root = None,
@@ -62,7 +64,7 @@ def reproduce(
     the test curve, which is the paper's rule. Settings are the presets'.
     """
     from ..data import default_root
-    from ..experiments.plans import load_plan
+    from ..experiments.plans import RECORDS, load_plan
     from ..experiments.presentation import NO_PLOTS, can_draw
     from ..experiments.records import Results, device_name
     from ..experiments.runner import RunOptions
@@ -76,6 +78,8 @@ def reproduce(
     compute = ComputeOptions(**given(compute_options, ComputeOptions))
     device = choose_device(compute.device)
     deadline = None if seconds is None else time.monotonic() + seconds
+    if held_out is None:
+        held_out = 0 if name == RECORDS else 5000  # the depth of a record is fixed
     options = RunOptions(held_out, limit, None if no_save else state, deadline, compute)
     overrides = {key: value for key, value in (("layers", layers), ("seed", seed)) if value is not None}
     # A trial with few images has its own file.

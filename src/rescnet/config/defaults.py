@@ -22,8 +22,9 @@ LAYERS: dict[Quality, tuple[int, ...]] = {  # by the number of training images
     "best": (12, 12, 24, 24),
 }
 STACK_DEPTHS = {2: 1, 3: 1, 4: 2, 6: 2, 12: 4, 24: 4}  # by the number of layers
-MOST_COMPONENTS = 3800  # of the readout; all components of fewer images
-FEWER_COMPONENTS_FROM = 2000  # training images: from here on a fifth as many components are better than all
+IMAGES_PER_COMPONENT = 5  # of the readout
+FEWER_COMPONENTS_FROM = 2000  # training images: with fewer, all components are better
+MOST_COMPONENTS = 3800
 CORRECTED_FROM = 500  # training images: with fewer, a leave-one-out correction fits noise
 CORRECTED_PER_CLASSES = 5  # and with fewer than 5·classes²
 MOST_ROWS = 45_000  # of a readout with copies
@@ -77,7 +78,7 @@ def default_settings(
         "learning_rate": 0.3,
         "stop_at_zero_error": False,
         "readout": "kernel",
-        "readout_size": MOST_COMPONENTS if images < FEWER_COMPONENTS_FROM else min(MOST_COMPONENTS, images // 5),
+        "readout_size": MOST_COMPONENTS,
         "loo_correction": images >= max(CORRECTED_FROM, CORRECTED_PER_CLASSES * classes**2),
     }
     if grey:  # 3×3 patches have too few principal components
@@ -86,6 +87,8 @@ def default_settings(
         settings["grey_stack_every"] = 3
     if mirrored:
         settings["augment"] = "flip"
+    if images >= FEWER_COMPONENTS_FROM:
+        settings["readout_size"] = min(MOST_COMPONENTS, images // IMAGES_PER_COMPONENT)
     copies = min(MOST_COPIES, MOST_ROWS // max(1, images) - 1)
     if quality == "best" and not grey and copies > 0:
         settings["kernel_copies"] = f"{copies} shift {stride} + jitter 0.1"

@@ -15,6 +15,8 @@ from ..config.network import NetworkConfig
 from ..config.presets import make_config
 from ..formatting import nearest
 
+RECORDS = "records"  # plan that is part of another one, so that it has no file
+
 
 @dataclass(frozen=True)
 class PaperFigure:
@@ -95,7 +97,7 @@ def _times() -> dict[str, dict[str, Any]]:
 
 def plan_names() -> list[str]:
     """Return the names of all plans."""
-    return [*_plans(), "records"]
+    return [*_plans(), RECORDS]
 
 
 def load_plan(name: str) -> Plan:
@@ -103,7 +105,7 @@ def load_plan(name: str) -> Plan:
     known = plan_names()
     if name not in known:
         raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
-    if name == "records":
+    if name == RECORDS:
         best = (e for e in load_plan("beyond").experiments if e.preset.endswith("-best"))
         return Plan(name, "Records: our best networks", tuple(best))
     plan, times = read_plan(name, _plans()[name]), _times().get(name, {})

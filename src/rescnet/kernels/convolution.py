@@ -1,13 +1,14 @@
 """Stages 1 and 4 in one Triton kernel: an implicit product over the k×k offsets of a filter, in half precision.
 
-One program computes all filters at a tile of consecutive pixels. For each offset it multiplies the maps there by the
-filters' weights at this offset. The image has few channels, so those of all offsets are gathered into one product.
+One program computes up to 128 filters at a tile of consecutive pixels. For each offset it multiplies the maps there by
+the filters' weights at this offset. The image has few channels, so those of all offsets are gathered into one product.
 Maps and images are read in place: no ``[maps ; image]``, no border and no scaled input is written. Images are scaled
 as they are read.
 
 The scaled input ``(raw - low)·scale`` is zero outside the image. So is the value that is read there, and ``low`` is
 subtracted by the bias: the weights of the offsets inside the image, times ``low``. Such a bias depends on the pixel
-only near the border. There is one for each of k·k kinds of pixel: with the first rows, the middle and the last ones.
+only near the border. Rows have k kinds, the first ones, the middle and the last ones, and so have columns. So there is
+one bias for each of k·k kinds of pixel.
 
 Each program also finds the range of the maps it writes, so that no pass over them is needed for the next scaling.
 
@@ -105,7 +106,7 @@ def _sum_inside(weights: Tensor, low: Tensor) -> Tensor:
 
 @triton.jit
 def places_of(first, H: tl.constexpr, W: tl.constexpr, TILE: tl.constexpr):
-    """Return the numbers 0 to TILE, and the image, row and column of the pixels with these numbers after ``first``."""
+    """Return the numbers 0 to TILE - 1, and image, row and column of the pixels with these numbers after ``first``."""
     number = tl.arange(0, TILE)
     within = (first % (H * W)).to(tl.int32) + number
     return number, first // (H * W) + within // (H * W), (within % (H * W)) // W, within % W

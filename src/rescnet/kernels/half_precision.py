@@ -6,7 +6,7 @@ these raw maps, channel by channel: ``x = (raw - low)·scale``. So
 * a filter W on x is the filter W·scale on raw maps, with another bias;
 * the covariance of patches of x is that of raw patches, times scale·scale.
 
-Nothing is subtracted in half precision, and no scaled copy is written.
+Nothing is subtracted in half precision, and a GPU writes no scaled copy.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FoldedScale:
         """Return the scaling of a range; a constant channel has scale zero."""
         low = value_range.low.float()
         span = value_range.high.float() - low
-        return FoldedScale(low, torch.where(span > 0, 1 / span, 0))
+        return FoldedScale(low, torch.where(span > torch.finfo(span.dtype).tiny, 1 / span, 0))
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return scaled images (n, channels, h, w) in half precision."""

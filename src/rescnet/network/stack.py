@@ -6,7 +6,8 @@ F⁽ⁱ⁾ = pyramid(second_order(ReLU(O⁽ⁱ⁾)))   stages 5 and 6
 Ỹ⁽ⁱ⁾ = Ỹ⁽ⁱ⁻¹⁾ + α [n_p/N·Ỹ_p - n_n/N·Ỹ_n]  stages 7 and 8
 
 Prediction, the readout and the exported module call :meth:`LayerStack.step`. Training calls its three parts,
-:meth:`LayerStack.maps`, :meth:`LayerStack.features` and :meth:`LayerStack.update`, since heads are learned in between.
+:meth:`LayerStack.convolution`, :meth:`LayerStack.features` and :meth:`LayerStack.update`, since heads are learned in
+between.
 """
 
 from __future__ import annotations
@@ -163,9 +164,13 @@ class LayerStack:
         return self.layers[0].input_range if self.layers else input_range
 
     def folded_scale(self, input_range: ValueRange, sees_maps: bool) -> FoldedScale:
-        """Return the scaling that half-precision filters replace: that of maps and image, which is scaled already."""
+        """Return the scaling that half-precision filters replace: that of maps and image, which is scaled already.
+
+        Maps that vary by less than the smallest normal half are constant: their filters would overflow.
+        """
         if sees_maps:
-            return FoldedScale.of(input_range)
+            folded, span = FoldedScale.of(input_range), input_range.high - input_range.low
+            return replace(folded, scale=folded.scale * (span >= torch.finfo(torch.float16).tiny))
         return FoldedScale.none(self.image_shape[0], input_range.low.device)
 
     @property

@@ -57,7 +57,7 @@ function accuracyFigures() {
     found.push([
       percent(leftOut.accuracy),
       `leave-one-out accuracy: each of ${count(leftOut.images)} training images predicted without it, ` +
-        `${interval(leftOut.interval)} for new images`,
+        `${interval(leftOut.interval)} for new images; a little too high with few images`,
       !found.length,
     ]);
   if (!found.length && DATA.curves.train)

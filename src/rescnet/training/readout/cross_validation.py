@@ -58,7 +58,7 @@ def judge(
         known = outputs = correction(known)
     accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
     temperature = fit_temperature(outputs, wanted[numbers].argmax(1))
-    if products is not None and size == len(products):
+    if products is not None and side == 1 and size == len(products):
         temperature *= SPREAD
     return correction.cpu() if correction is not None else None, temperature, accuracy
 
