@@ -15,6 +15,8 @@ from torch.nn import functional as F
 
 from .threads import in_threads
 
+TOGETHER = 16384  # pixels of images that are multiplied in one call
+
 
 def extract_patches(x: Tensor, size: int) -> Tensor:
     """Return all valid patches of ``x`` (n, c, h, w), shape (n, (h-k+1)·(w-k+1), c·k·k)."""
@@ -62,7 +64,8 @@ class PatchMoments:
         _, c, h, w = x.shape
 
         def each(part: Tensor) -> Tensor:  # image by image: the order of the sum must not depend on the threads
-            return torch.stack([_strip_products(some, size) for some in (part[None] if x.is_cuda else part[:, None])])
+            groups = [part[None]] if x.is_cuda else torch.split(part[:, None], max(1, TOGETHER // (h * w)))
+            return torch.cat([_strip_products(some, size) for some in groups])
 
         products = in_threads(each, x).sum(0, dtype=torch.float64)
         total = products.new_empty(c, size, size)  # channel, row, column
@@ -127,22 +130,22 @@ class ClassMoments:
 
 
 def _strip_products(x: Tensor, size: int) -> Tensor:
-    """Return sums of s sᵀ over pairs of strips of images (n, c, h, w), shape (k(k+1)/2, c·k + 1, c·k + 1).
+    """Return sums of s sᵀ over pairs of strips per set of images (sets, n, c, h, w), as (sets, k(k+1)/2, c·k+1, c·k+1).
 
     A strip s is k neighbouring pixels of a row, c·k numbers and a one. A pair lies b - a rows apart, for b - a = 0 to
     k - 1. For each, the sums are over h-k+1 rows from row a on, for a = 0, 1, ...: the next sum differs in two rows.
     """
-    n, c, h, w = x.shape
+    sets, n, c, h, w = x.shape
     rows, row = h - size + 1, n * (w - size + 1)
-    strips = x.new_ones(h * row, c * size + 1)
-    strips[:, :-1] = x.unfold(3, size, 1).permute(2, 0, 3, 1, 4).reshape(h * row, c * size)
-    at, found = strips.view(h, row, -1), []
+    strips = x.new_ones(sets, h * row, c * size + 1)
+    strips[..., :-1] = x.unfold(4, size, 1).permute(0, 3, 1, 4, 2, 5).reshape(sets, h * row, c * size)
+    at, found = strips.view(sets, h, row, -1), []
     for apart in range(size):
-        found.append(strips[: rows * row].T @ strips[apart * row : (apart + rows) * row])
+        found.append(strips[:, : rows * row].mT @ strips[:, apart * row : (apart + rows) * row])
         for gone in range(size - apart - 1):
-            change = at[gone + rows].T @ at[gone + rows + apart] - at[gone].T @ at[gone + apart]
+            change = at[:, gone + rows].mT @ at[:, gone + rows + apart] - at[:, gone].mT @ at[:, gone + apart]
             found.append(found[-1] + change)
-    return torch.stack(found)
+    return torch.stack(found, 1)
 
 
 def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:
