@@ -7,7 +7,7 @@ what only its kernels know, speed, memory and rounding, does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -15,7 +15,6 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_map
 
 aten = torch.ops.aten
 COPIES = {aten.copy_, aten._to_copy, aten.to}
@@ -72,7 +71,7 @@ class PretendMode(TorchDispatchMode):
 
 def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Run an operation on what is inside the tensors, or refuse it."""
-    packet, (flat, _) = func.overloadpacket, tree_flatten((args, kwargs))
+    packet, flat = func.overloadpacket, list(_leaves((args, kwargs)))
     here = any(isinstance(value, OnGPU) for value in flat)
     if here and packet not in COPIES:
         indices = args[1] if packet in INDEXED and isinstance(args[0], OnGPU) else ()
@@ -82,7 +81,7 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
                 raise RuntimeError(f"{func}: all tensors must be on one device, {tuple(value.shape)} is on the cpu")
     named = [value for value in flat if isinstance(value, torch.device)]
     goes_there = named[0].type != "cpu" if named else here
-    inside_args, inside_kwargs = tree_map(_inside, (args, kwargs))
+    inside_args, inside_kwargs = _mapped(_inside, (args, kwargs))
     if func is aten.mm.dtype:  # half-precision factors, float32 sums: a GPU's alone
         return OnGPU(inside_args[0].float() @ inside_args[1].float())
     found = func(*inside_args, **inside_kwargs)
@@ -90,7 +89,24 @@ def dispatch(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return args[0]
     if packet is aten.to and isinstance(args[0], OnGPU) == goes_there and found is inside_args[0]:
         return args[0]
-    return tree_map(lambda value: OnGPU(value) if goes_there and isinstance(value, Tensor) else value, found)
+    return _mapped(lambda value: OnGPU(value) if goes_there and isinstance(value, Tensor) else value, found)
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Yield what lists, tuples and dictionaries hold; torch's own trees take longer than the operations."""
+    if isinstance(value, tuple | list | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(part)
+    else:
+        yield value
+
+
+def _mapped(function: Callable[[Any], Any], value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return type(value)([_mapped(function, part) for part in value])
+    if isinstance(value, dict):
+        return {key: _mapped(function, part) for key, part in value.items()}
+    return function(value)
 
 
 def _inside(value: Any) -> Any:
