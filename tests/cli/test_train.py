@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pytest
 
+from rescnet import ResCNetClassifier
 from rescnet.cli.images import check_limit
 from rescnet.data import load
 from rescnet.data.splits import hold_out_images
@@ -149,10 +150,6 @@ def damage_empty_class(folder, save_png):
     (folder / "ten").mkdir()
 
 
-def damage_one_image(folder, save_png):
-    save_png(folder / "ten" / "only.png", np.zeros((8, 8)))
-
-
 def damage_all_but_one_class(folder, save_png):
     for other in [where for where in folder.iterdir() if where.name != "two"]:
         shutil.rmtree(other)
@@ -166,7 +163,6 @@ DAMAGES = {
     damage_unreadable: "broken.png",
     damage_empty_file: "empty.png",
     damage_empty_class: "ten has no training images",
-    damage_one_image: "must have at least two training images, got one for 'ten'. Add images",
     damage_all_but_one_class: "folder must have at least two classes, got only 'two'",
     damage_text: "readme.txt",
     damage_nothing: "image size must be height and width in pixels, e.g. 32,32, got 'big'",
@@ -204,6 +200,31 @@ def test_bad_options_are_refused_and_nothing_written(words, message, refused, tm
     monkeypatch.chdir(tmp_path)
     assert message in refused("train", *words)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", ["5000,5000", "2,2"])
+@pytest.mark.parametrize("preset", [[], ["--preset", "paper"], ["--preset", "digits"]], ids=lambda words: words[-1:])
+def test_an_impossible_image_size_is_refused_before_files_are_read(size, preset, refused, pictures, monkeypatch):
+    monkeypatch.setattr("rescnet.cli.images.load", None)  # reading would fail
+    said = refused("train", pictures, "--image-size", size, "--memory", "8GB", *preset)
+    assert ("must have at least 4×4 pixels, got 2×2" if size == "2,2" else "memory must be at least ") in said
+
+
+def test_one_image_per_class(rescnet, save_png, tmp_path):
+    """From a folder and from an array: the same network. Its leave-one-out accuracy is unknown."""
+    images = np.random.default_rng(0).integers(0, 256, (3, 8, 8)).astype(np.uint8)
+    for name, image in zip("abc", images, strict=True):
+        save_png(tmp_path / "folder" / name / "1.png", image)
+    done = rescnet("train", tmp_path / "folder", "--out", tmp_path / "m")
+    assert done.exit_code == 0 and "leave-one-out" not in done.stdout, done.output
+    model, fitted = (
+        load_model(tmp_path / "m"),
+        ResCNetClassifier(random_state=0, dtype="float32").fit(images, [0, 1, 2]),
+    )
+    assert model.history.readout.loo_accuracy is None and model.network.readout.temperature is None
+    found = model.network.outputs(images[:, None])
+    np.testing.assert_allclose(found, fitted.network_.outputs(images[:, None]), atol=1e-5)
+    assert found.argmax(1).tolist() == [0, 1, 2]
 
 
 def interrupted_run(small, pictures, place, *words, layers=4):

@@ -171,10 +171,11 @@ def train(
 
 def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> tuple[TrainCommand, Dataset]:
     """Return a new run and all images; all its options are checked before any work starts."""
-    from ..data.loading import check_trainable
+    from ..data.loading import check_size, check_trainable
     from ..data.splits import fingerprint, hold_out_images
     from ..model_files import check_place
     from ..network.device import choose_device
+    from ..training.memory_plan import check_size_fits
     from .images import check_limit, fit_facts, full_name, load_source, parse_size
     from .training_run import TrainCommand
 
@@ -189,7 +190,11 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if new["out"] is not None:
         check_place(new["out"], new["overwrite"])
-    whole = load_source(source, request.root, parse_size(new["image_size"]), strict=new["strict"], cache=new["cache"])
+    if size := parse_size(new["image_size"]):
+        check_size(source, size)
+        few: Any = {"image_shape": (1, *size), "classes": 2, "images": 2, "quality": quality}
+        check_size_fits(config or make_config(preset, new["config"], **few, **request.options), size, compute, device)
+    whole = load_source(source, request.root, size, strict=new["strict"], cache=new["cache"])
     check_trainable(whole)
     check_limit(whole, new["limit"])
     fraction, seed = new["validation_fraction"], request.options.get("seed", 0)

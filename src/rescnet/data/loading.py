@@ -137,23 +137,21 @@ def size_for(source: str | Path, image_shape: tuple[int, int, int]) -> dict[str,
 
 
 def check_trainable(dataset: Dataset) -> None:
-    """Raise DataError if there are fewer than two classes, a class has one training image, or images are too small."""
+    """Raise DataError if there are fewer than two classes, or images are too small."""
     if len(dataset.class_names) < 2:
         raise DataError(
             f"{dataset.name} must have at least two classes, got only {dataset.class_names[0]!r}. An image folder has "
             "one sub-folder per class."
         )
-    counts = np.bincount(dataset.train.labels, minlength=len(dataset.class_names))
-    if single := np.flatnonzero(counts == 1).tolist():
-        others = f" and for {len(single) - 1} more" if len(single) > 1 else ""
+    check_size(dataset.name, dataset.shape[1:])
+
+
+def check_size(name: str, size: tuple[int, int]) -> None:
+    """Raise DataError if images (h, w) are too small."""
+    height, width = size
+    if min(size) < LEAST_SIDE:
         raise DataError(
-            f"each class of {dataset.name} must have at least two training images, got one for "
-            f"{dataset.class_names[single[0]]!r}{others}. Add images, or leave the class out."
-        )
-    _, height, width = dataset.shape
-    if min(height, width) < LEAST_SIDE:
-        raise DataError(
-            f"images of {dataset.name} must have at least {LEAST_SIDE}×{LEAST_SIDE} pixels, got {height}×{width}. Use "
+            f"images of {name} must have at least {LEAST_SIDE}×{LEAST_SIDE} pixels, got {height}×{width}. Use "
             "larger images."
         )
 

@@ -14,12 +14,13 @@ from typing import Literal
 
 import torch
 
-from ..config.compute import Place
+from ..config.compute import ComputeOptions, Place
 from ..config.network import NetworkConfig
 from ..config.option import OptionError
 from ..formatting import show_bytes
 from ..kernels import sums_in_place, zone_sums_bytes
 from ..kernels.half_precision import padded_channels
+from ..network.device import choose_precision
 from ..network.memory import (
     AUTO_SHARE,
     LARGEST_WORKSPACE,
@@ -27,6 +28,7 @@ from ..network.memory import (
     class_sum_banks,
     exact_readout_bytes,
     host_memory,
+    memory_budget,
     readout_file_bytes,
     readout_rows,
     workspace_per_image,
@@ -154,6 +156,15 @@ class MemoryPlan:
             workspace_bytes=chunk * (per_image + (0 if where == "device" else staged)) + libraries,
             budget=budget,
         )
+
+
+def check_size_fits(
+    config: NetworkConfig, size: tuple[int, int], compute: ComputeOptions, device: torch.device
+) -> None:
+    """Raise ValueError if not even two grey images (h, w) fit into memory; called before images are read."""
+    half, itemsize = choose_precision(compute, device) != "exact", 8 if compute.dtype == "float64" else 4
+    sizes = RunSizes((1, *size), 2, 2, itemsize=itemsize, half=half)
+    MemoryPlan.of(config, sizes, Machine(device, memory_budget(compute.memory, device)), compute.maps)
 
 
 def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int, half: bool, machine: Machine) -> None:

@@ -43,9 +43,9 @@ def judge(
     inverse. Those of few images, whose ``products`` are given, are replaced by :func:`cross_validate` in the fit of the
     temperature.
     """
-    if blocks is None:
-        return None, None, None
     side = config.rows_of_each
+    if blocks is None or float(targets.sum(0).max()) <= side:  # without its only image, a class is unknown
+        return None, None, None
     known, wanted = leave_one_out(targets, columns, blocks), targets[::side]
     correction = fit_correction(known, wanted) if config.loo_correction and len(known) >= FOLDS else None
     outputs, numbers = known, torch.arange(len(known), device=known.device)
