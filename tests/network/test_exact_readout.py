@@ -134,6 +134,16 @@ def test_several_processes_and_copies_are_refused():
         check_readout_fits(config_of(), data_of(300), 8, False, two)
     check_readout_fits(config_of(), data_of(300), 8, False, alone)
     check_readout_fits(config_of(readout="kernel"), data_of(300), 8, False, two)
+
+
+def test_products_of_images_that_are_decomposed_are_counted():
+    """Only if there is a component per image: otherwise a subspace is found in less memory."""
+    machine = Machine(torch.device("cpu"), 40 * 10**6)
+    every, fewer = (config_of(readout="kernel", layers=20, readout_size=size) for size in (1000, 999))
+    with pytest.raises(ValueError, match=r"at least 45\.6 MB for 1,000 components of a readout, one per image, got 40"):
+        check_readout_fits(every, data_of(1000), 4, False, machine)
+    check_readout_fits(fewer, data_of(1000), 4, False, machine)
+    check_readout_fits(every, data_of(1000), 4, False, replace(machine, budget=46 * 10**6))
     with pytest.raises(ValueError, match="kernel_copies must be empty with readout 'kernel-exact'"):
         train(*some(TRAINING), config_of(kernel_copies="shift 1"))
 

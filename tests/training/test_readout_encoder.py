@@ -7,7 +7,7 @@ import torch
 
 from rescnet.network.readout import Encoder, Quantised
 from rescnet.training.distributed.workers import Workers
-from rescnet.training.readout.encoder import WHITENING, SketchRows, codes_of
+from rescnet.training.readout.encoder import WHITENING, SketchRows, codes_of, decomposition_bytes
 
 CPU = torch.device("cpu")
 
@@ -114,6 +114,18 @@ def test_many_components_come_from_products_and_few_from_a_subspace(size, by_pro
     monkeypatch.setattr(SketchRows, "_components_of_few", lambda self, size: called.append(size))
     rows_of(torch.randn(60, 200)).components(size, 0)
     assert called == [size] * by_products
+
+
+def test_products_that_do_not_fit_into_memory_are_not_decomposed(generator, monkeypatch):
+    rows, called = rows_of(made(60, 200, generator)), []
+    whole = rows.components(55, 0)
+    monkeypatch.setattr(SketchRows, "_components_of_few", lambda self, size: called.append(size))
+    found = rows.components(55, 0, decomposition_bytes(60, 200) - 1)
+    assert called == []
+    torch.testing.assert_close(found[:, :5].abs(), whole[:, :5].abs(), rtol=0.01, atol=0.01)
+    rows.components(55, 0, decomposition_bytes(60, 200))
+    rows.components(60, 0, 0)  # one per image
+    assert called == [55, 60]
 
 
 def test_workers_find_the_components_of_one(generator):

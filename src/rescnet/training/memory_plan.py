@@ -37,6 +37,7 @@ from ..stages.linear_algebra import padded_size
 from ..stages.moments import FEW, FEW_IN_HALF
 from ..stages.sketch import sketch_size
 from .data import TrainingData
+from .readout.encoder import decomposition_bytes
 from .readout.iterative import check_least_memory
 from .stores.host import WRITES_UNDER_WAY
 
@@ -172,6 +173,13 @@ def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int,
     if config.readout == "kernel":
         images = readout_rows(config, len(data.images))
         check_least_memory(config, images, 2 * data.classes, itemsize, machine.budget)
+        numbers = config.layers * sketch_size(config, data.image_shape[1:])
+        needed = decomposition_bytes(images, numbers)
+        if images <= min(config.readout_size, numbers) and needed > machine.budget:
+            raise ValueError(
+                f"memory must be at least {show_bytes(needed)} for {images:,} components of a readout, one per image, "
+                f"got {show_bytes(machine.budget)}. Allow more, or use a smaller readout_size."
+            )
     if config.readout != "kernel-exact":
         return
     if config.rows_of_each > 1:

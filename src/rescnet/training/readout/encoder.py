@@ -9,6 +9,7 @@ sketches alone, summed over chunks and workers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 import torch
 from torch import Tensor
@@ -54,10 +55,13 @@ class SketchRows:
         found: Tensor = self._rows[which].to(self._device).float()
         return found - self.centre
 
-    def components(self, size: int, seed: int) -> Tensor:
-        """Return the first ``size`` components times λ^(-p/2), shape (P, r); r is less if the others do not vary."""
-        on_cpu = self._device.type == "cpu"
-        if size == self._images or (on_cpu and decomposes(self._images, len(self.centre), size)):
+    def components(self, size: int, seed: int, memory: float = inf) -> Tensor:
+        """Return the first ``size`` components times λ^(-p/2), shape (P, r); r is less if the others do not vary.
+
+        Products are decomposed only if that takes at most ``memory`` bytes, or if there are no fewer components.
+        """
+        fits = self._device.type == "cpu" and decomposition_bytes(self._images, len(self.centre)) <= memory
+        if size == self._images or (fits and decomposes(self._images, len(self.centre), size)):
             return self._components_of_few(size)
         basis = _orthonormal(self._drawn(size, seed).T)
         for _ in range(ITERATIONS):
@@ -124,6 +128,14 @@ def decomposes(rows: int, numbers: int, size: int) -> bool:
     """
     by_products = rows * numbers * (rows + 2 * size) + 10 * rows**3
     return rows <= min(DECOMPOSED, numbers) and by_products < subspace_operations(rows, numbers, size)
+
+
+def decomposition_bytes(rows: int, numbers: int) -> int:
+    """Return the bytes that decomposing the products of ``rows`` sketches takes.
+
+    Sketches twice; products in float32, and in float64 with their eigenvectors and LAPACK's workspace of two matrices.
+    """
+    return 8 * rows * numbers + (4 + 4 * 8) * rows**2
 
 
 def subspace_operations(rows: int, numbers: int, size: int) -> int:

@@ -21,7 +21,7 @@ from ...stages.residual import one_hot
 from ..data import TrainingData
 from ..distributed.workers import Workers
 from .cross_validation import FOLDS, MOST_ROWS, judge
-from .encoder import SketchRows, codes_of
+from .encoder import SketchRows, codes_of, decomposition_bytes
 from .iterative import LARGEST_TILE, KernelProducts, Progress, centres_for, check_least_memory, solve_iteratively
 from .metric import learned_metric
 from .sketches import Sketches
@@ -120,7 +120,7 @@ class CodeFit:
         own = self._place_of(len(labels))
         rows = SketchRows(images.sketches, own.start, total, self.device, self.workers)
         size = min(self.config.readout_size, total, len(self.offset))
-        components = rows.components(size, self.config.seed)
+        components = rows.components(size, self.config.seed, self.budget)
         outside = float(components.square().sum(0).median()) if size == total and components.numel() else 0.0
         projection = self._shared(components)
         targets = one_hot(labels, classes, images.output.dtype)
@@ -132,7 +132,8 @@ class CodeFit:
         with_metric = len(self.data.images) >= METRIC_FROM
         solution = self._solve(centres, targets if with_metric else right, scale, progress, start)
         columns, blocks = solution.columns[:, :classes], solution.blocks
-        products = rows.products() if FOLDS * side <= total <= MOST_ROWS and not with_metric else None
+        few = FOLDS * side <= total <= MOST_ROWS and decomposition_bytes(total, len(self.offset)) <= self.budget
+        products = rows.products() if few and not with_metric else None
         if with_metric:
             metric = learned_metric(centres, columns, scale, self.config.seed)
             projection = self._shared(components @ metric.to(components))
