@@ -75,7 +75,7 @@ def test_the_readmes_example_runs(tmp_path, capsys):
     code = code.replace(
         "ResCNetClassifier(random_state=0).fit(X, y)", "(classifier := ResCNetClassifier(random_state=0).fit(X, y))"
     )
-    file.write_text(code.replace("(X_test, y_test)", "(X_test[:400], y_test[:400])"))  # predicting all takes longest
+    file.write_text(code.replace("(X_test, y_test)", "(X_test[:200], y_test[:200])"))  # predicting all takes longest
     after = runpy.run_path(str(file))
     assert float(capsys.readouterr().out.splitlines()[0]) >= 0.975
     classifier, digits = after["classifier"], after["X_test"].reshape(-1, 8, 8)
@@ -90,7 +90,9 @@ def test_the_guides_examples_run(tmp_path, monkeypatch):
     for name in ("onnx", "onnxruntime", "onnxscript"):
         pytest.importorskip(name, reason="export to ONNX needs rescnet[export]")
     monkeypatch.chdir(tmp_path)
-    Path("guide.py").write_text("\n".join(python_blocks(DOCS / "guide.md") + python_blocks(DOCS / "options.md")))
+    code = "\n".join(python_blocks(DOCS / "guide.md") + python_blocks(DOCS / "options.md"))
+    assert code.count("train_size=300, test_size=100") == 1
+    Path("guide.py").write_text(code.replace("train_size=300, test_size=100", "train_size=160, test_size=60"))
     after = runpy.run_path("guide.py")
     assert after["early"].n_layers_ <= len(after["early"].network_.layers)
     assert len(after["network"].layers) == 4

@@ -38,33 +38,44 @@ def attempt(words, out):
         os._exit(code)
 
 
+def layers_of(place):
+    return len(list((place / "layers").glob("*.safetensors")))
+
+
 def main():
     source, folder, wanted, seed, *options = sys.argv[1:]
     torch.set_num_threads(1)
     rng, out = random.Random(int(seed)), Path(folder) / "said.txt"
     kills, runs = 0, []
     while kills < int(wanted):
-        place, here, longest = Path(folder) / f"run{len(runs)}", 0, 0.0
+        place, here, layers = Path(folder) / f"run{len(runs)}", 0, []
         while True:
-            begun = (place / "model.json").exists()
+            begun, before = (place / "model.json").exists(), layers_of(place)
             words = ["train", "--resume", str(place)] if begun else ["train", source, "--out", str(place), *options]
             start, child = time.monotonic(), attempt(words, out)
-            # Most kills come while layers are written; each attempt is given a little longer, so that every run ends.
-            longest += 0.05
-            time.sleep(rng.uniform(0.0, 0.35) + longest)
-            done, status = os.waitpid(child, os.WNOHANG)
+            done = 0
+            if kills + here >= int(wanted):  # the run may end
+                done, status = os.waitpid(child, 0)
+            elif here % 2:  # while layers are written
+                while not done and layers_of(place) == before:
+                    time.sleep(0.002)
+                    done, status = os.waitpid(child, os.WNOHANG)
+            if not done:
+                time.sleep(rng.uniform(0.0, 0.06 if here % 2 else 0.4))
+                done, status = os.waitpid(child, os.WNOHANG)
             if not done:
                 os.kill(child, signal.SIGKILL)
                 _, status = os.waitpid(child, 0)
             if os.WIFSIGNALED(status):
                 here += 1
+                layers.append(layers_of(place))
             elif os.WEXITSTATUS(status) == 0:
                 break
             else:
                 print(out.read_text(), file=sys.stderr)
                 raise SystemExit(f"attempt {here} of {place} failed after {time.monotonic() - start:.1f} s")
         kills += here
-        runs.append({"place": str(place), "kills": here})
+        runs.append({"place": str(place), "kills": here, "layers": layers})
     print(json.dumps(runs))
 
 

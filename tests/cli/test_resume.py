@@ -72,6 +72,7 @@ def test_killed_at_random_moments_it_ends_the_same_bit_for_bit(pictures, options
     assert done.returncode == 0, done.stderr
     runs = json.loads(done.stdout)
     assert sum(run["kills"] for run in runs) >= 12
+    assert len({(run["place"], layers) for run in runs for layers in run["layers"]}) > 4  # at different layers
     for run in runs:
         assert layer_files(Path(run["place"])) == layer_files(whole)
         assert accuracies(Path(run["place"])) == accuracies(whole)

@@ -300,11 +300,12 @@ def rescnet():
     return lambda *words: CliRunner(**apart).invoke(app, [str(word) for word in words])
 
 
-@pytest.mark.slow
 def test_the_command(rescnet, trained, tmp_path, without_tracing):
+    """Tracing is left out: ``test_the_command_writes_onnx`` and ``cli/test_patience.py`` export real files."""
+    without_tracing()
     save_model(tmp_path / "model", trained())
     out = tmp_path / "model.pt2"
-    done = rescnet("export", tmp_path / "model", out, "--layers", 1)
+    done = rescnet("export", tmp_path / "model", out, "--layers", 1, "--tolerance", 100)
     assert done.exit_code == 0, done.output
     assert "input: float32 (n, 3, 12, 12), values as in training: 0 to 255\n" in done.stdout
     assert f"{out}: 1 layer, " in done.stdout and "largest difference" in done.stdout
@@ -314,7 +315,6 @@ def test_the_command(rescnet, trained, tmp_path, without_tracing):
     for words, sentence in (([out], "--overwrite"), ([tmp_path / "a.pth"], "must end in .onnx or .pt2, got")):
         refused = rescnet("export", tmp_path / "model", *words)
         assert refused.exit_code == 2 and sentence in refused.stderr and refused.stderr.count("\n") == 1
-    without_tracing()
     strict = rescnet("export", tmp_path / "model", out, "--layers", 1, "--overwrite", "--tolerance", -1)
     assert strict.exit_code == 2 and "more than -1" in strict.stderr and out.exists()
 
