@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import torch
 
@@ -44,7 +45,8 @@ class PeakMemory:
     def bytes(self) -> int:
         """Return the peak in bytes."""
         if self.device.type == "cuda":
-            return torch.cuda.max_memory_allocated(self.device)
+            # Many times faster than max_memory_allocated, which sorts all of these facts.
+            return int(torch.cuda.memory_stats_as_nested_dict(self.device)["allocated_bytes"]["all"]["peak"])
         try:
             status = Path("/proc/self/status").read_text()
             return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) * 1024  # type: ignore[index]
@@ -57,28 +59,41 @@ class PeakMemory:
 class Stopwatch:
     """Seconds and peak memory by stage.
 
-    On a GPU it waits for the current stream, so that each stage is charged for its own work. Copies on other streams
-    are not waited for.
+    On a GPU, events in the current stream mark the ends of a stage. So the next stage is launched while this one runs,
+    and each is charged for its own work. Copies on other streams are not waited for.
     """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.seconds: dict[str, float] = {}
         self.memory: dict[str, int] = {}
         self._peak = PeakMemory(device)
+        self._spans: list[tuple[str, Any, Any]] = []  # a stage, and the marks at its ends
 
     @contextmanager
     def time(self, stage: str) -> Iterator[None]:
         """Charge the time spent inside to a stage."""
         self._peak.reset()
-        start = self._now()
+        start = self._mark()
         try:
             yield
         finally:
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + self._now() - start
+            self._spans.append((stage, start, self._mark()))
             self.memory[stage] = max(self.memory.get(stage, 0), self._peak.bytes())
 
-    def _now(self) -> float:
-        if self.device.type == "cuda":
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds of each stage so far; waits for a GPU to finish them."""
+        on_gpu, found = self.device.type == "cuda", dict.fromkeys((stage for stage, _, _ in self._spans), 0.0)
+        if on_gpu:
             torch.cuda.current_stream(self.device).synchronize()
-        return perf_counter()
+        for stage, start, end in self._spans:
+            found[stage] += start.elapsed_time(end) / 1000 if on_gpu else end - start  # events tell milliseconds
+        return found
+
+    def _mark(self) -> Any:
+        """Return the time on a CPU, or an event at which a GPU writes it down."""
+        if self.device.type != "cuda":
+            return perf_counter()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record(torch.cuda.current_stream(self.device))
+        return event

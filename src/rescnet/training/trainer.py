@@ -182,16 +182,21 @@ class Trainer:
 
     def _update_outputs(self, layer: Layer, watch: Stopwatch) -> None:
         """Add the layer's correction to every image's output (stage 8)."""
+        finite = []  # asked at the end, so that a GPU need not wait for the answer after each chunk
         if self._kept_features is not None:
             for part in self.training.parts(self._chunks_updated_together):
-                self._update(layer, self.training, part, self._kept_features[part], watch)
+                finite.append(self._update(layer, self.training, part, self._kept_features[part], watch))
         else:
             assert self.training.maps is not None
             for part, maps in zip(self.training.parts(), self.training.maps.chunks(self.training.chunk), strict=True):
-                self._update(layer, self.training, part, self._features(maps, watch), watch)
+                finite.append(self._update(layer, self.training, part, self._features(maps, watch), watch))
         for stream in self.others.values():
             for part, maps in self._advance(layer, stream, watch):
-                self._update(layer, stream, part, self._features(maps, watch), watch)
+                finite.append(self._update(layer, stream, part, self._features(maps, watch), watch))
+        if not bool(torch.stack(finite).all()):
+            raise FloatingPointError(
+                f"layer {len(self.stack.layers) + 1} has NaN or infinite outputs. Raise the ridge."
+            )
 
     @property
     def _chunks_updated_together(self) -> int:
@@ -205,16 +210,16 @@ class Trainer:
         with watch.time("pooling"):
             return self.stack.features(maps)
 
-    def _update(self, layer: Layer, stream: ImageStream, part: slice, features: Tensor, watch: Stopwatch) -> None:
+    def _update(self, layer: Layer, stream: ImageStream, part: slice, features: Tensor, watch: Stopwatch) -> Tensor:
+        """Update the outputs of a chunk, and return whether they are finite, a bool; if not, they stay as they were."""
         with watch.time("update"):
-            output = self.stack.update(layer, stream.output[part], features)
-            if not bool(output.isfinite().all()):
-                raise FloatingPointError(
-                    f"layer {len(self.stack.layers) + 1} has NaN or infinite outputs. Raise the ridge."
-                )
-            stream.output[part] = output
+            before = stream.output[part]
+            output = self.stack.update(layer, before, features)
+            finite = output.isfinite().all()
+            stream.output[part] = torch.where(finite, output, before)
             if self.sketches:
                 self.sketches.put(stream.name, part, features[:, : self.plan.features], stream.copies)
+        return finite
 
     def _advance(self, layer: Layer, stream: ImageStream, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
         """Pass a stream through a layer: yield its new maps chunk by chunk."""
