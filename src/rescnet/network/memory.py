@@ -22,7 +22,7 @@ from ..stages.sketch import sketch_size
 
 AUTO_SHARE = 0.6  # of the device's memory
 CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
-LARGEST_WORKSPACE = {"cpu": 96 * 2**20, "cuda": 4 * 2**30}  # bytes; more is no faster
+LARGEST_WORKSPACE = {"cpu": 192 * 2**20, "cuda": 4 * 2**30}  # bytes; more is hardly faster
 
 
 @dataclass(frozen=True)
