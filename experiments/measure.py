@@ -191,15 +191,26 @@ def readout_fit(arguments: argparse.Namespace) -> dict[str, Any]:
         start = time.perf_counter()
         products = KernelProducts(codes, 0.8 / median_distance(codes), ridge_for(rows, 0.01), Workers(), LARGEST_TILE)
 
-        def report(steps: int, residual: float, solution: torch.Tensor, start: float = start) -> None:
-            print(f"  step {steps}: residual {residual:.2e}, {time.perf_counter() - start:.1f} s", flush=True)
+        by_step: list[tuple[float, float]] = []  # seconds since the start, and the residual
 
-        found = solve_iteratively(products, right, centres_for(rows, READOUT_BYTES), 0, True, report)
-        seconds = round(time.perf_counter() - start, 1)
+        def report(
+            steps: int, residual: float, solution: torch.Tensor, start: float = start, by_step: list[Any] = by_step
+        ) -> None:
+            by_step.append((round(time.perf_counter() - start, 1), residual))
+            print(f"  step {steps}: residual {residual:.2e}, {by_step[-1][0]} s", flush=True)
+            if arguments.seconds and by_step[-1][0] > arguments.seconds:
+                raise TimeoutError
+
+        finished = True
+        try:
+            solve_iteratively(products, right, centres_for(rows, READOUT_BYTES), 0, True, report)
+        except TimeoutError:
+            finished = False
         peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
-        runs.append({"rows": rows, "numbers": READOUT_NUMBERS, "classes": READOUT_CLASSES, "seconds": seconds})
-        runs[-1] |= {"ridge": found.ridge, "steps": found.steps, "residual": found.residual, "peak_bytes": peak}
-        print(runs[-1], flush=True)
+        runs.append({"rows": rows, "numbers": READOUT_NUMBERS, "classes": READOUT_CLASSES, "ridge": products.ridge})
+        runs[-1] |= {"steps": len(by_step), "seconds": by_step[-1][0], "residual": min(r for _, r in by_step)}
+        runs[-1] |= {"by_step": by_step, "finished": finished, "peak_bytes": peak}
+        print({name: value for name, value in runs[-1].items() if name != "by_step"}, flush=True)
     return {"question": "readout", "runs": runs}
 
 
@@ -246,6 +257,7 @@ def main() -> None:
     made.add_argument("what", choices=[*MEASUREMENTS, "nccl", "memory-growth-child", "workers-child"])
     made.add_argument("--images", nargs="+", type=int, default=None)
     made.add_argument("--memory", default=None, help="memory limit, e.g. 16GB")
+    made.add_argument("--seconds", type=float, default=None, help="end readout-fit after this time")
     made.add_argument("--out", default="", help="file for the entry, instead of the record")
     made.add_argument("--file", default="", help=argparse.SUPPRESS)
     arguments = made.parse_args()

@@ -134,7 +134,7 @@ def measure_case(
         "precision": precision,
         **origin(device),
         "seed": 0,
-        "protocol": f"median of {len(records)} layers after {warm_up} to warm up, every stage synchronised",
+        "protocol": f"median of {len(records)} layers after {warm_up} to warm up; on a GPU stages by events",
         "layers": len(run.history),
         "features": run.plan.features,
         "features_kept": run.plan.keep_features,
