@@ -15,6 +15,7 @@ from PIL import Image
 from rescnet.formatting import show_bytes
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.network.history import StopReason
+from rescnet.training.readout.iterative import PROBES
 
 pytestmark = pytest.mark.slow
 
@@ -199,7 +200,12 @@ def test_an_interrupt_while_it_is_fitted_leaves_the_layers(place, rescnet, pictu
     assert (folder / "readout.safetensors").read_bytes() == (place / "readout.safetensors").read_bytes()
 
 
-def test_an_interrupted_fit_by_conjugate_gradients_continues(rescnet, pictures, options, tmp_path, monkeypatch):
+@pytest.mark.parametrize("with_metric", [False, True], ids=["given", "learned"])
+def test_an_interrupted_fit_by_conjugate_gradients_continues(
+    with_metric, rescnet, pictures, options, tmp_path, monkeypatch
+):
+    """With a learned metric, the interrupt comes in the second solution, and the first is not repeated."""
+    monkeypatch.setattr("rescnet.training.readout.fit.METRIC_FROM", 1 if with_metric else 10**9)
     monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
     monkeypatch.setattr("rescnet.training.readout.iterative.CENTRES", (10, 10))
     monkeypatch.setattr("rescnet.cli.training_run.SECONDS_BETWEEN", 0)
@@ -207,20 +213,21 @@ def test_an_interrupted_fit_by_conjugate_gradients_continues(rescnet, pictures, 
 
     def saved(writer, solution):
         save(writer, solution)
-        steps.append(solution)
-        if len(steps) == 8:
+        steps.append(solution.shape[1] == 2 * 10 + PROBES)  # 10 classes
+        if sum(steps) == 8:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(ModelWriter, "save_solution", saved)
     assert rescnet("train", pictures, *options, "--out", folder).exit_code == 130
     assert (folder / "readout-solution.safetensors").exists()
-    assert rescnet("train", "--resume", folder).exit_code == 0 and len(steps) > 8
+    before = len(steps)
+    assert rescnet("train", "--resume", folder).exit_code == 0 and (before > 8) == with_metric
     assert not (folder / "readout-solution.safetensors").exists()
-    rest = len(steps) - 8
+    rest = len(steps) - before
     whole = tmp_path / "whole"
     assert rescnet("train", pictures, *options, "--out", whole).exit_code == 0
     records = [ModelFolder.open(place).history().readout for place in (folder, whole)]
-    assert records[0].steps == rest < records[1].steps  # the first 8 steps were not lost
+    assert 0 < records[0].steps == rest < records[1].steps  # the first 8 steps were not lost
     found, wanted = (load_model(place).network.readout.coefficients for place in (folder, whole))
     assert float((found - wanted).norm() / wanted.norm()) < 0.01
 

@@ -29,6 +29,7 @@ from rescnet.stages.code_kernel import Codes
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.fit import CodeFit, Collected
+from rescnet.training.readout.iterative import solve_iteratively
 from rescnet.training.train import TrainingRun
 from rescnet.training.trainer import Trainer
 
@@ -427,6 +428,49 @@ def test_a_run_killed_before_the_readout_is_resumed_to_the_same(options):
             assert torch.equal(found, known)
         assert torch.equal(network.outputs(IMAGES[TEST]), wanted.outputs(IMAGES[TEST]))
         assert history.readout.test_accuracy == whole.readout.test_accuracy
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("options", [{}, {"loo_correction": True}, {"kernel_copies": "shift 1"}], ids=str)
+def test_an_interrupted_fit_with_a_metric_continues_in_its_solution(options, monkeypatch):
+    """The first of the two solutions is not repeated; a start that does not fit is ignored."""
+    solved = []
+
+    def counted(*words):
+        solved.append(solve_iteratively(*words))
+        return solved[-1]
+
+    monkeypatch.setattr("rescnet.training.readout.fit.METRIC_FROM", 100)
+    monkeypatch.setattr("rescnet.training.readout.fit.solve_iteratively", counted)
+    monkeypatch.setattr("rescnet.training.readout.iterative.CENTRES", (10, 10))
+    monkeypatch.setattr("rescnet.training.readout.iterative.LEAST_CENTRES", 8)
+    fit, heard = fitted_by_hand(**options), []
+    exact, fit.budget = fit.budget, 300_000 * fit.config.rows_of_each
+
+    def steps_of(start=None):
+        """Fit from a start; return the readout, the steps of each solution, and the accuracy."""
+        solved.clear()
+        heard.clear()
+        readout, _, accuracy = fit.solve(lambda *step: heard.append(step[2].clone()), start)
+        return readout, [found.steps for found in solved], accuracy
+
+    wanted, (first, second), accuracy = steps_of()
+    starts = heard.copy()
+    assert len(starts) == first + second and min(first, second) > 4
+    for step in (first - 2, first, first + 1, first + second - 2, first + second):
+        left = [max(0, first - step), min(second, first + second - step)]
+        found, steps, again = steps_of(starts[step - 1])
+        # the search starts again, and rounding moves the residual; a finished first solution takes no step
+        assert all(few <= taken <= few + 3 for taken, few in zip(steps, left, strict=True)), (step, steps)
+        assert step <= first or steps[0] == 0
+        outputs = (readout.outputs(fit.network.stack, torch.as_tensor(IMAGES[TEST])) for readout in (found, wanted))
+        torch.testing.assert_close(*outputs, rtol=0, atol=0.01)
+        assert again == accuracy
+    for other in (starts[-1][:, :9], starts[-1][1:]):  # of fewer classes, and of fewer images
+        assert steps_of(other)[1] == [first, second]
+    fit.budget = exact
+    for found, known in zip(steps_of(starts[-1])[0].learned(), steps_of()[0].learned(), strict=True):
+        assert torch.equal(found, known) and not solved
 
 
 def test_predictions_do_not_depend_on_chunks(monkeypatch):

@@ -66,6 +66,7 @@ READOUTS = [
     {"kernel_copies": "shift 1", "test_views": "flip"},
     {"metric": True, "readout_size": 60},
     {"metric": True, "steps": True},
+    {"metric": True, "steps": True, "resumed": 3},
     {"steps": True, "augment": "flip", "loo_correction": True},
     {"compute": {"dtype": "float32"}},
 ]

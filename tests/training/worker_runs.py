@@ -3,9 +3,10 @@
     python worker_runs.py COUNT FOLDER CASE…
 
 Each case is JSON: options of the network, and under "compute" those of the machine. With "steps" a readout is fitted
-by conjugate gradients; with "metric" it learns a metric; with "weighted" images have weights. Rank 0 writes its result
-to ``FOLDER/<number>.pt``. With ``--die RANK`` that worker kills itself after two layers of the first case, and with
-``--fail RANK`` it raises an error.
+by conjugate gradients; with "resumed" it is fitted again from the solution n steps before its end; with "metric" it
+learns a metric; with "weighted" images have weights. Rank 0 writes its result to ``FOLDER/<number>.pt``.
+With ``--die RANK`` that worker kills itself after two layers of the first case, and with ``--fail RANK`` it raises an
+error.
 """
 
 from __future__ import annotations
@@ -26,8 +27,21 @@ from gratings import gratings
 from rescnet import ComputeOptions, NetworkConfig
 from rescnet.training.distributed import watchdog
 from rescnet.training.distributed.workers import join_workers
-from rescnet.training.readout import fit
+from rescnet.training.readout import fit, iterative
 from rescnet.training.train import TrainingRun
+
+
+class Solutions:
+    """Listener that keeps the solutions so far of a readout."""
+
+    def __init__(self):
+        self.heard = []
+
+    def planned(self, network, plan): ...
+    def layer_added(self, record): ...
+    def readout_fitted(self, record): ...
+    def readout_step(self, steps, residual, solution):
+        self.heard.append(solution.clone())
 
 
 def one_case(case, workers, ends=None):
@@ -36,15 +50,29 @@ def one_case(case, workers, ends=None):
     weighted = options.pop("weighted", False)
     metric_from = 1 if options.pop("metric", False) else fit.METRIC_FROM
     exact_bytes = (lambda *_: 2**60) if options.pop("steps", False) else fit.exact_bytes
+    resumed, listener = options.pop("resumed", 0), Solutions()
     images, labels = gratings()
     test = images[171:], labels[171:]
     config = NetworkConfig(**options)
     weights = 0.5 + labels[:171] % 3 if weighted else None
-    run = TrainingRun(images[:171], labels[:171], config, test=test, weights=weights, compute=compute, workers=workers)
-    with patch.object(fit, "exact_bytes", exact_bytes), patch.object(fit, "METRIC_FROM", metric_from):
+    how = {"test": test, "weights": weights, "compute": compute, "workers": workers, "listener": listener}
+    run = TrainingRun(images[:171], labels[:171], config, **how)
+    centres = (10, 10) if resumed else iterative.CENTRES
+    with (
+        patch.object(fit, "exact_bytes", exact_bytes),
+        patch.object(fit, "METRIC_FROM", metric_from),
+        patch.object(iterative, "CENTRES", centres),
+    ):
         for record in run:
             if ends and record.layer == 2:
                 ends()
+        if resumed:
+            how |= {"start": (run.network, run.history), "readout_start": listener.heard[-1 - resumed]}
+            run.history.readout = None
+            run = TrainingRun(images[:171], labels[:171], config, **how)
+            listener.heard.clear()
+            list(run)
+            assert resumed <= len(listener.heard) == run.history.readout.steps < 3 * resumed  # none in the first
     accuracies = [(r.train_accuracy, r.test_accuracy, round(r.positive_share, 12)) for r in run.history]
     readout = run.history.readout
     if readout:

@@ -206,7 +206,7 @@ def solution_from_bytes(data: bytes) -> Tensor | None:
         found = load(data)["solution"]
     except _UNREADABLE:
         return None
-    return found if found.is_floating_point() and bool(found.isfinite().all()) else None
+    return found if found.is_floating_point() and found.ndim == 2 and bool(found.isfinite().all()) else None
 
 
 def _to_bytes(tensors: dict[str, Tensor]) -> bytes:

@@ -69,7 +69,8 @@ def fit_readout(
 ) -> ReadoutRecord:
     """Fit the readout of a network's layers up to its depth, on the images that the layers were learned from.
 
-    ``start`` is the solution that an interrupted fit had found (:data:`Progress`).
+    ``start`` is the solution that an interrupted fit had found (:data:`Progress`). With a metric the system is solved
+    twice, and the columns of the second solution follow those of the first.
     """
     began, used = perf_counter(), network.first_layers(network.used_layers)
     if network.layers[0].weights.is_cuda:
@@ -140,7 +141,7 @@ class CodeFit:
             del components, codes, centres
             outside = 0.0  # these components are not orthogonal
             codes, centres, scale = self._codes(rows, projection)
-            solution = self._solve(centres, right[:, classes:], scale, progress, start, diagonal=False)
+            solution = self._solve(centres, right[:, classes:], scale, progress, start, solution)
         how = products, size, solution.ridge, self._noise(targets)
         correction, temperature, accuracy = judge(self.config, targets, columns, blocks, *how)
         cpu = torch.device("cpu")
@@ -186,9 +187,10 @@ class CodeFit:
         scale: float,
         progress: Progress | None,
         start: Tensor | None,
-        diagonal: bool = True,
+        first: Solution | None = None,
     ) -> Solution:
-        """Solve the system for right sides (N, K); ``diagonal`` says that leave-one-out outputs are needed."""
+        """Solve the system for right sides (N, K); after a ``first`` solution no leave-one-out outputs are needed."""
+        diagonal = first is None
         config, workers, ridge = self.config, self.workers, ridge_for(len(codes), self.config.kernel_ridge)
         room = self.budget - codes.values.nbytes - 4 * right.nbytes
         if exact_bytes(len(codes), right.itemsize) <= room:
@@ -197,6 +199,10 @@ class CodeFit:
         centres = centres_for(len(codes), free)
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
         products = KernelProducts(codes, scale, max(ridge, 1e-6), workers, tile, self._noise(right))
+        if first is not None and first.start is not None:
+            before, tell = first.start, progress
+            start = None if start is None else start[:, before.shape[1] :]
+            progress = tell and (lambda steps, residual, x: tell(steps, residual, torch.cat([before, x], dim=1)))
         probe = diagonal and config.rows_of_each == 1  # the block of an image and its copies is not estimated
         return solve_iteratively(products, right, centres, config.seed, probe, progress, start)
 

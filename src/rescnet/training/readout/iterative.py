@@ -43,6 +43,7 @@ PER_CENTRE = 2 * 3 * 8  # bytes per pair of centres: three matrices in float64, 
 VECTORS = 8  # matrices (N, K) that conjugate gradients hold, K right sides
 PROBES = 32  # random signs that estimate the diagonal of the inverse
 TOLERANCE = 1e-3  # of conjugate gradients: largest residual of a column, relative to the column
+FINISHED = 5 * TOLERANCE  # residual of a finished solution that is computed again: rounding adds up over the steps
 LARGEST_RESIDUAL = 0.1  # of a solution that is returned
 MOST_STEPS = 200
 JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
@@ -192,9 +193,9 @@ def solve_iteratively(
 ) -> Solution:
     """Solve the system for right sides (N, K) by conjugate gradients with a preconditioner at some centres.
 
-    ``start`` is that of an earlier, interrupted solution (:data:`Progress`); one of another shape is ignored. All
-    workers have all codes and right sides, and return the same solution. ε becomes larger where the steps do not
-    converge.
+    ``start`` has the columns of an earlier, interrupted solution (:data:`Progress`). Others after them say that it was
+    finished. A start of another shape is ignored. All workers have all codes and right sides, and return the same
+    solution. ε becomes larger where the steps do not converge.
     """
     for tried in growing_ridges(products.ridge):
         products.ridge = tried
@@ -220,8 +221,10 @@ def _descend(
     signs = torch.zeros(len(right), PROBES * diagonal)
     signs = signs.bernoulli_(generator=torch.Generator().manual_seed(seed)).mul_(2).sub_(1).to(right)
     both = torch.cat([right, signs], dim=1)
-    precondition = NystromPreconditioner(products, centres, seed)
+    precondition: NystromPreconditioner | None = None
     tiny, lengths = torch.finfo(right.dtype).tiny, both.norm(dim=0).clamp_min(1e-30)
+    was_finished = start is not None and start.shape[1] > both.shape[1]
+    start = None if start is None else start[:, : both.shape[1]]
     fits = start is not None and start.shape == both.shape
     x = start.to(both, copy=True) if start is not None and fits else torch.zeros_like(both)
     residual = both - products.times(x) if fits else both.clone()
@@ -229,7 +232,9 @@ def _descend(
     last, before = residual, residual[0]
     worst, steps = float((residual.norm(dim=0) / lengths).max()), 0
     best, best_x = worst, x.clone()
-    while best > TOLERANCE and steps < MOST_STEPS and worst < 100 * best:
+    goal = FINISHED if was_finished and best <= FINISHED else TOLERANCE
+    while best > goal and steps < MOST_STEPS and worst < 100 * best:
+        precondition = precondition or NystromPreconditioner(products, centres, seed)
         direction = precondition(residual)
         rho = (residual * direction).sum(0)
         if search is None:
@@ -249,4 +254,4 @@ def _descend(
     if diagonal:  # the diagonal of (K + εI)⁻¹ lies between these bounds
         found = (signs * x[:, right.shape[1] :]).mean(1).clamp_(1 / (1 + products.ridge), 1 / products.ridge)
     blocks = None if found is None else found[:, None, None]
-    return Solution(x[:, : right.shape[1]].contiguous(), blocks, products.ridge, steps=steps, residual=best)
+    return Solution(x[:, : right.shape[1]], blocks, products.ridge, steps, best, x)

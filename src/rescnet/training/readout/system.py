@@ -40,6 +40,8 @@ class Solution:
         Steps of conjugate gradients; 0 if the solution is exact, and the diagonal too.
     residual : float
         Largest relative residual of a column; 0 if the solution is exact.
+    start : Tensor, shape (N, K + signs), optional
+        ``columns`` and those of random signs, from which conjugate gradients can start again.
     """
 
     columns: Tensor
@@ -47,6 +49,7 @@ class Solution:
     ridge: float
     steps: int = 0
     residual: float = 0.0
+    start: Tensor | None = None
 
 
 def ridge_for(rows: int, ridge: float) -> float:
