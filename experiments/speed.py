@@ -55,7 +55,7 @@ def layer_times() -> str:
         images = sum(int(word) for word in run["dataset"].split() if word.isdigit())
         readouts = [run["readout_seconds"]] if run.get("readout_seconds") else []
         rows.append(_times_row(network, images, run["seconds"], run["seconds_by_stage"], [run], readouts))
-    for preset in (name for name in preset_names() if name.endswith(("-best", "-deep"))):
+    for preset in (name for name in preset_names() if name.endswith("-best")):
         whole = [run for run in best_runs(preset.removesuffix("-best")) if "validation" not in run["images"]]
         if runs := newest(whole):
             stages = {

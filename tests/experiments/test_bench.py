@@ -44,7 +44,7 @@ def test_no_layer_is_begun_after_the_deadline(case):
 def test_every_preset_in_full_size_on_a_gpu_and_some_small_on_a_cpu():
     full = {case.name: case for case in choose_cases([], torch.device("cuda"))}
     assert set(full) == {"default", *preset_names()}
-    assert (full["cifar10-deep"].train, full["cifar10-deep"].test) == (50_000, 10_000)
+    assert (full["cifar10"].train, full["cifar10"].test) == (50_000, 10_000)
     assert (full["cifar100-best"].classes, full["cifar100-best"].shape) == (100, (3, 32, 32))
     assert (full["tiny-imagenet-best"].train, full["tiny-imagenet-best"].shape) == (100_000, (3, 64, 64))
     assert all(full[name].config.to_dict() == make_config(name).to_dict() for name in full if name.endswith("-best"))
@@ -68,7 +68,7 @@ def test_the_readout_is_fitted_to_the_layers_measured():
     result = measure_case(case, ComputeOptions(device="cpu"), layers=1)
     assert result["layers"] == 3 < case.config.layers == result["config"]["layers"]
     assert min(result["readout_seconds"], result["prediction_seconds_per_image"]) > 0
-    (heads_alone,) = choose_cases(["mnist-deep"], CPU, images=30, filters=4)
+    (heads_alone,) = choose_cases(["mnist"], CPU, images=30, filters=4)
     assert measure_case(heads_alone, ComputeOptions(device="cpu"), layers=1)["readout_seconds"] is None
 
 
