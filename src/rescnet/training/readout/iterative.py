@@ -158,8 +158,8 @@ class NystromPreconditioner:
     def __call__(self, x: Tensor) -> Tensor:
         """Return μ(K̂ + μI)⁻¹x, shape (N, K).
 
-        The middle factor is kept in two parts. Rounded to float32, it would change x along the largest eigenvector of K,
-        whose eigenvalue grows like N: with 1,000,000 rows by as much as the residual.
+        The middle factor is kept in two parts. Rounded to float32, it would change x along the largest eigenvector of
+        K, whose eigenvalue grows like N: with 1,000,000 rows by as much as the residual.
         """
         inner = x.new_zeros(len(self._centres), x.shape[1])
         for part, near in self._parts():
