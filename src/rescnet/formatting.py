@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from math import sqrt
@@ -94,6 +94,11 @@ def parse_seconds(text: str) -> float:
     return found
 
 
+def show_percent(share: float | None) -> str:
+    """Return a fraction of 1 in percent with two decimals; a dash for None."""
+    return "–" if share is None else f"{100 * share:.2f}"
+
+
 def wilson_interval(share: float, images: int) -> tuple[float, float]:
     """Return Wilson's 95 % interval of an accuracy, a fraction of 1, measured on n images.
 
@@ -160,6 +165,22 @@ def nearest(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str:
     """
     near = get_close_matches(str(name), list(known), 1, cutoff)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def check_known(what: str, name: str, known: Collection[str]) -> None:
+    """Raise ValueError for a name that is not one of the known ones."""
+    if name not in known:
+        raise ValueError(f"{what} must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+
+
+def check_new_file(path: Path, overwrite: bool) -> None:
+    """Raise ValueError if a file cannot or must not be written there."""
+    if path.is_dir():
+        raise ValueError(f"path must be a file, got the folder {path}. Name a file in it.")
+    if not path.parent.is_dir():
+        raise ValueError(f"path must be in an existing folder, got {path}. Create the folder {path.parent}.")
+    if path.exists() and not overwrite:
+        raise ValueError(f"path must be a new file, got {path}. Use another name, or overwrite=True.")
 
 
 @contextmanager

@@ -89,7 +89,6 @@ def test_wrong_image_size(tmp_path, size):
 )
 def test_choose_size(sizes, chosen):
     assert choose_size(sizes) == chosen
-    assert max(choose_size(sizes, largest_side=16)) <= 16
 
 
 def mistake_text(folder):

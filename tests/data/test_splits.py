@@ -9,7 +9,6 @@ from rescnet.data import Dataset, ImageSet
 from rescnet.data.splits import (
     fingerprint,
     fingerprints,
-    hold_out_count,
     hold_out_images,
     stratified_sample,
     stratified_split,
@@ -47,13 +46,6 @@ def test_wrong_fraction(fraction):
 def test_empty_validation_set():
     with pytest.raises(ValueError, match=r"at least one image, got 0\.01 of 32 images"):
         stratified_split(LABELS, 0.01, seed=0)
-
-
-def test_hold_out_count():
-    for count, total, fraction in ((8, None, 0.25), (8, 64, 0.125), (1000, None, 0.5)):
-        expected = stratified_split(LABELS, fraction, seed=3)
-        for found, wanted in zip(hold_out_count(LABELS, count, 3, total), expected, strict=True):
-            np.testing.assert_array_equal(found, wanted)
 
 
 def test_sample_has_two_images_per_class():

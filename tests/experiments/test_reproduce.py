@@ -85,6 +85,7 @@ def test_a_run_is_that_of_train_and_says_where_it_comes_from(config, dataset, tm
     entry = experiment.go()
     splits = split_images(dataset, 30, None, 0)
     assert {name: len(images) for name, images in splits.items()} == {"train": 150, "validation": 30, "test": 60}
+    assert [len(split_images(dataset, *of, 0)["validation"]) for of in ((36, 90), (1000, None))] == [18, 90]
     pairs = [(splits[name].images, splits[name].labels) for name in ("train", "validation", "test")]
     _, history = train(*pairs[0], config, validation=pairs[1], test=pairs[2])
     assert accuracies(entry) == [(r.layer, r.train_accuracy, r.validation_accuracy, r.test_accuracy) for r in history]

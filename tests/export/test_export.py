@@ -273,12 +273,12 @@ def test_bad_input_is_refused(trained, tmp_path, monkeypatch):
     model = trained()
     (tmp_path / "there.pt2").write_text("mine")
     for export, name, layers, words in (
-        (export_program, "there.pt2", None, "exists already"),
+        (export_program, "there.pt2", None, "must be a new file"),
         (export_program, "a.onnx", None, r"must end in \.pt2"),
         (export_onnx, "a.pt2", None, r"must end in \.onnx"),
         (export_program, "a.pt2", 0, "between 1 and 2, got 0"),
         (export_onnx, "a.onnx", 3, "between 1 and 2, got 3"),
-        (export_program, "nowhere/a.pt2", None, "no folder"),
+        (export_program, "nowhere/a.pt2", None, "must be in an existing folder"),
     ):
         with pytest.raises(ValueError, match=words):
             export(model, tmp_path / name, layers)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..formatting import count, show_bytes
+from ..formatting import count, show_bytes, show_percent
 from .shared import HOLDS_IMAGES, Json, Model, plain_table, say
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int],
     table = plain_table("accuracy at", *(f"{split} %" for split in splits))
 
     def add_row(title: str, row: dict[str, Any]) -> None:  # a layer learned without validation images has none
-        table.add_row(title, *("–" if row[split] is None else f"{100 * row[split]:.2f}" for split in splits))
+        table.add_row(title, *(show_percent(row[split]) for split in splits))
 
     titles = {"best_on_validation": "best validation depth", "last": "last"}
     at_layers = {place: row for place, row in accuracy.items() if place in titles}

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..config.compute import ComputeOptions
-from ..formatting import count, show_seconds
+from ..formatting import count, show_percent, show_seconds
 from .shared import Root, given, say, with_flags
 
 if TYPE_CHECKING:
@@ -151,21 +151,17 @@ def _run(
     took = f"{count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s"
     say(console, f"  {took}; stopped because {entry['stopped']}")
     if readout := entry["readout"]:
-        held, test = (_percent(readout[f"{split}_accuracy"]) for split in ("validation", "test"))
+        held, test = (show_percent(readout[f"{split}_accuracy"]) for split in ("validation", "test"))
         say(console, f"  with the kernel readout  held out {held}  test {test}  {readout['seconds']:.2f} s")
     del run, dataset
     free_memory()
 
 
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.2f}"
-
-
 def _layer_printer(console: Console, layers: int) -> Callable[[LayerRecord], None]:
     def show(record: LayerRecord) -> None:
         if record.layer % LAYERS_BETWEEN_LINES in (0, 1) or record.layer == layers:
-            train, held = _percent(record.train_accuracy), _percent(record.validation_accuracy)
-            accuracies = f"training {train}  held out {held}  test {_percent(record.test_accuracy)}"
+            train, held = show_percent(record.train_accuracy), show_percent(record.validation_accuracy)
+            accuracies = f"training {train}  held out {held}  test {show_percent(record.test_accuracy)}"
             seconds, left = record.total_seconds, layers - record.layer
             rest = f", about {show_seconds(left * seconds)} left" if left and record.layer > 1 else ""
             say(console, f"  layer {record.layer:4d}  {accuracies}  {seconds:.2f} s{rest}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .training_run import TrainCommand
 
 VALIDATION_FRACTION = 0.2
+advanced: Any = partial(typer.Option, hidden=True)  # options that only --help-all shows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,49 +69,29 @@ def train(
         Path | None, typer.Option(help="Folder of the model. Default: runs/<data set>-<date>-<time>.")
     ] = None,
     resume: Annotated[Path | None, typer.Option(metavar="MODEL", help="Continue the run in this folder.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file of options that override the preset.", hidden=True)
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing model.", hidden=True)] = False,
-    root: Annotated[Path | None, typer.Option(help="Folder of the public data sets.", hidden=True)] = None,
-    image_size: Annotated[
-        str | None, typer.Option(metavar="H,W", help="Fit the images of a folder to this size.", hidden=True)
-    ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse an image folder with problems (rescnet check).", hidden=True)
-    ] = False,
+    config: Annotated[Path | None, advanced(help="TOML file of options that override the preset.")] = None,
+    overwrite: Annotated[bool, advanced("--overwrite", help="Replace an existing model.")] = False,
+    root: Annotated[Path | None, advanced(help="Folder of the public data sets.")] = None,
+    image_size: Annotated[str | None, advanced(metavar="H,W", help="Fit the images of a folder to this size.")] = None,
+    strict: Annotated[bool, advanced("--strict", help="Refuse an image folder with problems (rescnet check).")] = False,
     cache: Annotated[
-        bool,
-        typer.Option(
-            "--cache", help="Keep the decoded images of a folder in a file beside it, for the next run.", hidden=True
-        ),
+        bool, advanced("--cache", help="Keep the decoded images of a folder in a file beside it, for the next run.")
     ] = False,
     validation_fraction: Annotated[
         float | None,
-        typer.Option(
+        advanced(
             help="Fraction of training images used for validation, if there are no validation images. 0 uses none. "
-            f"(default {VALIDATION_FRACTION} with a preset or --patience, else 0)",
-            hidden=True,
+            f"(default {VALIDATION_FRACTION} with a preset or --patience, else 0)"
         ),
     ] = None,
     refit: Annotated[
         bool,
-        typer.Option(
-            "--refit",
-            help="Train again on all images, with the depth that was best on the validation images.",
-            hidden=True,
-        ),
+        advanced("--refit", help="Train again on all images, with the depth that was best on the validation images."),
     ] = False,
-    limit: Annotated[int | None, typer.Option(help="Use about n training images.", hidden=True)] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON lines: one per layer, and one of the run.", hidden=True)
-    ] = False,
-    tensorboard: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of a TensorBoard log.", hidden=True)
-    ] = None,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print only the folder of the model, or JSON.", hidden=True)
-    ] = False,
+    limit: Annotated[int | None, advanced(help="Use about n training images.")] = None,
+    as_json: Annotated[bool, advanced("--json", help="Print JSON lines: one per layer, and one of the run.")] = False,
+    tensorboard: Annotated[Path | None, advanced(metavar="DIR", help="Folder of a TensorBoard log.")] = None,
+    quiet: Annotated[bool, advanced("--quiet", help="Print only the folder of the model, or JSON.")] = False,
     **options: Any,
 ) -> None:
     """Train a network.
@@ -248,7 +230,7 @@ def _refitted(command: TrainCommand, whole: Dataset) -> TrainCommand:
 
     workers = command.workers
     sent = str(ModelFolder.open(command.place).depth).encode() if workers.is_rank0 else b""
-    depth = int(workers.broadcast_bytes(sent) if workers.count > 1 else sent)
+    depth = int(workers.broadcast_bytes(sent))
     held_out = command.about["held_out"] | {"fraction": 0.0, "sha256": None}
     dataset = join_validation(hold_out_images(whole, held_out["fraction"], held_out["limit"], held_out["seed"]))
     return replace(
@@ -280,7 +262,7 @@ def _chosen(
         choice = choose_network(images, as_labels(dataset.train.labels, images), compute, quality, limit, asked)
         check_readout_options(choice.config, asked)
         sent = json.dumps([choice.config.to_dict(), choice.notes, choice.seconds]).encode()
-    options, notes, seconds = json.loads(workers.broadcast_bytes(sent) if workers.count > 1 else sent)
+    options, notes, seconds = json.loads(workers.broadcast_bytes(sent))
     return NetworkConfig(**options), tuple(notes), seconds
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..formatting import parse_bytes
-from .option import group, validated
+from .option import Options, group
 
 Place = Literal["device", "host", "file"]
 
@@ -15,7 +15,7 @@ _placement = group("Machine", fixed_by="nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComputeOptions:
+class ComputeOptions(Options):
     """Options of the machine; all of them learn the same network, up to rounding."""
 
     device: str = _placement("auto", "cpu, cuda, cuda:1, ...; auto uses a GPU if there is one.", common=True)
@@ -34,7 +34,6 @@ class ComputeOptions:
     scratch: str = _placement("", "Folder of the file of maps; empty means the system's temporary folder.")
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, validated(name, value, ComputeOptions))
+        super().__post_init__()
         if self.memory != "auto":
             parse_bytes(self.memory)

@@ -7,9 +7,10 @@ for many classes is that of the preset cifar100-best.
 from __future__ import annotations
 
 from math import inf
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
-from ..formatting import nearest
+from ..formatting import check_known
+from .network import CODE_SIZE
 
 Quality = Literal["fast", "balanced", "best"]
 QUALITIES: tuple[Quality, ...] = get_args(Quality)
@@ -24,7 +25,6 @@ LAYERS: dict[Quality, tuple[int, ...]] = {  # by the number of training images
 STACK_DEPTHS = {2: 1, 3: 1, 4: 2, 6: 2, 12: 4, 24: 4}  # by the number of layers
 IMAGES_PER_COMPONENT = 5  # of the readout
 FEWER_COMPONENTS_FROM = 2000  # training images: with fewer, all components are better
-MOST_COMPONENTS = 3800
 CORRECTED_FROM = 500  # training images: with fewer, a leave-one-out correction fits noise
 CORRECTED_PER_CLASSES = 5  # and with fewer than 5·classes²
 MOST_ROWS = 45_000  # of a readout with copies
@@ -33,10 +33,8 @@ MOST_COPIES = 8
 
 def check_quality(quality: str) -> Quality:
     """Return a quality, or raise ValueError if there is no such one."""
-    for known in QUALITIES:
-        if known == quality:
-            return known
-    raise ValueError(f"quality must be one of {', '.join(QUALITIES)}, got {quality!r}.{nearest(quality, QUALITIES)}")
+    check_known("quality", quality, QUALITIES)
+    return cast(Quality, quality)
 
 
 def default_settings(
@@ -78,7 +76,7 @@ def default_settings(
         "learning_rate": 0.3,
         "stop_at_zero_error": False,
         "readout": "kernel",
-        "readout_size": MOST_COMPONENTS,
+        "readout_size": CODE_SIZE,
         "loo_correction": images >= max(CORRECTED_FROM, CORRECTED_PER_CLASSES * classes**2),
     }
     if grey:  # 3×3 patches have too few principal components
@@ -88,7 +86,7 @@ def default_settings(
     if mirrored:
         settings["augment"] = "flip"
     if images >= FEWER_COMPONENTS_FROM:
-        settings["readout_size"] = min(MOST_COMPONENTS, images // IMAGES_PER_COMPONENT)
+        settings["readout_size"] = min(CODE_SIZE, images // IMAGES_PER_COMPONENT)
     copies = min(MOST_COPIES, MOST_ROWS // max(1, images) - 1)
     if quality == "best" and not grey and copies > 0:
         settings["kernel_copies"] = f"{copies} shift {stride} + jitter 0.1"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..formatting import nearest
+from ..formatting import check_known
 
 KNOWN = {  # names of all banks; ``register_bank`` adds to them
     "canonical", "cca", "dct", "ica", "lda", "orthogonal-subspace", "patches", "pca", "random", "stacked-lda",
@@ -24,8 +24,7 @@ class NotEnoughFiltersError(ValueError):
 
 def check_bank(name: str) -> None:
     """Raise ValueError if no bank has this name."""
-    if name not in KNOWN:
-        raise ValueError(f"bank must be one of {', '.join(sorted(KNOWN))}, got {name!r}.{nearest(name, KNOWN)}")
+    check_known("bank", name, sorted(KNOWN))
 
 
 def parse_mixture(mixture: str) -> list[tuple[float, str]]:

@@ -1,13 +1,13 @@
-"""Options that decide which network is learned, and options of the machine that learns it."""
+"""Options that decide which network is learned."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from .geometry import Bins, BlockGrid, Cell, Rectifier, Reduction, count_pairs, pyramid_cells
 from .grammars import Augmentation, View, bank_of_layer, check_banks, check_components
-from .option import OptionError, group, validated
+from .option import OptionError, Options, group
 
 Scope = Literal["global", "source", "channel"]
 PCABias = Literal["none", "mean"]
@@ -16,6 +16,7 @@ StackedLDABias = Literal["lda", "mean"]
 StackedLDASigns = Literal["one", "both"]
 
 MOST_LAYERS = 99_999  # a file of each: no run has as many, but a forged model can claim to
+CODE_SIZE = 3800  # numbers per code of the readout, its components, if there are enough images
 GREY_FILTER_SIZE = 7  # k of a grey stack's first layer: 3×3 grey patches have only nine dimensions
 
 _depth = group("Depth", fixed_by="nothing")
@@ -30,7 +31,7 @@ _readout = group("Readout", fixed_by="nothing")
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkConfig:
+class NetworkConfig(Options):
     """Options of a network; the defaults are the paper's CIFAR settings where it states them."""
 
     layers: int = _depth(20, "Largest number of layers (L).", 1, MOST_LAYERS, common=True, sklearn="n_layers")
@@ -82,8 +83,7 @@ class NetworkConfig:
     )
 
     scaling: Scope = _input(
-        "source",
-        "Min-max ranges. global: one; source: one for maps, one for the image; channel: one each.",
+        "source", "Min-max ranges. global: one; source: one for maps, one for the image; channel: one each."
     )
     stack_depth: int = _input(
         0, "Layers per stack. The first layer of a stack sees the image alone. 0 means one stack.", 0, MOST_LAYERS
@@ -147,7 +147,7 @@ class NetworkConfig:
         "'kernel-exact' corrects the heads by comparing all features; it stores the training images.",
         common=True,
     )
-    readout_size: int = _readout(3800, "Numbers per code of the kernel readout; each takes a byte per image.", 1)
+    readout_size: int = _readout(CODE_SIZE, "Numbers per code of the kernel readout; each takes a byte per image.", 1)
     kernel_width: float = _readout(
         0.8, "Width w of the kernel exp(-w·d²), where the median d² of the training images is 1.", 1e-6
     )
@@ -160,8 +160,7 @@ class NetworkConfig:
     )
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, validated(name, value, NetworkConfig))
+        super().__post_init__()
         check_banks(self.bank)
         if len(set(self.block_sizes)) < len(self.block_sizes):
             raise OptionError("block_sizes", f"must differ from each other, got {self.block_sizes}.")
@@ -287,9 +286,8 @@ class NetworkConfig:
         if self.grey_stack_every > 1 and not self.stack_depth:
             raise OptionError("stack_depth", f"must be set with grey_stack_every {self.grey_stack_every}.")
         self.grids(image_size)
-        shifts = {name: Augmentation.parse(getattr(self, name)).shift for name in ("augment", "test_views")}
-        for name, shift in (shifts | {"kernel_copies": Augmentation.parse_copies(self.kernel_copies)[1].shift}).items():
-            if shift >= min(image_size):
+        for name in ("augment", "test_views", "kernel_copies"):
+            if (shift := Augmentation.parse_copies(getattr(self, name))[1].shift) >= min(image_size):
                 raise OptionError(name, f"must shift images of {height}×{width} by fewer pixels, got {shift}.")
         if self.pooled_maps < 2 and not self.keeps_diagonal:
             raise OptionError("filters", "must be at least 2: one filter has no pair to correlate.")
@@ -298,7 +296,3 @@ class NetworkConfig:
             name, size = self._filter_size(layer)
             dimension = size**2 * (1 if self.is_grey(layer) else channels)
             check_components(self.bank_of(layer), self.filters, dimension, name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}

@@ -26,6 +26,18 @@ class OptionError(ValueError):
         return OptionError(name, self.reason)
 
 
+class Options:
+    """Base of the dataclasses of options: it validates the values."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            object.__setattr__(self, name, validated(name, value, type(self)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+
+
 MOST_NUMBERS = 16  # of an option that is a list
 FixedBy = Literal["layers", "run", "nothing"]
 

@@ -14,11 +14,9 @@ from .image_files import SUFFIXES, read_images
 from .image_set import DataError
 
 
-def read_if_files(
-    images: Any, image_shape: tuple[int, int, int], preprocessing: Mapping[str, Any], name: str = "images"
-) -> Any:
+def read_if_files(images: Any, image_shape: tuple[int, int, int], preprocessing: Mapping[str, Any]) -> Any:
     """Return the images of file paths (see `listed_files`), shape (n, channels, height, width); others unchanged."""
-    files = listed_files(images, name)
+    files = listed_files(images)
     return images if files is None else read_like(files, image_shape, preprocessing)
 
 

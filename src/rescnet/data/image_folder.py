@@ -68,11 +68,11 @@ class ImageFile(NamedTuple):
     header: ImageHeader
 
 
-def choose_size(sizes: Mapping[Size, int], largest_side: int = LARGEST_SIDE) -> Size:
+def choose_size(sizes: Mapping[Size, int]) -> Size:
     """Return the (h, w) that images are fitted to, from the number of images of each size.
 
-    Images of one size keep it, or are made smaller until no side exceeds `largest_side`. Images of several sizes become
-    squares with their median short side, at most `largest_side`.
+    Images of one size keep it, or are made smaller until no side exceeds 64 pixels. Images of several sizes become
+    squares with their median short side, at most 64.
 
     Examples
     --------
@@ -81,22 +81,11 @@ def choose_size(sizes: Mapping[Size, int], largest_side: int = LARGEST_SIDE) -> 
     """
     if len(sizes) > 1:
         short_sides = np.repeat([min(size) for size in sizes], list(sizes.values()))
-        side = min(int(np.median(short_sides)), largest_side)
+        side = min(int(np.median(short_sides)), LARGEST_SIDE)
         return side, side
     ((h, w),) = sizes
-    scale = min(1, largest_side / max(h, w))
+    scale = min(1, LARGEST_SIDE / max(h, w))
     return max(round(scale * h), min(h, _LEAST_SIDE)), max(round(scale * w), min(w, _LEAST_SIDE))
-
-
-def read_image_folder(
-    folder: Path,
-    image_size: Size | None = None,
-    channels: int | None = None,
-    strict: bool = False,
-    progress: Progress | None = None,
-) -> Dataset:
-    """Read a folder of images; see `FolderScan.read`."""
-    return scan_folder(folder, progress).read(image_size, channels, strict, progress)
 
 
 def scan_folder(folder: Path, progress: Progress | None = None) -> FolderScan:

@@ -18,7 +18,7 @@ from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
 from .folder_cache import cached
 from .image_files import read_headers, read_images
-from .image_folder import choose_size, fit_notes, read_image_folder
+from .image_folder import choose_size, fit_notes, scan_folder
 from .image_set import DataError, Dataset, ImageSet
 from .npz import read_npz
 from .readers import READERS
@@ -84,8 +84,8 @@ def load(
     """
     source, images_per_class = parse_source(source)
     if images_per_class is not None:
-        fit: Any = {"image_size": image_size, "channels": channels, "strict": strict, "cache": cache}
-        whole = load(source, root, download, progress, files_progress=files_progress, **fit)
+        options: Any = {"image_size": image_size, "channels": channels, "strict": strict, "cache": cache}
+        whole = load(source, root, download, progress, files_progress=files_progress, **options)
         return keep_first(whole, images_per_class)
     if isinstance(source, str) and source in PUBLIC_SETS:
         if image_size is not None:
@@ -95,8 +95,12 @@ def load(
     if path.is_dir():
         if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
             raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
-        read = partial(read_image_folder, path, image_size, channels, strict, files_progress)
-        return cached(path, (image_size, channels, strict), read) if cache else read()
+        fit = image_size, channels, strict
+
+        def read_folder() -> Dataset:
+            return scan_folder(path, files_progress).read(*fit, files_progress)
+
+        return cached(path, fit, read_folder) if cache else read_folder()
     if not path.exists():
         raise _no_such_source(source)
     if path.suffix != ".npz":

@@ -47,14 +47,6 @@ def stratified_split(labels: NDArray[Any], fraction: float, seed: int) -> tuple[
     return np.setdiff1d(np.arange(len(labels)), validation), validation
 
 
-def hold_out_count(labels: NDArray[Any], count: int, seed: int, total: int | None = None) -> tuple[Indices, Indices]:
-    """Split off about `count` of `total` images for validation, at most half of all; see :func:`stratified_split`.
-
-    `total` is by default the number of labels. It is the size of the full set when `labels` are those of a part.
-    """
-    return stratified_split(labels, min(0.5, count / (total or len(labels))), seed)
-
-
 def stratified_sample(labels: NDArray[Any], count: int, seed: int) -> Indices:
     """Choose about `count` images, each class in proportion and at least two per class; return their indices."""
     generator = np.random.default_rng(seed)

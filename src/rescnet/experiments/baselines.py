@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..config.option import group, validated
+from ..config.option import Options, group
 from ..family.svm import DenseFeatures, newton_svm
 from ..network.inputs import as_images
 
@@ -38,7 +38,7 @@ _baseline = group("Baseline", "run")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaselineConfig:
+class BaselineConfig(Options):
     """Options of a baseline; all but the name and the seed are for networks."""
 
     name: Baseline = _baseline("svc", "Name of the baseline.")
@@ -46,10 +46,6 @@ class BaselineConfig:
     epochs: int = _baseline(0, "Epochs. 0 chooses 30 for 10,000 images or more, and up to 200 for fewer.", 0)
     flips: bool = _baseline(False, "Mirror images at random.")
     seed: int = _baseline(0, "Random seed.", 0)
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, validated(name, value, BaselineConfig))
 
     @property
     def is_network(self) -> bool:
@@ -80,10 +76,6 @@ class BaselineConfig:
             f"{'Adam' if self.name == 'cnn' else 'SGD'}, {length}, shifts{' and flips' if self.flips else ', no flips'}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return dict(vars(self))
-
 
 def fit_baseline(
     config: BaselineConfig, images: NDArray[Any], labels: NDArray[Any], device: torch.device
@@ -103,21 +95,17 @@ def fit_baseline(
         return lambda new: classes[(hog(new, device) @ head.weights + head.bias).argmax(1).cpu()], size
     if config.name == "svc" and len(images) > MOST_FOR_SVC:
         raise ValueError(f"svc must have at most {MOST_FOR_SVC:,} training images, got {len(images):,}. Use --limit.")
-    model = _forest(config.seed) if config.name == "forest" else _svc()
+    model: Any
+    if config.name == "forest":
+        from sklearn.ensemble import RandomForestClassifier
+
+        model = RandomForestClassifier(TREES, n_jobs=-1, random_state=config.seed)
+    else:
+        from sklearn.svm import SVC
+
+        model = SVC(C=SVC_COST, cache_size=1000)  # its γ divides by the variance of the pixels
     model.fit(_pixels(images), labels)
     return lambda new: torch.from_numpy(model.predict(_pixels(new))), len(pickle.dumps(model))
-
-
-def _svc() -> Any:
-    from sklearn.svm import SVC
-
-    return SVC(C=SVC_COST, cache_size=1000)  # its γ divides by the variance of the pixels
-
-
-def _forest(seed: int) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-
-    return RandomForestClassifier(TREES, n_jobs=-1, random_state=seed)
 
 
 def _pixels(images: NDArray[Any]) -> NDArray[np.float32]:

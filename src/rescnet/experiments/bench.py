@@ -15,7 +15,7 @@ from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.presets import make_config, preset_names
 from ..data.archives import PUBLIC_SETS
-from ..formatting import nearest
+from ..formatting import check_known
 from ..network.device import choose_device, choose_precision
 from ..network.history import StopReason
 from ..network.network import Network
@@ -59,8 +59,7 @@ def choose_cases(
     known, small = [DEFAULT, *preset_names()], device.type == "cpu"
     cases = []
     for name in presets or (ON_CPU if small else known):
-        if name not in known:
-            raise ValueError(f"preset must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+        check_known("preset", name, known)
         public = PUBLIC_SETS[max((s for s in PUBLIC_SETS if name.startswith(s)), key=len, default=DEFAULT_SET)]
         shrink = small and name not in (DEFAULT, "digits")
         test = public.n_test or public.n_train // 5

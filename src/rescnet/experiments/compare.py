@@ -21,7 +21,7 @@ from ..data.archives import PUBLIC_SETS
 from ..data.splits import stratified_split
 from ..family.config import FamilyConfig, make_member, member_names, preset_of
 from ..family.fitting import fit_member
-from ..formatting import nearest, wilson_interval
+from ..formatting import check_known, wilson_interval
 from ..network.device import choose_device
 from ..network.inputs import as_images, as_labels
 from ..network.memory import memory_budget
@@ -140,9 +140,7 @@ def parse_models(text: str) -> list[Contestant]:
 
 def _parse_one(text: str) -> Contestant:
     name, *words = text.split(":")
-    known = model_names()
-    if name not in known:
-        raise ValueError(f"model must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+    check_known("model", name, model_names())
     options: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..config.network import NetworkConfig
 from ..config.presets import make_config
-from ..formatting import nearest
+from ..formatting import check_known
 
 RECORDS = "records"  # plan that is part of another one, so that it has no file
 
@@ -76,9 +76,7 @@ class Plan:
     def only(self, names: list[str]) -> tuple[Experiment, ...]:
         """Return the experiments of these names; all if there are no names."""
         for name in names:
-            known = [experiment.name for experiment in self.experiments]
-            if name not in known:
-                raise ValueError(f"experiment must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+            check_known("experiment", name, [experiment.name for experiment in self.experiments])
         return tuple(e for e in self.experiments if not names or e.name in names)
 
 
@@ -102,9 +100,7 @@ def plan_names() -> list[str]:
 
 def load_plan(name: str) -> Plan:
     """Return a plan by its name; ``records`` has the experiments of ``beyond`` with our best presets."""
-    known = plan_names()
-    if name not in known:
-        raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+    check_known("name", name, plan_names())
     if name == RECORDS:
         best = (e for e in load_plan("beyond").experiments if e.preset.endswith("-best"))
         return Plan(name, "Records: our best networks", tuple(best))

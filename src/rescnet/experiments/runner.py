@@ -11,7 +11,7 @@ from typing import Any
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
-from ..data.splits import hold_out_count, stratified_split
+from ..data.splits import stratified_split
 from ..model_files import ModelFileError, ModelFolder, load_model, save_model
 from ..network.device import choose_device, choose_precision
 from ..network.history import History, LayerRecord, StopReason, reason_to_stop
@@ -189,11 +189,14 @@ def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOp
 
 
 def split_images(dataset: Dataset, held_out: int, limit: int | None, seed: int) -> dict[str, ImageSet]:
-    """Return training images, validation images split off them, and test images if there are any."""
+    """Return training images, validation images split off them, and test images if there are any.
+
+    Of a limited number of training images the same share is held out as of all, at most half.
+    """
     train = _some(dataset.train, limit, seed)
     found = {}
     if held_out:
-        kept, held = hold_out_count(train.labels, held_out, seed, len(dataset.train))
+        kept, held = stratified_split(train.labels, min(0.5, held_out / len(dataset.train)), seed)
         found["validation"], train = train.subset(held), train.subset(kept)
     if dataset.test is not None:
         found["test"] = _some(dataset.test, limit, seed)

@@ -15,7 +15,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -25,13 +25,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..formatting import count, show_bytes
+from ..formatting import check_new_file, count, show_bytes
 from ..network.model import Model, as_model
 from ..network.network import Network
-from ..network.readout import ExactReadout, KernelReadout, LeaveOneOutCorrection, Quantised
-from ..network.stack import Layer
-from ..stages.discriminant import LinearHead
-from ..stages.images import ValueRange
+from ..network.readout import ExactReadout, KernelReadout
 from .verify import Run, differences, is_explained
 
 if TYPE_CHECKING:
@@ -41,56 +38,24 @@ ONNX_LIMIT = 2_000_000_000  # bytes of weights; protobuf holds 2 GiB in one file
 _NOISY = ("torch.onnx", "onnxscript", "onnx_ir")
 
 
-class ExportedLayer(nn.Module):
-    """One layer whose tensors are float32 buffers; there are no parameters and no gradients."""
+class Buffers(nn.Module):
+    """A dataclass, e.g. a layer, whose tensors are float32 buffers; integers stay integers. There are no gradients."""
 
-    def __init__(self, layer: Layer) -> None:
+    def __init__(self, held: Any) -> None:
         super().__init__()
-        layer = layer.to(torch.device("cpu"), torch.float32)
-        self.rate, self.positive_share = layer.rate, layer.positive_share
-        buffers = {"low": layer.input_range.low, "high": layer.input_range.high}
-        buffers |= {"weights": layer.weights, "bias": layer.bias}
-        buffers |= {"head_weights": layer.head.weights, "head_bias": layer.head.bias, "present": layer.head.present}
-        for name, tensor in buffers.items():
-            self.register_buffer(name, tensor.detach().clone(memory_format=torch.contiguous_format))
+        self.held = held  # its constants; the tensors are the buffers
+        for entry in (entry for entry in fields(held) if entry.init):
+            part = getattr(held, entry.name)
+            if isinstance(part, Tensor):
+                kept = part.float() if part.is_floating_point() else part
+                self.register_buffer(entry.name, kept.detach().clone(memory_format=torch.contiguous_format))
+            elif is_dataclass(part):
+                self.add_module(entry.name, Buffers(part))
 
-    def layer(self) -> Layer:
-        """Return the layer with the buffers as its tensors."""
-        buffers = dict(self.named_buffers())
-        head = LinearHead(buffers["head_weights"], buffers["head_bias"], buffers["present"])
-        value_range = ValueRange(buffers["low"], buffers["high"])
-        return Layer(value_range, buffers["weights"], buffers["bias"], head, self.rate, self.positive_share)
-
-
-class ExportedReadout(nn.Module):
-    """A kernel readout whose tensors are buffers; codes and projection stay eight-bit integers in the file."""
-
-    def __init__(self, readout: KernelReadout) -> None:
-        super().__init__()
-        self.readout = replace(readout, correction=None)  # its constants; the tensors are the buffers
-        encoder, codes, correction = readout.encoder, readout.codes, readout.correction
-        buffers = {"weights": encoder.weights, "centre": encoder.centre, "projection": encoder.projection.integers}
-        buffers |= {"projection_steps": encoder.projection.steps, "codes": codes.integers, "codes_steps": codes.steps}
-        buffers |= {"coefficients": readout.coefficients}
-        if correction is not None:
-            buffers |= {"correction_centres": correction.centres, "correction_coefficients": correction.coefficients}
-        for name, tensor in buffers.items():
-            kept = tensor if tensor.dtype == torch.int8 else tensor.float()
-            self.register_buffer(name, kept.detach().clone(memory_format=torch.contiguous_format))
-
-    def as_readout(self) -> KernelReadout:
-        """Return the readout with the buffers as its tensors."""
-        buffers = dict(self.named_buffers())
-        projection = Quantised(buffers["projection"], buffers["projection_steps"])
-        weights, centre = buffers["weights"], buffers["centre"]
-        encoder = replace(self.readout.encoder, weights=weights, centre=centre, projection=projection)
-        correction = None
-        if "correction_centres" in buffers:
-            correction = LeaveOneOutCorrection(buffers["correction_centres"], buffers["correction_coefficients"])
-        codes = Quantised(buffers["codes"], buffers["codes_steps"])
-        return replace(
-            self.readout, encoder=encoder, codes=codes, coefficients=buffers["coefficients"], correction=correction
-        )
+    def restored(self) -> Any:
+        """Return the dataclass with the buffers as its tensors."""
+        inner = {name: module.restored() for name, module in self.named_children() if isinstance(module, Buffers)}
+        return replace(self.held, **dict(self.named_buffers(recurse=False)), **inner)
 
 
 class ExportedNetwork(nn.Module):
@@ -99,14 +64,17 @@ class ExportedNetwork(nn.Module):
     def __init__(self, network: Network) -> None:
         super().__init__()
         self.stack = replace(network.stack, layers=[], half=False)
-        self.layers = nn.ModuleList(ExportedLayer(layer) for layer in network.layers)
-        self.readout = ExportedReadout(network.readout) if isinstance(network.readout, KernelReadout) else None
+        self.layers = nn.ModuleList(map(Buffers, network.layers))
+        self.readout = Buffers(network.readout) if isinstance(network.readout, KernelReadout) else None
 
     def forward(self, images: Tensor) -> Tensor:
         """Return Ỹ (n, classes) of images (n, channels, height, width)."""
-        layers = [module.layer() for module in self.layers if isinstance(module, ExportedLayer)]
+        layers = [module.restored() for module in self.layers if isinstance(module, Buffers)]
         stack = replace(self.stack, layers=layers)
-        return stack.outputs(images) if self.readout is None else self.readout.as_readout().forward(stack, images)
+        if self.readout is None:
+            return stack.outputs(images)
+        outputs: Tensor = self.readout.restored().forward(stack, images)
+        return outputs
 
 
 def export_program(
@@ -231,18 +199,9 @@ def _checked(
         raise ValueError(f"layers must be between 1 and {most}, got {wanted}.")
     if target.suffix.lower() != suffix:
         raise ValueError(f"the file must end in {suffix}, got {target}.")
-    _check_place(target, overwrite)
+    check_new_file(target, overwrite)
     on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
     return given, target, Network(replace(network.stack, layers=on_cpu, half=False), readout)
-
-
-def _check_place(target: Path, overwrite: bool) -> None:
-    if not target.parent.is_dir():
-        raise ValueError(f"there is no folder {target.parent}. Create it or use another place.")
-    if target.is_dir():
-        raise ValueError(f"{target} is a folder. Use another name.")
-    if target.exists() and not overwrite:
-        raise ValueError(f"{target} exists already. Use another name, or allow it to be overwritten.")
 
 
 def _export(
@@ -270,7 +229,7 @@ def _export(
                 f"the exported outputs differ from the network's by {difference:.2g}, more than {tolerance:.2g}, "
                 f"so {target} was not written. Export fewer layers or use a larger tolerance."
             )
-        _check_place(target, overwrite)  # again: another process may have written there
+        check_new_file(target, overwrite)  # again: another process may have written there
         partial.replace(target)
     return difference
 

@@ -17,9 +17,9 @@ from ..config.defaults import SMALL_SIDE
 from ..config.geometry import Bins, BlockGrid, Cell, Reduction, ZScore, count_pairs, pyramid_cells
 from ..config.grammars import bank_of_layer, check_banks
 from ..config.network import NetworkConfig, PCABias
-from ..config.option import OptionError, group, options_of, validated
+from ..config.option import OptionError, Options, group, options_of
 from ..config.presets import check_names
-from ..formatting import nearest
+from ..formatting import check_known
 from ..stages.filters import BankOptions
 from ..stages.histograms import Normalisation
 
@@ -45,7 +45,7 @@ def _network(name: str, **changes: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FamilyConfig:
+class FamilyConfig(Options):
     """Options of a member of the family."""
 
     filters: tuple[int, ...] = _filters((8, 8), "Filters of each stage.", 1)
@@ -98,8 +98,7 @@ class FamilyConfig:
     seed: int = _network("seed")
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            object.__setattr__(self, name, validated(name, value, FamilyConfig))
+        super().__post_init__()
         check_banks(self.bank)
         if self.output == "histogram":
             self._check_histogram()
@@ -183,10 +182,6 @@ class FamilyConfig:
             raise OptionError("block_size", f"must be at most {side} on images of {shown}, got {self.block_size}.")
         self.features(image_shape, 1)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, ready for JSON."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
-
 
 def member_names() -> list[str]:
     """Return the names of all members."""
@@ -199,9 +194,7 @@ def preset_of(name: str, image_shape: tuple[int, int, int]) -> tuple[dict[str, A
 
     The sizes of small images also replace those that do not fit, e.g. a pyramid of 4×4 cells on 16×16 pixels.
     """
-    known = member_names()
-    if name not in known:
-        raise ValueError(f"member must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+    check_known("member", name, member_names())
     preset = tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
     tables = {kind: preset.pop(kind, {}) for kind in KINDS}
     kind = "small" if min(image_shape[1:]) < SMALL_SIDE else "grey" if image_shape[0] == 1 else "colour"

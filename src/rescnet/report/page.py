@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data import Dataset
-from ..formatting import atomic_write
+from ..formatting import atomic_write, check_new_file
 from ..network.model import Model, as_model
 from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
@@ -73,7 +73,7 @@ def write_report(
     >>> report.write_report(model, "digits.html", data.load("digits"))  # doctest: +SKIP
     """
     target = Path(path)
-    _check_path(target, overwrite)
+    check_new_file(target, overwrite)
     model = as_model(model)
     if not len(model.network.layers):
         raise ValueError("network must have at least one layer, got none. Train it first.")
@@ -85,7 +85,7 @@ def write_report(
     page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
     with atomic_write(target) as partial:
         partial.write_text(page, "utf-8")
-        _check_path(target, overwrite)  # again: the file may have appeared during the evaluation
+        check_new_file(target, overwrite)  # again: the file may have appeared during the evaluation
     return target
 
 
@@ -160,12 +160,3 @@ def as_json(data: dict[str, Any]) -> str:
 
 def _asset(name: str) -> str:
     return resources.files(__package__).joinpath("assets", name).read_text("utf-8")
-
-
-def _check_path(path: Path, overwrite: bool) -> None:
-    if path.is_dir():
-        raise ValueError(f"path must be a file, got the folder {path}. Use {path / 'report.html'}, for example.")
-    if not path.parent.is_dir():
-        raise ValueError(f"path must be in an existing folder, got {path}. Create the folder {path.parent}.")
-    if path.exists() and not overwrite:
-        raise ValueError(f"path must be a new file, got {path}. Use another name, or overwrite=True.")

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..config.geometry import count_pairs
 from ..config.network import GREY_FILTER_SIZE, NetworkConfig
-from ..formatting import count, show_bytes, show_left_out, show_seconds
+from ..formatting import count, show_bytes, show_left_out, show_percent, show_seconds
 from ..network.history import History, LayerRecord, ReadoutRecord
 from ..network.network import Network
 from ..progress import Bar
@@ -98,7 +98,7 @@ class TrainingTable:
         shown_left = "–" if not left else show_seconds(left * sum(recent) / len(recent)) if recent else ""
         columns = {"layer": f"{record.layer:>6}", "training %": f"{100 * record.train_accuracy:.2f}"}
         if record.validation_accuracy is not None:
-            columns["validation %"] = _percent(record.validation_accuracy)
+            columns["validation %"] = show_percent(record.validation_accuracy)
         if self._config.head != "ridge":  # a regression does not tell the signs of the residual apart
             columns["positive %"] = f"{100 * record.positive_share:.1f}"
         columns |= {"seconds": f"{record.total_seconds:>7.2f}", "time left": f"{shown_left:>9}"}
@@ -145,28 +145,25 @@ class TrainingTable:
         ):
             if at_last is None:
                 continue
-            line = f"{name} accuracy{alone}: [bold]{_percent(at_last)} %[/bold] at layer {last.layer}, the last"
+            line = f"{name} accuracy{alone}: [bold]{show_percent(at_last)} %[/bold] at layer {last.layer}, the last"
             if last.validation_accuracy is not None and best.layer == last.layer:
                 line += f" and {how}"
             elif last.validation_accuracy is not None and at_best == at_last:
                 line += f", and already at layer {best.layer}, {how}"
             elif last.validation_accuracy is not None:
-                line += f"; [bold]{_percent(at_best)} %[/bold] at layer {best.layer}, {how}"
+                line += f"; [bold]{show_percent(at_best)} %[/bold] at layer {best.layer}, {how}"
             self._say(line)
         if history.readout:
             if history.readout.loo_accuracy is not None and history.readout.images:
                 self._say(show_left_out(history.readout.loo_accuracy, history.readout.images))
-            shown = ((name, getattr(history.readout, f"{name}_accuracy")) for name in ("validation", "test"))
-            found = [f"{name} accuracy [bold]{_percent(share)} %[/bold]" for name, share in shown if share is not None]
+            shares = {name: getattr(history.readout, f"{name}_accuracy") for name in ("validation", "test")}
+            known = {name: show_percent(share) for name, share in shares.items() if share is not None}
+            found = [f"{name} accuracy [bold]{percent} %[/bold]" for name, percent in known.items()]
             read = history.readout.layers
             first = "layer" if read == 1 else f"{read} layers"
             of_fewer = f" of the first {first}" if read not in (None, len(history)) else ""
             found.append(f"fitted in {show_seconds(history.readout.seconds)}")
             self._say(f"with the kernel readout{of_fewer}: {', '.join(found)}")
-
-
-def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.2f}"
 
 
 class TensorBoardLog:
