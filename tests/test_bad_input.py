@@ -25,86 +25,60 @@ def broken(value):
 
 
 CASES = {
-    "no images": (GOOD[:0], LABELS[:0], {}, r"images must not be empty, got shape \(0, 3, 12, 12\)"),
-    "no channels": (GOOD[:, :0], LABELS, {}, r"images must not be empty"),
-    "labels too short": (GOOD, LABELS[:-1], {}, r"labels must have shape \(20,\), one per image, got \(19,\)"),
+    "no images": (r"images must not be empty, got shape \(0, 3, 12, 12\)", {"images": GOOD[:0], "labels": LABELS[:0]}),
+    "no channels": (r"images must not be empty", {"images": GOOD[:, :0]}),
+    "labels too short": (r"labels must have shape \(20,\), one per image, got \(19,\)", {"labels": LABELS[:-1]}),
     "labels two-dimensional": (
-        GOOD,
-        LABELS[:, None],
-        {},
         r"labels must have shape \(20,\), one per image, got \(20, 1\)",
+        {"labels": LABELS[:, None]},
     ),
-    "one class": (GOOD, LABELS * 0, {}, "labels must have at least two classes, got only 0"),
-    "negative label": (GOOD, LABELS - 1, {}, "labels must be at least 0, got -1 to 2"),
-    "fractional labels": (GOOD, LABELS + 0.5, {}, "labels must be whole numbers"),
-    "text labels": (GOOD, LABELS.astype(str), {}, r"labels must be whole or floating numbers, got type <U\d+"),
-    "NaN": (broken(np.nan), LABELS, {}, "images must have finite pixels, got NaN or infinity in 1 of 20 images"),
-    "infinity": (broken(np.inf), LABELS, {}, "images must have finite pixels, got NaN or infinity in 1 of 20 images"),
-    "huge": (GOOD * 1e30, LABELS, {}, r"images must have pixels up to 1e\+15, got 2\.55e\+32\. Scale them"),
-    "infinite label": (GOOD, np.where(LABELS == 3, np.inf, LABELS), {}, "labels must be whole numbers"),
-    "label far off": (GOOD, LABELS * 10**9, {}, "labels must be numbered without gaps, got 3000000000 for 20 images"),
+    "one class": ("labels must have at least two classes, got only 0", {"labels": LABELS * 0}),
+    "negative label": ("labels must be at least 0, got -1 to 2", {"labels": LABELS - 1}),
+    "fractional labels": ("labels must be whole numbers", {"labels": LABELS + 0.5}),
+    "text labels": (r"labels must be whole or floating numbers, got type <U\d+", {"labels": LABELS.astype(str)}),
+    "NaN": ("images must have finite pixels, got NaN or infinity in 1 of 20 images", {"images": broken(np.nan)}),
+    "infinity": ("images must have finite pixels, got NaN or infinity in 1 of 20 images", {"images": broken(np.inf)}),
+    "huge": (r"images must have pixels up to 1e\+15, got 2\.55e\+32\. Scale them", {"images": GOOD * 1e30}),
+    "infinite label": ("labels must be whole numbers", {"labels": np.where(LABELS == 3, np.inf, LABELS)}),
+    "label far off": ("labels must be numbered without gaps, got 3000000000 for 20 images", {"labels": LABELS * 10**9}),
     "flat": (
-        GOOD.reshape(20, -1),
-        LABELS,
-        {},
         r"images must have shape \(n, channels, height, width\), got \(20, 432\)",
+        {"images": GOOD.reshape(20, -1)},
     ),
     "channels last": (
-        GOOD.transpose(0, 2, 3, 1),
-        LABELS,
-        {},
         r"images must have channels first, .* got \(20, 12, 12, 3\)\. Use np.transpose",
+        {"images": GOOD.transpose(0, 2, 3, 1)},
     ),
     "no channel axis": (
-        GOOD[:, 0],
-        LABELS,
-        {},
         r"images must have shape .* got \(20, 12, 12\)\. Grey images have one channel",
+        {"images": GOOD[:, 0]},
     ),
-    "text": (GOOD.astype(str), LABELS, {}, r"images must be whole or floating numbers, got type <U\d+"),
-    "masked": (
-        np.ma.masked_less(GOOD, 2),
-        LABELS,
-        {},
-        r"images must have no masked values, got \d+\. Fill them",
-    ),
-    "masked labels": (GOOD, np.ma.masked_equal(LABELS, 2), {}, "labels must have no masked values, got 5"),
-    "objects": (GOOD.astype(object), LABELS, {}, "images must be whole or floating numbers, got type object"),
-    "complex": (GOOD.astype(complex), LABELS, {}, "images must be whole or floating numbers, got type complex128"),
-    "smaller than the filter": (
-        GOOD,
-        LABELS,
-        {"filter_size": 13},
-        "filter_size must be at most 12 on images of 12×12, got 13",
-    ),
+    "text": (r"images must be whole or floating numbers, got type <U\d+", {"images": GOOD.astype(str)}),
+    "masked": (r"images must have no masked values, got \d+\. Fill them", {"images": np.ma.masked_less(GOOD, 2)}),
+    "masked labels": ("labels must have no masked values, got 5", {"labels": np.ma.masked_equal(LABELS, 2)}),
+    "objects": ("images must be whole or floating numbers, got type object", {"images": GOOD.astype(object)}),
+    "complex": ("images must be whole or floating numbers, got type complex128", {"images": GOOD.astype(complex)}),
+    "smaller than the filter": ("filter_size must be at most 12 on images of 12×12, got 13", {"filter_size": 13}),
     "smaller than the first filter": (
-        GOOD,
-        LABELS,
-        {"first_filter_size": 15},
         "first_filter_size must be at most 12 on images of 12×12, got 15",
+        {"first_filter_size": 15},
     ),
-    "smaller than the block": (
-        GOOD,
-        LABELS,
-        {"block_sizes": [16]},
-        "block_sizes must be at most 12 on images of 12×12, got 16",
-    ),
-    "pyramid too fine": (GOOD, LABELS, {"pyramid": (5, 1)}, "pyramid must be at most 4 on a grid of 4×4 blocks, got 5"),
-    "one filter": (GOOD, LABELS, {"filters": 1}, r"one filter has no pair to correlate"),
+    "smaller than the block": ("block_sizes must be at most 12 on images of 12×12, got 16", {"block_sizes": [16]}),
+    "pyramid too fine": ("pyramid must be at most 4 on a grid of 4×4 blocks, got 5", {"pyramid": (5, 1)}),
+    "one filter": (r"one filter has no pair to correlate", {"filters": 1}),
     "too many PCA filters": (
-        GOOD[:, :1],
-        LABELS,
-        {"bank": "pca", "filters": 10},
         "filters must be at most 9 PCA filters for patches of 9 numbers, got 10",
+        {"images": GOOD[:, :1], "bank": "pca", "filters": 10},
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_bad_training_input(name):
-    images, labels, options, message = CASES[name]
+    message, bad = CASES[name]
+    given = SMALL | {"images": GOOD, "labels": LABELS} | bad
     with pytest.raises(ValueError, match=message) as error:
-        train(images, labels, NetworkConfig(**(SMALL | options)))
+        train(given.pop("images"), given.pop("labels"), NetworkConfig(**given))
     assert "\n" not in str(error.value)
     sentence = str(error.value).replace("e.g. ", "")
     assert sentence.endswith(".") and sentence.count(". ") <= 1  # a remedy may follow

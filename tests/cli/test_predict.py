@@ -42,11 +42,6 @@ def test_the_table_and_a_json_file(rescnet, model, pictures, tmp_path):
     assert [row["file"] for row in json.loads((tmp_path / "p.json").read_text())] == list(map(str, files))
 
 
-def test_fewer_layers_may_be_used(rescnet, model, pictures):
-    words = ["predict", model, pictures / "test", "--json"]
-    assert rescnet(*words, "--layers", 1).stdout != rescnet(*words).stdout
-
-
 def test_pictures_become_grey_and_are_fitted(rescnet, refused, model, save_png, tmp_path):
     pixels = np.random.default_rng(0).integers(0, 256, (8, 8))
     grey = save_png(tmp_path / "grey.png", pixels)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import pickletools
 
 import numpy as np
 import pytest
@@ -112,8 +111,6 @@ def test_damaged_files_raise_only_data_errors(tmp_path, position, value, cut):
     content = bytearray(python2_pickle({"data": np.zeros((2, 6), np.uint8), "labels": [1, 2], "x": "abc"}))
     content[position % len(content)] = value
     damaged = bytes(content[: len(content) - cut % 40])
-    if _has_large_memo(damaged):  # would fill the memory, which the reader does not promise to prevent
-        return
     path = tmp_path / "batch"
     path.write_bytes(damaged)
     try:
@@ -122,14 +119,3 @@ def test_damaged_files_raise_only_data_errors(tmp_path, position, value, cut):
         assert "batch" in str(error)
     else:
         assert isinstance(content_read, dict)
-
-
-def _has_large_memo(content: bytes) -> bool:
-    """Return whether the unpickler would allocate gigabytes for the memo of this pickle."""
-    try:
-        for opcode, argument, _ in pickletools.genops(content):
-            if "PUT" in opcode.name and argument is not None and argument > 1_000_000:
-                return True
-    except Exception:
-        pass  # the unpickler stops here too
-    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import pickle
 import struct
 import threading
 import warnings
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data.official_files import plain_image, python2_pickle
+from data.official_files import plain_image
 
 from rescnet.data import DataError, load
 from rescnet.data.cifar_pickle import read_cifar_pickle
@@ -139,10 +138,3 @@ def test_a_pickle_that_would_overflow_the_stack(tmp_path):
     file.write_bytes(b"\x80\x02})" + b"\x85" * 3_000_000 + b"K\x01s.")
     with pytest.raises(DataError, match="more than 1000 tuples"):
         read_cifar_pickle(file)
-
-
-def test_official_pickles_are_still_read(tmp_path):
-    file = tmp_path / "data_batch_1"
-    for written in (python2_pickle, pickle.dumps):
-        file.write_bytes(written({"data": np.zeros((2, 3), np.uint8), "labels": [1, 2], "filenames": ["a"] * 600}))
-        assert read_cifar_pickle(file)["labels"] == [1, 2]

@@ -147,7 +147,6 @@ def test_splits_have_the_training_classes(store):
         ({"x": IMAGES, "y": LABELS, "class_names": ["a", "b"]}, "must have labels of the 2 classes 0, 1, got -2"),
         ({"x": IMAGES, "y": LABELS, "class_names": ["a", "a"]}, "the same name twice"),
         ({"x": IMAGES, "y": LABELS, "z": LABELS}, "array names must be of images, .*, got 'z'"),
-        ({"x": IMAGES, "y": np.array([{}] * 5)}, "y must be numbers or text, got Python objects"),
         ({"x": np.array([{}] * 2), "y": [0, 1]}, r"x must .* got Python objects\. Give all images one size"),
         ({"x": IMAGES, "X": IMAGES, "y": LABELS}, "must differ in more than case, got x, X, y"),
     ],
@@ -183,13 +182,6 @@ def test_not_an_npz_file(tmp_path):
     with path.open("wb") as file:
         np.save(file, IMAGES)
     with pytest.raises(DataError, match="got a single array"):
-        load(path)
-
-
-def test_truncated_npz(store):
-    path = store(x=IMAGES, y=LABELS)
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DataError, match="cannot be read"):
         load(path)
 
 
