@@ -103,11 +103,6 @@ def test_a_removed_flag_is_explained_in_one_sentence(words, message, refused):
     assert refused(*words) == f"error: {message}\n"
 
 
-def test_a_removed_option_in_a_file_is_explained(refused, tmp_path):
-    (tmp_path / "old.toml").write_text('average = "flip"\n')
-    assert "It is called 'test_views' now." in refused("train", "--config", tmp_path / "old.toml")
-
-
 def test_version_and_unknown_words(rescnet):
     assert rescnet("--version").stdout == f"rescnet {__version__}\n"
     assert rescnet("frobnicate").exit_code == 2

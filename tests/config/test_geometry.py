@@ -25,11 +25,6 @@ def test_pairs_with_and_without_the_diagonal():
     assert count_pairs(50, False) == 1225
 
 
-def test_a_block_larger_than_the_map_is_refused():
-    with pytest.raises(ValueError, match=r"block_sizes must be at most 8 on images of 8×8, got 9"):
-        BlockGrid((8, 8), (9, 9), (1, 1))
-
-
 @pytest.mark.parametrize(("block", "stride"), [((0, 2), (1, 1)), ((2, 2), (1, 0))])
 def test_blocks_and_strides_without_a_pixel_are_refused(block, stride):
     with pytest.raises(ValueError, match="block and stride must be at least one pixel"):
@@ -44,11 +39,6 @@ def test_official_cells_are_filled_as_in_pcanet(size, block, stride, filled):
     grid = BlockGrid((size, size), (block, block), (stride, stride))
     assert len(pyramid_cells(grid, (4, 2, 1), "official")) == filled
     assert len(pyramid_cells(grid, (4, 2, 1), "adaptive")) == 21
-
-
-def test_a_pyramid_finer_than_the_blocks_is_refused():
-    with pytest.raises(ValueError, match="pyramid must be at most 5 on a grid of 5×5 blocks, got 6"):
-        pyramid_cells(BlockGrid((32, 32), (16, 16), (4, 4)), (6, 1), "official")
 
 
 @pytest.mark.parametrize("levels", [(), (2, 0)])

@@ -71,6 +71,7 @@ def test_a_configuration_survives_json():
         ({"filter_size": 9}, (3, 8, 8), "filter_size must be at most 8 on images of 8×8, got 9"),
         ({"block_sizes": (4, 20)}, (3, 12, 12), "block_sizes must be at most 12 on images of 12×12, got 20"),
         ({"grey_stack_every": 1}, (1, 12, 12), "grey_stack_every must be 0 on grey images, got 1"),
+        ({"grey_stack_every": 1}, (3, 6, 6), "must be 0 on images of 6×6: filters of a grey stack are 7×7"),
         ({"grey_stack_every": 2}, (3, 12, 12), "stack_depth must be set with grey_stack_every 2"),
         ({"bank": "pca", "filters": 28}, (3, 12, 12), "at most 27 PCA filters for patches of 27 numbers, got 28"),
         ({"bank": "dct", "filters": 27}, (3, 12, 12), "at most 26 DCT filters for patches of 27 numbers, got 27"),
@@ -94,12 +95,6 @@ def test_only_stacks_that_are_trained_are_checked():
 def test_banks_of_a_stack_restart_with_it():
     config = NetworkConfig(bank="dct; pca", stack_depth=3, layers=8)
     assert [config.bank_of(layer) for layer in range(1, 8)] == ["dct", "pca", "pca", "dct", "pca", "pca", "dct"]
-
-
-def test_grey_stacks_have_larger_filters_first():
-    config = NetworkConfig(stack_depth=2, grey_stack_every=2, first_filter_size=5)
-    assert [config.is_grey(layer) for layer in range(1, 7)] == [False, False, True, True, False, False]
-    assert [config.size_of_filter(layer) for layer in range(1, 7)] == [5, 3, 7, 3, 5, 3]
 
 
 def test_bank_options_are_those_of_the_configuration():

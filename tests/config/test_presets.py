@@ -80,12 +80,6 @@ def test_file_and_keywords_override_the_preset(tmp_path):
     assert (config.filters, config.ridge, config.block_sizes) == (12, 0.7, (16,))
 
 
-def test_presets_exist():
-    assert {"digits", "mnist", "cifar10", "cifar100", "tiny-imagenet"} <= set(preset_names())
-    for name in preset_names():
-        make_config(name)
-
-
 def test_an_unknown_key_names_the_nearest(tmp_path):
     with pytest.raises(
         ValueError, match=r"option names must be known, got 'filterz' in keywords\. Did you mean 'filters'\?"
@@ -194,13 +188,7 @@ def test_a_preset_asks_for_filters_its_patches_have(name):
     assert components <= shape[0] * config.size_of_filter(1) ** 2
 
 
-def test_presets_and_help_import_no_torch():
-    """A configuration, or ``rescnet --help``, is there without the seconds that torch takes to import."""
-    checks = "import sys; assert 'torch' not in sys.modules and 'sklearn' not in sys.modules"
-    for code in (
-        "import rescnet.config.presets as presets; presets.make_config('cifar10')",
-        "import sys; sys.argv = ['rescnet', '--help']\nfrom rescnet.__main__ import main\n"
-        "try: main()\nexcept SystemExit as end: assert not end.code, end.code",
-    ):
-        done = subprocess.run([sys.executable, "-c", f"{code}\n{checks}"], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+def test_presets_import_no_torch():
+    """A configuration is there without the seconds that torch takes to import."""
+    code = "import sys, rescnet.config.presets as presets; presets.make_config('cifar10')"
+    subprocess.run([sys.executable, "-c", f"{code}; assert not {{'torch', 'sklearn'}} & set(sys.modules)"], check=True)

@@ -41,11 +41,6 @@ def test_a_replaced_keyword_names_the_new_one():
         make_config("digits", matrix_root=True)
 
 
-def test_copies_learn_their_own_residual():
-    with pytest.raises(ValueError, match="It was removed: copies always learn their own residual"):
-        make_config("digits", copy_residuals="own")
-
-
 def test_other_names_are_explained_by_nothing():
     assert explain_removed("filters") == explain_removed("nonsense") == ""
 

@@ -72,20 +72,6 @@ def test_one_vs_rest_agrees_with_scikit_learn(gamma):
         np.testing.assert_allclose(scores[:, c], judge.decision_function(unit), rtol=1e-6, atol=1e-6)
 
 
-def test_without_ridge_heads_are_plain_lda():
-    """On the features as they are: without a ridge LDA does not depend on their scale."""
-    features, labels = sample()
-    moments = moments_of(features, one_hot(labels, 4))
-    factor, given = factorise(moments, 0.0), torch.as_tensor(features)
-    scores = one_vs_rest_lda(factor, moments).scores(given).numpy()
-    for c in range(4):
-        judge = LinearDiscriminantAnalysis(solver="lsqr").fit(features, labels == c)
-        np.testing.assert_allclose(scores[:, c], judge.decision_function(features), rtol=1e-6, atol=1e-6)
-    together = torch.softmax(multiclass_lda(factor, moments).scores(given), 1).numpy()
-    judge = LinearDiscriminantAnalysis(solver="lsqr").fit(features, labels)
-    np.testing.assert_allclose(together, judge.predict_proba(features), rtol=1e-6, atol=1e-6)
-
-
 @pytest.mark.parametrize("gamma", [0.0, 0.2])
 def test_multiclass_agrees_with_scikit_learn(gamma):
     features, labels = sample()

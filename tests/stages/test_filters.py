@@ -60,11 +60,6 @@ def test_drawn_signs_turn_some_pca_filters_and_come_from_the_seed(source, genera
     assert torch.equal(once.weights, again.weights) and not torch.equal(once.weights, other.weights)
 
 
-def test_more_pca_filters_than_numbers_in_a_patch_are_refused(source, generator):
-    with pytest.raises(NotEnoughFiltersError, match=r"filters must be at most 27 PCA filters .*, got 28"):
-        find_bank("pca")(source, 28, generator, BankOptions())
-
-
 @pytest.mark.parametrize("dimension", [5, 27, 90])  # fewer and more than the 34 patches of a draw
 def test_a_draw_is_scikit_learns_lda(dimension, generator):
     """Primal and dual solutions both equal an LDA with the same ridge."""

@@ -39,11 +39,6 @@ def test_what_is_only_rounding_counts_as_zero():
     assert int(binary_codes(maps, 4)) == 0b0001
 
 
-def test_every_pixel_of_a_block_is_counted_once(maps):
-    histograms = block_histograms(binary_codes(maps, 3), GRID, 8)
-    assert bool((histograms.sum(-1) == 12).all())
-
-
 @pytest.mark.parametrize("reduction", ["max", "mean"])
 def test_the_pyramid_reduces_histograms_of_blocks_bin_by_bin(maps, reduction):
     levels, grid = (2, 1), BlockGrid((11, 9), (3, 3), (2, 2))
