@@ -22,6 +22,7 @@ from rescnet.stages.filters import BankOptions
         ({"filters": 2.5}, "filters must be a whole number, got 2.5"),
         ({"filters": True}, "filters must be a whole number, got True"),
         ({"pyramid": ()}, r"pyramid must not be empty\. Use e\.g\. 4, 2, 1"),
+        ({"augment": "flip", "copies": 2}, "copies must be 1 with augment 'flip' alone, got 2"),
         ({"pyramid": (4, 0)}, "pyramid must be between 1 and 64, got 0"),
         ({"pooling": "maxx"}, r"pooling must be one of max, mean, got 'maxx'\. Did you mean 'max'\?"),
         ({"head": 3}, "head must be one of lda, multiclass-lda, ridge, got 3"),

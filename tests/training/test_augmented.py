@@ -110,8 +110,3 @@ def test_a_continued_run_sees_the_same_copies(blobs):
     resumed, _ = train(images, labels, NetworkConfig(**SMALL, **options), start=start)
     for a, b in zip(whole.layers, resumed.layers, strict=True):
         assert torch.equal(a.head.weights, b.head.weights)
-
-
-def test_one_mirrored_copy_is_all_there_is():
-    with pytest.raises(ValueError, match="copies must be 1 with augment 'flip' alone, got 2"):
-        NetworkConfig(augment="flip", copies=2)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
-from rescnet.formatting import parse_bytes, show_bytes
+from rescnet.formatting import parse_bytes
 from rescnet.network.memory import CLASS_SUM_BANKS, LARGEST_WORKSPACE, RunSizes, memory_budget
 from rescnet.network.stack import LayerStack
 from rescnet.stages.images import ValueRange
@@ -48,10 +48,6 @@ def test_unreadable_amounts_are_refused(text):
 
 def test_auto_is_a_share_of_the_machine():
     assert 10**8 < memory_budget("auto", CPU) < 10**13
-
-
-def test_show_bytes():
-    assert [show_bytes(n) for n in (12, 1500, 2_870_000_000)] == ["12 B", "1.5 kB", "2.87 GB"]
 
 
 def plan(budget, n=20_000, maps="auto", **options):

@@ -135,13 +135,6 @@ def test_it_stops_when_validation_no_longer_rises(halves):
     assert np.mean(predicted == np.asarray(test[1])) == pytest.approx(history[-3].validation_accuracy)
 
 
-def test_it_stops_at_l_layers(halves):
-    (images, labels), _ = halves
-    _, history = train(images, labels, small(layers=2, stop_at_zero_error=False))
-    assert len(history) == 2
-    assert history.stopped is StopReason.DEPTH
-
-
 @pytest.mark.parametrize("scale", [(1 / 255, 0.0), (1.0, -128.0), (37.0, 1000.0)])
 def test_the_unit_of_pixels_does_not_matter(scale, halves):
     (images, labels), test = halves
@@ -218,20 +211,6 @@ def test_nan_never_enters_the_output(halves, monkeypatch):
     assert len(trainer.network.layers) == len(trainer.history) == 1
 
 
-@pytest.mark.slow
-def test_a_continued_run_equals_an_uninterrupted_one(halves):
-    (images, labels), test = halves
-    options = {"stop_at_zero_error": False}
-    whole, whole_history = train(images, labels, small(layers=4, **options), validation=test)
-    half = train(images, labels, small(layers=2, **options), validation=test)
-    resumed, history = train(images, labels, small(layers=4, **options), validation=test, start=half)
-    assert len(half[0].layers) == len(half[1]) == 2
-    assert [r.validation_accuracy for r in history] == [r.validation_accuracy for r in whole_history]
-    for a, b in zip(whole.layers, resumed.layers, strict=True):
-        assert torch.equal(a.weights, b.weights)
-        assert torch.equal(a.head.weights, b.head.weights)
-
-
 def test_other_images_cannot_continue_a_network(halves):
     (images, labels), _ = halves
     half = train(images, labels, small(layers=1))
@@ -270,9 +249,3 @@ def test_equal_images_are_given_up_on_quickly():
     images, labels = hard_cases()["all images equal"]
     _, history = train(images, labels, small(layers=1))
     assert history[0].seconds["filters"] < 5
-
-
-def test_patience_needs_validation_images(halves):
-    (images, labels), _ = halves
-    with pytest.raises(ValueError, match="patience must be 0 without validation images, got 3"):
-        train(images, labels, small(patience=3))

@@ -149,15 +149,7 @@ def _table(rows: list[Row], title: str) -> Table:
     table.title_justify = table.caption_justify = "left"
     table.add_column("model", overflow="fold")
     published = any(row.published is not None for row in rows)
-    for column in (
-        "accuracy",
-        "interval",
-        *(["paper"] if published else []),
-        "train s",
-        "test s",
-        "memory",
-        "size",
-    ):
+    for column in ("accuracy", "interval", *["paper"] * published, "train s", "test s", "memory", "size"):
         table.add_column(column, justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda row: -(row.accuracy or 0)):
         if row.accuracy is None:

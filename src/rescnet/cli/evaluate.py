@@ -114,10 +114,9 @@ def evaluate(
 
 def _left_out(folder: ModelFolder, console: Console) -> bool:
     """Print the leave-one-out accuracy of a model that all images trained; return False if it has none."""
-    record = folder.history().readout
-    if record is None or record.loo_accuracy is None or not record.images:
+    if (found := folder.history().left_out) is None:
         return False
-    accuracy, images = record.loo_accuracy, record.images
+    accuracy, images = found
     facts = {"model": str(folder.path), "split": "leave-one-out", "images": images, "accuracy": accuracy}
     if console.stderr:
         typer.echo(json.dumps(facts | {"interval": left_out_interval(accuracy, images)}))

@@ -240,8 +240,7 @@ def _free_batch() -> tuple[dict[int, Any]]:
 
 def images_wanted(network: Network) -> str:
     """Return the type, the shape and the range of images that the exported file takes."""
-    value_range = network.stack.image_range
-    low, high = float(value_range.low.min()), float(value_range.high.max())
+    low, high = network.stack.image_range.ends
     shape = ", ".join(str(side) for side in network.image_shape)
     return f"float32 (n, {shape}), values as in training: {low:g} to {high:g}"
 

@@ -6,12 +6,12 @@ import hashlib
 import json
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 from ..config.network import NetworkConfig
 from ..config.presets import check_names
 from ..config.removed import LAST_COMMIT, upgrade_config
-from ..network.history import LayerRecord
+from ..network.history import LayerRecord, ReadoutRecord
 from .folder import COPY_AGAIN, LAYERS, MODEL, ModelFileError, partial_of, read_file
 
 FORMAT = "rescnet-model"
@@ -30,29 +30,17 @@ _CONTENT = {
 _LONGEST_SIDE = 2**17  # pixels
 _DEEPEST = 30  # levels of nested JSON
 _TEXT, _NUMBER, _COUNT, _NONE = (str,), (int, float), (int,), (type(None),)
-_READOUT_RECORD = {
-    "validation_accuracy": _NUMBER + _NONE,
-    "test_accuracy": _NUMBER + _NONE,
-    "loo_accuracy": _NUMBER + _NONE,
-    "images": _COUNT + _NONE,
-    "ridge": _NUMBER + _NONE,
-    "seconds": _NUMBER,
-    "layers": _COUNT + _NONE,
-    "steps": _COUNT,
-    "residual": _NUMBER,
+_KINDS: dict[Any, Any] = {  # JSON types of the fields of records
+    int: _COUNT,
+    int | None: _COUNT + _NONE,
+    float: _NUMBER,
+    float | None: _NUMBER + _NONE,
+    dict[str, int]: {...: _COUNT},
+    dict[str, float]: {...: _NUMBER},
 }
-_RECORD: dict[str, Any] = {
-    "layer": _COUNT,
-    "train_accuracy": _NUMBER,
-    "validation_accuracy": _NUMBER + _NONE,
-    "test_accuracy": _NUMBER + _NONE,
-    "positive_share": _NUMBER,
-    "rate": _NUMBER,
-    "ridge": _NUMBER,
-    "seconds": {...: _NUMBER},
-    "peak_memory": _NUMBER,
-    "memory": {...: _NUMBER},
-}
+_READOUT_RECORD, _RECORD = (
+    {name: _KINDS[kind] for name, kind in get_type_hints(record).items()} for record in (ReadoutRecord, LayerRecord)
+)
 _ABOUT: dict[str, Any] = {  # types of the facts that rescnet itself uses; {...: type} means any name
     **dict.fromkeys(("command", "dataset", "date", "device", "image_size"), _TEXT + _NONE),
     **dict.fromkeys(("preset", "root", "source", "stopped"), _TEXT + _NONE),

@@ -92,6 +92,14 @@ class History:
     def __getitem__(self, index: int) -> LayerRecord:
         return self.records[index]
 
+    @property
+    def left_out(self) -> tuple[float, int] | None:
+        """Leave-one-out accuracy of the readout and the number of its images; None if it is not known."""
+        found = self.readout
+        if found is None or found.loo_accuracy is None or not found.images:
+            return None
+        return found.loo_accuracy, found.images
+
     def best_layer(self) -> int:
         """Return the layer (from 1) with the best validation accuracy, the earliest of equals; without, the last."""
         scored = [r for r in self.records if r.validation_accuracy is not None]

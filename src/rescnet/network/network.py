@@ -89,21 +89,16 @@ class Network:
 
     def warn_of_other_units(self, images: Tensor) -> None:
         """Warn about images in other units than the training images, e.g. divided by 255."""
-        warn_of_other_units(images, *self._range())
+        warn_of_other_units(images, *self.stack.image_range.ends)
 
     def read_files(self, images: Any, preprocessing: Mapping[str, Any] | None = None) -> Any:
         """Return the images of file paths; others unchanged.
 
         ``preprocessing`` (:func:`rescnet.network.model.describe_images`) has the units of the training images.
         """
-        low, high = self._range()
+        low, high = self.stack.image_range.ends
         units = preprocessing or {"pixels": "float32", "low": low, "high": high}
         return read_if_files(images, self.image_shape, units)
-
-    def _range(self) -> tuple[float, float]:
-        """Return the smallest and the largest pixel of the training images."""
-        image_range = self.stack.image_range
-        return float(image_range.low.min()), float(image_range.high.max())
 
     def predict(self, images: Array | Paths, layers: int | None = None) -> Tensor:
         """Return the class of each image, shape (n,); see :meth:`outputs`."""

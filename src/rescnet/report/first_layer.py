@@ -25,7 +25,7 @@ def layer_sizes(network: Network) -> dict[str, Any]:
     """Return the sizes and settings of each stage of a layer."""
     config, (channels, height, width) = network.config, network.image_shape
     grids = config.grids((height, width))
-    first = network.stack.image_range
+    low, high = network.stack.image_range.ends
     options = ("filters", "rectifier", "pooled_maps", "matrix_log", "scaling", "pooling", "head", "posterior", "ridge")
     return {name: getattr(config, name) for name in (*options, "ceiling")} | {
         "channels": channels,
@@ -35,8 +35,8 @@ def layer_sizes(network: Network) -> dict[str, Any]:
         "size": config.size_of_filter(2),
         "grey_size": GREY_FILTER_SIZE if any(map(config.is_grey, range(2, len(network.layers) + 1))) else 0,
         "banks": [[name, count] for name, count in banks_of(config.bank_of(1), config.filters)],
-        "low": float(first.low.min()),
-        "high": float(first.high.max()),
+        "low": low,
+        "high": high,
         "block_sizes": list(config.block_sizes),
         "stride": config.block_stride,
         "blocks": [list(grid.shape) for grid, _ in grids],
@@ -66,7 +66,7 @@ def trace_first_layer(network: Network, evaluation: Evaluation, index: int) -> d
     maps, _, output = network.stack.step(layer, None, zeros, torch.tensor(image[None]).to(layer.weights.device))
     rectified_maps = rectify(pooling_input(maps, network.config.rectifier))  # (1, d_1, h, w); 2 d_1 for both signs
     target = torch.nn.functional.one_hot(torch.tensor([label]), network.classes).to(output)
-    low, high = float(network.stack.image_range.low.min()), float(network.stack.image_range.high.max())
+    low, high = network.stack.image_range.ends
     strongest = torch.argsort(-rectified_maps[0].flatten(1).std(1), stable=True)[:MAPS_SHOWN].tolist()
     return {
         "index": index,

@@ -121,8 +121,7 @@ def trace_images(
     """
     images, labels = evaluation.source.images.images, evaluation.labels
     network, names = model.network, model.class_names
-    image_range = network.stack.image_range
-    low, high = float(image_range.low.min()), float(image_range.high.max())
+    low, high = network.stack.image_range.ends
     traces: list[dict[str, Any]] = []
     for indices, outputs in _staged_outputs(network, images, chosen):
         for place, index in enumerate(indices):

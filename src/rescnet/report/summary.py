@@ -54,10 +54,9 @@ def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | No
 
 def left_out(model: Model) -> dict[str, Any] | None:
     """Return the leave-one-out accuracy of the training images, with its interval; None if it is not known."""
-    record = model.history.readout
-    if record is None or record.loo_accuracy is None or not record.images:
+    if model.history.left_out is None:
         return None
-    accuracy, images = record.loo_accuracy, record.images
+    accuracy, images = model.history.left_out
     return {"accuracy": accuracy, "images": images, "interval": left_out_interval(accuracy, images)}
 
 

@@ -36,6 +36,11 @@ class ValueRange:
         everywhere = (0, *range(2, x.dim()))
         return ValueRange(x.amin(everywhere), x.amax(everywhere))
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Smallest and largest value of all channels."""
+        return float(self.low.min()), float(self.high.max())
+
     def merge(self, other: ValueRange) -> ValueRange:
         """Return the range of both sets of images, e.g. of two chunks."""
         return ValueRange(torch.minimum(self.low, other.low), torch.maximum(self.high, other.high))

@@ -154,8 +154,8 @@ class TrainingTable:
                 line += f"; [bold]{show_percent(at_best)} %[/bold] at layer {best.layer}, {how}"
             self._say(line)
         if history.readout:
-            if history.readout.loo_accuracy is not None and history.readout.images:
-                self._say(show_left_out(history.readout.loo_accuracy, history.readout.images))
+            if history.left_out:
+                self._say(show_left_out(*history.left_out))
             shares = {name: getattr(history.readout, f"{name}_accuracy") for name in ("validation", "test")}
             known = {name: show_percent(share) for name, share in shares.items() if share is not None}
             found = [f"{name} accuracy [bold]{percent} %[/bold]" for name, percent in known.items()]
