@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -173,14 +174,19 @@ def check_known(what: str, name: str, known: Collection[str]) -> None:
         raise ValueError(f"{what} must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
 
 
-def check_new_file(path: Path, overwrite: bool) -> None:
-    """Raise ValueError if a file cannot or must not be written there."""
+def check_new_file(path: Path, overwrite: bool, *endings: str, how: str = "overwrite=True") -> None:
+    """Raise ValueError if a file cannot or must not be written there; ``how`` is the way to replace one."""
+    if endings and path.suffix.lower() not in endings:
+        known = " or ".join(", ".join(endings).rsplit(", ", 1))
+        raise ValueError(f"path must end in {known}, got {path}.")
     if path.is_dir():
         raise ValueError(f"path must be a file, got the folder {path}. Name a file in it.")
     if not path.parent.is_dir():
         raise ValueError(f"path must be in an existing folder, got {path}. Create the folder {path.parent}.")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"path must be in a writable folder, got {path}. Use another place.")
     if path.exists() and not overwrite:
-        raise ValueError(f"path must be a new file, got {path}. Use another name, or overwrite=True.")
+        raise ValueError(f"path must be a new file, got {path}. Use another name, or {how}.")
 
 
 @contextmanager

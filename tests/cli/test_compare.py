@@ -141,7 +141,7 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
         (["--splits", "0"], "splits must be at least 1, got 0"),
         (["--held-out", "0"], "--held-out must be above 0"),
         (["--held-out", "2"], "validation_fraction must be between 0 and 1, got 2"),
-        (["--out", "nowhere/rows.json"], "the folder of the output file must exist, got nowhere"),
+        (["--out", "nowhere/rows.json"], "path must be in an existing folder, got nowhere"),
         (["--dataset", "digitz"], "Did you mean 'digits'?"),
         (["digitz"], "Did you mean 'digits'?"),
         (["digits", "--dataset", "mnist"], "the images must be named once, got digits and --dataset mnist"),
@@ -164,7 +164,6 @@ def test_all_are_compared_by_default_but_the_slow_one():
     assert np.array([c.options == {} for c in parse_models("all")]).all()
 
 
-@pytest.mark.slow
 def test_baselines_beside_the_network(rescnet, save_png, tmp_path, monkeypatch):
     monkeypatch.setattr("rescnet.experiments.baselines.TREES", 30)
     rng = np.random.default_rng(0)

@@ -42,7 +42,7 @@ def test_writes_a_figure(rescnet, refused, model, pictures, tmp_path):
     file, out = next((pictures / "test" / "six").iterdir()), tmp_path / "why.png"
     assert "figure written" in rescnet("explain", model, file, "--plot", out).stdout
     assert out.read_bytes().startswith(b"\x89PNG")
-    assert "must not exist" in refused("explain", model, file, "--plot", out)
+    assert "must be a new file" in refused("explain", model, file, "--plot", out)
     assert ".png, .svg or .pdf" in refused("explain", model, file, "--plot", tmp_path / "why.txt")
 
 

@@ -70,7 +70,6 @@ def test_refit_trains_again_on_all_images(run, rescnet, refused, pictures, optio
     refused("train", pictures, *small, "--validation-fraction", 0, "--refit")
 
 
-@pytest.mark.slow
 def test_every_command_uses_the_best_depth(run, rescnet, pictures, tmp_path):
     place, best, layers, printed = run
     assert best == layers - 2

@@ -93,9 +93,9 @@ def test_bad_input_is_named_and_nothing_overwritten(refused, model, pictures, tm
         ([tmp_path / "note.txt", tmp_path / "torn.png"], "note.txt must be an image"),
         ([tmp_path / "none.png"], "image files must exist, got"),
         ([tmp_path / "empty"], "empty must contain an image file (.bmp,"),
-        ([good, "--out", tmp_path / "p.csv"], "p.csv. Use --overwrite, or choose another name"),
-        ([good, "--out", tmp_path / "p.xlsx"], "the output file must end in .csv or .json, got"),
-        ([good, "--out", tmp_path / "none" / "p.csv"], "the folder of the output file must exist, got"),
+        ([good, "--out", tmp_path / "p.csv"], "p.csv. Use another name, or --overwrite."),
+        ([good, "--out", tmp_path / "p.xlsx"], "path must end in .csv or .json, got"),
+        ([good, "--out", tmp_path / "none" / "p.csv"], "path must be in an existing folder, got"),
         ([good, "--layers", "9"], "layers must be between 1 and 3, got 9"),
     ):
         assert message in refused("predict", model, *words)
@@ -129,4 +129,4 @@ def test_images_have_the_range_of_the_training_images(rescnet, refused, small, p
 def test_a_folder_that_cannot_be_written_to_is_refused_first(refused, model, pictures, tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda path, mode: Path(path) != tmp_path)
     message = refused("predict", model, pictures / "test", "--out", tmp_path / "p.csv")
-    assert f"the folder of the output file must be writable, got {tmp_path}. Use another place." in message
+    assert f"path must be in a writable folder, got {tmp_path / 'p.csv'}. Use another place." in message

@@ -63,7 +63,6 @@ def cut(place, layers, torn=b""):
         (place / layout.layer_name(number)).unlink()
 
 
-@pytest.mark.slow
 def test_killed_at_random_moments_it_ends_the_same_bit_for_bit(pictures, options, whole, tmp_path):
     script = Path(__file__).with_name("kill_at_random.py")
     words = [sys.executable, script, pictures, tmp_path, 12, 7, *options]

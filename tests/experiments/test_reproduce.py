@@ -72,12 +72,7 @@ def test_every_plan_can_be_configured_and_holds_the_papers_figures():
         load_plan("tabel2")
     with pytest.raises(ValueError, match=r"got 'cifar'\. Did you mean 'cifar10"):
         load_plan("table2").only(["cifar"])
-
-
-def test_experiments_are_chosen_by_name():
-    table = load_plan("table2")
-    assert [experiment.name for experiment in table.only([])] == ["cifar10", "cifar100", "mnist", "tiny-imagenet"]
-    assert [experiment.name for experiment in table.only(["mnist"])] == ["mnist"]
+    assert [experiment.name for experiment in load_plan("table2").only(["mnist"])] == ["mnist"]
 
 
 def test_a_run_is_that_of_train_and_says_where_it_comes_from(config, dataset, tmp_path):

@@ -75,9 +75,7 @@ def test_pcanet_has_its_papers_sizes():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "multilayer-pcanet")) for name in sorted(FAMILY)]
-)
+@pytest.mark.parametrize("name", sorted(FAMILY))
 def test_every_member_learns(digits, name):
     (x, y), (x_test, y_test) = digits
     classifier = FamilyClassifier(name, random_state=0).fit(x, y)

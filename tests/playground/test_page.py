@@ -59,7 +59,7 @@ def test_command_without_a_model(tmp_path, monkeypatch):
     assert opened == [(tmp_path / "page.html").as_uri()]
     assert run("--no-open").exit_code == 0 and len(opened) == 1
     again = run("--out", tmp_path / "page.html", "--no-open")
-    assert again.exit_code == 2 and "must not exist" in again.stderr
+    assert again.exit_code == 2 and "must be a new file" in again.stderr
 
 
 def test_command_with_a_model(model, tmp_path):

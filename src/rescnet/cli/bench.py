@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..config.compute import ComputeOptions
 from ..formatting import show_bytes
-from .shared import given, plain_table, say, with_flags, write_json
+from .shared import check_out, given, plain_table, say, with_flags, write_json
 
 
 @with_flags(ComputeOptions)
@@ -48,8 +48,7 @@ def bench(
 
     deadline = time.monotonic() + seconds if seconds else None
     console = Console(stderr=as_json)
-    if out is not None and not out.absolute().parent.is_dir():
-        raise ValueError(f"--out must be in an existing folder, got {str(out)!r}. Create the folder first.")
+    check_out(out, overwrite=True)
     compute = ComputeOptions(**given(compute_options, ComputeOptions))
     cases = choose_cases(preset or [], choose_device(compute.device), images, filters)
     results: list[dict[str, Any]] = []

@@ -71,8 +71,7 @@ def compare(
         raise ValueError(f"splits must be at least 1, got {splits}.")
     kept = rows_to_keep(out, add)
     for file in (out, plot):
-        if file is not None:
-            check_out(file, overwrite=True)
+        check_out(file, overwrite=True)
     whole = load_source(source or "digits", root, parse_size(image_size))
     say_notes(whole)
     check_limit(whole, limit)

@@ -56,8 +56,7 @@ def curve(
     device, console = choose_device(compute.device), Console()
     points = rows_to_keep(out, add)
     for file in (out, plot):
-        if file is not None:
-            check_out(file, overwrite=True)
+        check_out(file, overwrite=True)
     dataset = with_test_images(load_source(source or "digits", root, parse_size(image_size)), seed)
     check_trainable(dataset)
     done = {(point["model"], point.get("images_per_class"), point.get("seed")) for point in points if point["accuracy"]}

@@ -38,10 +38,7 @@ def explain(
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
 
-    if plot is not None:
-        if plot.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise ValueError(f"the output file must end in .png, .svg or .pdf, got {plot}.")
-        check_out(plot, overwrite)
+    check_out(plot, overwrite, ".png", ".svg", ".pdf")
     chosen = choose_device(device)
     folder = ModelFolder.open(model)
     if image.is_dir():

@@ -40,10 +40,8 @@ def export(
     from ..model_files import load_model
     from ..progress import Bar
 
-    write = {".onnx": export_onnx, ".pt2": export_program}.get(out.suffix.lower())
-    if write is None:
-        raise ValueError(f"the output file must end in .onnx or .pt2, got {out}.")
-    check_out(out, overwrite)
+    check_out(out, overwrite, ".onnx", ".pt2")
+    write = export_onnx if out.suffix.lower() == ".onnx" else export_program
     loaded = load_model(model, layers)
     loaded = replace(loaded, network=loaded.network.averaged_over(test_views))
     started = perf_counter()

@@ -32,8 +32,7 @@ def playground(
 
     if layers is not None and model is None:
         raise ValueError("MODEL must be given with --layers. The page has a slider for its own layers.")
-    if out is not None:
-        check_out(out, overwrite)
+    check_out(out, overwrite)
     data = None
     if model is not None:
         from ..model_files import load_model

@@ -48,10 +48,7 @@ def predict(
     from ..network.probabilities import network_probabilities
     from .images import batch_of, check_image_files, find_image_files, outputs_of, read_image_files
 
-    if out is not None:
-        if out.suffix.lower() not in (".csv", ".json"):
-            raise ValueError(f"the output file must end in .csv or .json, got {out}.")
-        check_out(out, overwrite)
+    check_out(out, overwrite, ".csv", ".json")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
     files, errors = find_image_files(paths)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from rich.table import Table
 
 from ..config.defaults import CHOSEN
 from ..config.option import declared_types, options_of
-from ..formatting import atomic_write
+from ..formatting import atomic_write, check_new_file
 from ..progress import Bar
 
 HOLDS_IMAGES = "the model stores its training images: share it only with those who may see them"
@@ -104,14 +103,10 @@ def one_source(source: str | None, dataset: str | None) -> str | None:
     return dataset if source is None else source
 
 
-def check_out(out: Path, overwrite: bool) -> None:
-    """Raise ValueError if a file cannot be written there."""
-    if not out.absolute().parent.is_dir():
-        raise ValueError(f"the folder of the output file must exist, got {out.parent}. Create it.")
-    if not os.access(out.absolute().parent, os.W_OK):
-        raise ValueError(f"the folder of the output file must be writable, got {out.parent}. Use another place.")
-    if out.is_dir() or (out.exists() and not overwrite):
-        raise ValueError(f"the output file must not exist, got {out}. Use --overwrite, or choose another name.")
+def check_out(out: Path | None, overwrite: bool, *endings: str) -> None:
+    """Raise ValueError if an output file is given that cannot be written."""
+    if out is not None:
+        check_new_file(out, overwrite, *endings, how="--overwrite")
 
 
 def command_line() -> str:
@@ -134,7 +129,8 @@ def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., An
         declared = [(owner, name, entry) for owner in owners for name, entry in options_of(owner).items()]
         for owner, name, entry in declared:
             parameters += _flags(name, entry, declared_types(owner)[name])
-        panels = {_shown_name(name, entry): entry.metadata["group"] for _, name, entry in declared}
+        # Of the two flags of a bool, the help shows the one that changes the default.
+        panels = {(_NOT if e.default is True else "") + name: e.metadata["group"] for _, name, e in declared}
         shown = panels | {p.name: None for p in own}
         parameters.append(_help_all(shown))
 
@@ -156,11 +152,6 @@ def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., An
 def given(values: dict[str, Any], owner: type) -> dict[str, Any]:
     """Return those of a command's keywords that are options of a dataclass and were given."""
     return {name: value for name, value in values.items() if name in options_of(owner) and value is not None}
-
-
-def _shown_name(name: str, entry: Field[Any]) -> str:
-    """Return the parameter whose flag the help shows: of the two flags of a bool, the one that changes the default."""
-    return f"{_NOT}{name}" if entry.default is True else name
 
 
 def _flags(name: str, entry: Field[Any], declared: Any) -> list[inspect.Parameter]:

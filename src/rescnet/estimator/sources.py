@@ -38,7 +38,8 @@ def read_torch_data(data: Any, ordered: bool) -> tuple[list[NDArray[Any]], list[
         image, *label = item if isinstance(item, tuple | list) else (item,)
         images.extend(np.asarray(plain_values(one, "X")) for one in (image if batched else [image]))
         if label:
-            labels.extend(_plain(one) for one in (label[0] if batched else label[:1]))
+            of_images = label[0] if batched else label[:1]
+            labels.extend(one.item() if isinstance(one, Tensor) and one.ndim == 0 else one for one in of_images)
     if not images:
         raise ValueError(f"X must hold images, got an empty {type(data).__name__}.")
     if labels and len(labels) != len(images):
@@ -51,10 +52,6 @@ def _items(data: Any) -> Iterable[Any]:
     if isinstance(data, DataLoader | IterableDataset):
         return data
     return (data[index] for index in range(len(data)))
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, Tensor) and label.ndim == 0 else label
 
 
 def named_labels(images: ImageSet) -> tuple[NDArray[Any], NDArray[Any]]:

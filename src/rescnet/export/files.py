@@ -197,9 +197,7 @@ def _checked(
         )
     if not 1 <= wanted <= most:
         raise ValueError(f"layers must be between 1 and {most}, got {wanted}.")
-    if target.suffix.lower() != suffix:
-        raise ValueError(f"the file must end in {suffix}, got {target}.")
-    check_new_file(target, overwrite)
+    check_new_file(target, overwrite, suffix)
     on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
     return given, target, Network(replace(network.stack, layers=on_cpu, half=False), readout)
 

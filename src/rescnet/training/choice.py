@@ -157,12 +157,9 @@ def _fit_to_time(
             while layers > least and plan.seconds(layers) > SAFETY * limit:
                 layers -= 1
             if plan.seconds(layers) <= (limit if "layers" in given else SAFETY * limit):
-                return _with_layers(tried, layers), plan.seconds(layers)
+                fewer = replace(tried, layers=layers, stack_depth=min(tried.stack_depth, layers))
+                return fewer, plan.seconds(layers)
     return None, plan.seconds(least) / SAFETY
-
-
-def _with_layers(config: NetworkConfig, layers: int) -> NetworkConfig:
-    return replace(config, layers=layers, stack_depth=min(config.stack_depth, layers))
 
 
 def _timed_layer(
