@@ -18,13 +18,8 @@ from rescnet.training.trainer import Trainer
 
 CHANGES = "flip + shift 2 + rotate 15 + jitter 0.2"
 SMALL = {
-    "filters": 6,
-    "layers": 2,
-    "block_sizes": [6],
-    "block_stride": 2,
-    "pyramid": (2, 1),
-    "stop_at_zero_error": False,
-}
+    "filters": 6, "layers": 2, "block_sizes": [6], "block_stride": 2, "pyramid": (2, 1), "stop_at_zero_error": False,
+}  # fmt: skip
 CPU = torch.device("cpu")
 
 
@@ -52,11 +47,7 @@ def test_the_store_makes_the_copies(place, blobs, generator):
 @pytest.mark.parametrize("place", ["device", "file"])
 def test_copies_on_the_fly_equal_copies_in_advance(place, blobs, tmp_path):
     images, labels = blobs[0][:60], blobs[1][:60]
-    config = NetworkConfig(
-        **SMALL,
-        augment=CHANGES,
-        copies=2,
-    )
+    config = NetworkConfig(**SMALL, augment=CHANGES, copies=2)
     compute = ComputeOptions(dtype="float64", maps=place, scratch=str(tmp_path))
     found, _ = train(images, labels, config, compute=compute)
     plain = NetworkConfig(**SMALL)

@@ -79,14 +79,6 @@ def test_listeners_receive_the_plan_all_layers_and_the_readout(readout, few):
     assert (network.readout is None) == (history.readout is None) == (readout == "heads")
 
 
-def test_a_run_fits_the_readout_after_its_last_layer(few):
-    run = TrainingRun(*few, config_of(readout="kernel"))
-    for _ in run:
-        assert run.network.readout is None
-    assert run.network.readout is not None
-    assert run.history.readout.layers == 3
-
-
 def test_a_deadline_stops_the_run_without_a_readout(few):
     listener = Events()
     run = TrainingRun(*few, config_of(readout="kernel"), listener=listener, deadline=monotonic())
