@@ -137,13 +137,11 @@ def test_a_model_that_fails_leaves_the_others(rescnet, tmp_path):
         (["--models", "pcanett"], "got 'pcanett'. Did you mean 'pcanet'"),
         (["--models", "pcanet:filterz=3"], "got 'filterz' in pcanet. Did you mean 'filters'"),
         (["--models", "rescnet:layers"], "option of rescnet must be key=value, got 'layers'"),
-        (["--models", "pcanet:bank=pcb"], "got 'pcb'. Did you mean 'pca'"),
         (["--splits", "0"], "splits must be at least 1, got 0"),
         (["--held-out", "0"], "--held-out must be above 0"),
         (["--held-out", "2"], "validation_fraction must be between 0 and 1, got 2"),
         (["--out", "nowhere/rows.json"], "path must be in an existing folder, got nowhere"),
         (["--dataset", "digitz"], "Did you mean 'digits'?"),
-        (["digitz"], "Did you mean 'digits'?"),
         (["digits", "--dataset", "mnist"], "the images must be named once, got digits and --dataset mnist"),
     ],
 )

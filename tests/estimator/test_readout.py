@@ -72,14 +72,6 @@ def test_layers_added_later_are_those_of_one_run(digits):
     assert np.array_equal(grown.decision_function(new), once.decision_function(new))
 
 
-def test_views_are_averaged(fitted, digits):
-    """The mean over an image and its mirror image is the same for both."""
-    X = digits[2][:20].reshape(-1, 8, 8)
-    averaged = ResCNetClassifier(n_layers=2, **SMALL, test_views="flip")
-    averaged.fit(digits[0].reshape(-1, 8, 8), digits[1])
-    assert np.allclose(averaged.decision_function(X), averaged.decision_function(X[:, :, ::-1]), atol=1e-9)
-
-
 def test_probabilities_know_what_outputs_aim_at(fitted, digits):
     """With a readout outputs come near 1, whatever the layers' ceiling is, and it has a temperature of its own."""
     outputs = torch.as_tensor(fitted.decision_function(digits[2]))

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from torch import Tensor
 
 from ..config.geometry import count_pairs
-from ..config.network import GREY_FILTER_SIZE, NetworkConfig
+from ..config.network import GREY_FILTER_SIZE
 from ..formatting import count, show_bytes, show_left_out, show_percent, show_seconds
 from ..network.history import History, LayerRecord, ReadoutRecord
 from ..network.network import Network
@@ -202,7 +202,8 @@ class TensorBoardLog:
         """Open the event file and write the configuration."""
         self._network = network
         self._writer = self._make_writer(str(self.folder), purge_step=0)
-        self._writer.add_text("configuration", show_config(network.config))
+        rows = [f"| {name} | {value} |" for name, value in network.config.to_dict().items()]
+        self._writer.add_text("configuration", "\n".join(["| option | value |", "|---|---|", *rows]))
         self._writer.flush()
 
     def layer_added(self, record: LayerRecord) -> None:
@@ -247,9 +248,3 @@ def scalars(record: LayerRecord) -> dict[str, float]:
         "seconds/total": record.total_seconds,
         "memory/peak": float(record.peak_memory),  # bytes
     }
-
-
-def show_config(config: NetworkConfig) -> str:
-    """Return the options as a Markdown table."""
-    rows = [f"| {name} | {value} |" for name, value in config.to_dict().items()]
-    return "\n".join(["| option | value |", "|---|---|", *rows])
