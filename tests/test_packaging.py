@@ -45,7 +45,9 @@ def archives(tmp_path_factory):
 @pytest.mark.slow
 def test_archives_hold_every_file_of_the_package(archives):
     package = {
-        str(path.relative_to(ROOT / "src")) for path in PACKAGE.rglob("*") if path.is_file() and path.suffix != ".pyc"
+        str(path.relative_to(ROOT / "src"))
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and path.parent.name != "__pycache__"
     }
     with zipfile.ZipFile(archives / f"rescnet-{__version__}-py3-none-any.whl") as wheel:
         assert {name for name in wheel.namelist() if ".dist-info" not in name} == package

@@ -27,7 +27,7 @@ def test_features_are_pooled_correlations():
     config = make_config(**BASE)
     features = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     assert features.shape == (5, config.features((12, 12))) == (5, 5 * 6)
-    assert torch.equal(features, pooled(MAPS, config))
+    torch.testing.assert_close(features, pooled(MAPS, config))
 
 
 def test_both_signs_are_separate_maps():
@@ -44,7 +44,7 @@ def test_features_of_several_block_sizes_are_joined():
     features = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     assert features.shape == (5, config.features((12, 12)))
     single = [pooled(MAPS, make_config(**BASE | {"block_sizes": (size,)})) for size in (4, 6)]
-    assert torch.equal(features, torch.cat(single, 1))
+    torch.testing.assert_close(features, torch.cat(single, 1))
 
 
 def logarithm(matrix):

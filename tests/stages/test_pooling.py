@@ -7,8 +7,8 @@ import torch
 from conftest import tolerance
 
 from rescnet.config.geometry import BlockGrid, pyramid_cells
+from rescnet.kernels.pooling_cpu import compiled_pool
 from rescnet.stages.pooling import pool_features, pool_pyramids, pyramid_pool
-from rescnet.stages.second_order import exported_correlations
 
 GRIDS = [  # map, block, stride
     ((32, 32), (16, 16), (4, 4)),  # CIFAR-100
@@ -18,6 +18,8 @@ GRIDS = [  # map, block, stride
     ((12, 18), (3, 5), (2, 3)),
     ((11, 9), (3, 3), (1, 1)),  # odd blocks, stride 1: the last centre lies past PCANet's own range
 ]
+
+BLOCKS = [((4, 4), (2, 2)), ((3, 7), (2, 1)), ((6, 4), (3, 4)), ((2, 2), (3, 4))]  # with their strides
 
 
 @pytest.mark.parametrize("reduction", ["max", "mean"])
@@ -37,28 +39,59 @@ def test_pyramid_matches_the_loop(size, block, stride, cells, reduction, levels,
 
 @pytest.mark.parametrize("diagonal", [True, False])
 @pytest.mark.parametrize("z_score", ["channel", "block"])
-@pytest.mark.parametrize(("block", "stride"), [((4, 4), (2, 2)), ((3, 7), (2, 1)), ((6, 4), (3, 4)), ((2, 2), (3, 4))])
+@pytest.mark.parametrize(("block", "stride"), BLOCKS)
 @pytest.mark.parametrize("channels", [1, 4, 5])
 def test_mean_correlations_match_the_loops(channels, block, stride, z_score, diagonal, generator, dtype):
     """Overlapping blocks, odd blocks, blocks of several tiles, gaps; odd and even numbers of channels."""
-    maps = torch.randn(3, channels, 11, 13, generator=generator, dtype=dtype)
-    maps[0, 0, :5] = maps[1, :, 2:9] = 0.5  # flat in some blocks
-    grid = BlockGrid((11, 13), block, stride)
+    maps, grid, expected = flat_in_places(channels, block, stride, z_score, diagonal, "mean", generator, dtype)
     found = pool_features(maps, grid, pyramid_cells(grid, (2, 1), "adaptive"), z_score, diagonal, "mean")
-    blocks = naive.second_order(maps.relu().double().numpy(), block, stride, z_score, diagonal)
-    expected = naive.pyramid_adaptive(blocks, (2, 1), "mean")
     np.testing.assert_allclose(found, expected, **tolerance(dtype))
-    pyramids = [(grid, pyramid_cells(grid, (2, 1), "adaptive"))]
-    (exported,) = exported_correlations(maps.relu(), pyramids, z_score, diagonal)
-    np.testing.assert_allclose(exported, expected, **tolerance(dtype))
 
 
+@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize("reduction", ["max", "mean"])
+@pytest.mark.parametrize(("block", "stride"), [*BLOCKS, ((7, 11), (1, 1)), ((11, 13), (1, 1))])
+def test_compiled_pooling_matches_the_loops(block, stride, reduction, diagonal, generator, dtype):
+    maps, grid, expected = flat_in_places(5, block, stride, "channel", diagonal, reduction, generator, dtype)
+    levels = tuple(level for level in (2, 1) if level <= min(grid.shape))
+    found = compiled_pool(maps, [(grid, pyramid_cells(grid, levels, "adaptive"))], diagonal, reduction)
+    np.testing.assert_allclose(found, expected, **tolerance(dtype))
+
+
+def flat_in_places(channels, block, stride, z_score, diagonal, reduction, generator, dtype):
+    """Return maps that are flat in some blocks, their grid, and the features of the loops, at levels 2 and 1."""
+    maps = torch.randn(3, channels, 11, 13, generator=generator, dtype=dtype)
+    maps[0, 0, :5] = maps[1, :, 2:9] = 0.5
+    blocks = naive.second_order(maps.relu().double().numpy(), block, stride, z_score, diagonal)
+    levels = tuple(level for level in (2, 1) if level <= min(blocks.shape[1:3]))
+    return maps, BlockGrid((11, 13), block, stride), naive.pyramid_adaptive(blocks, levels, reduction)
+
+
+@pytest.mark.parametrize("reduction", ["max", "mean"])
 @pytest.mark.parametrize("blocks", [(4, 8), (8, 4), (4, 6, 12), (3, 5)])
-def test_pyramids_pooled_together_equal_each_alone(blocks, generator):
+def test_pyramids_pooled_together_equal_each_alone(blocks, reduction, generator):
     maps = torch.randn(2, 5, 16, 16, generator=generator, dtype=torch.float64)
     grids = [BlockGrid((16, 16), (block, block), (2, 2)) for block in blocks]
     pyramids = [(grid, pyramid_cells(grid, (2, 1), "adaptive")) for grid in grids]
-    for together in (pool_pyramids(maps, pyramids, reduction="mean"), exported_correlations(maps.relu(), pyramids)):
-        for (grid, cells), found in zip(pyramids, together, strict=True):
-            alone = pool_features(maps, grid, cells, reduction="mean")
-            torch.testing.assert_close(found, alone, rtol=1e-10, atol=1e-12)
+    alone = [pool_features(maps, grid, cells, reduction=reduction) for grid, cells in pyramids]
+    torch.testing.assert_close(pool_pyramids(maps, pyramids, reduction=reduction), alone, rtol=1e-10, atol=1e-12)
+    compiled = compiled_pool(maps, pyramids, diagonal=True, reduction=reduction)
+    torch.testing.assert_close(compiled, torch.cat(alone, 1), rtol=1e-10, atol=1e-12)
+
+
+def test_an_image_is_pooled_alike_alone_and_among_others(generator):
+    maps = torch.randn(7, 5, 12, 12, generator=generator)
+    maps[3] *= 1e4
+    grid = BlockGrid((12, 12), (4, 4), (2, 2))
+    pyramids = [(grid, pyramid_cells(grid, (2, 1), "adaptive"))]
+    together = compiled_pool(maps, pyramids, diagonal=True, reduction="mean")
+    alone = torch.cat([compiled_pool(one[None], pyramids, diagonal=True, reduction="mean") for one in maps])
+    assert torch.equal(together, alone)
+
+
+def test_pixels_that_are_not_numbers_are_not_hidden():
+    maps = torch.rand(2, 3, 8, 8)
+    maps[1, 0, 3, 3] = torch.nan
+    grid = BlockGrid((8, 8), (4, 4), (2, 2))
+    found = compiled_pool(maps, [(grid, pyramid_cells(grid, (1,), "adaptive"))], diagonal=True, reduction="mean")
+    assert bool(found[0].isfinite().all()) and not bool(found[1].isfinite().all())

@@ -1,4 +1,4 @@
-"""GPU versions of stages, with the signature and the tests of the stage they replace."""
+"""Compiled versions of stages, most for a GPU, with the signature and the tests of the stage they replace."""
 
 from __future__ import annotations
 
@@ -77,15 +77,24 @@ def zone_sums_bytes(channels: int) -> int:
     return ZONE_PRODUCTS * padded**2 * ((ZONE_ITEMS + ZONES) * (single + double) + 2 * ZONES * double)
 
 
-def pool_maps(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> list[Tensor]:
-    """Return the features of each pyramid: from the fused kernel on a GPU, else from the plain stages."""
+def pool_maps(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> Tensor:
+    """Return the features of all pyramids, (n, Σ cells·pairs): from a kernel on a GPU or CPU, else the plain stages."""
     if maps.is_cuda and maps.dtype != torch.float64 and pools_in_place(maps.shape[1]):
         from .pooling import fused_pool
 
-        return [fused_pool(maps, grid, cells, "channel", diagonal, reduction) for grid, cells in pyramids]
-    half = maps.dtype == torch.float16
-    found = pool_pyramids(maps.float() if half else maps, pyramids, "channel", diagonal, reduction)
-    return [features.half() for features in found] if half else found
+        found = [fused_pool(maps, grid, cells, "channel", diagonal, reduction) for grid, cells in pyramids]
+        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+    exact = maps.float() if maps.dtype == torch.float16 else maps
+    if maps.device.type == "cpu" and pools_compiled():
+        from .pooling_cpu import compiled_pool
+
+        return compiled_pool(exact, pyramids, diagonal, reduction).to(maps.dtype)
+    return torch.cat(pool_pyramids(exact, pyramids, "channel", diagonal, reduction), dim=1).to(maps.dtype)
+
+
+def pools_compiled() -> bool:
+    """Return whether a CPU pools maps by a compiled program: not while a model is exported, or without Numba."""
+    return not torch.compiler.is_compiling() and _has_numba()
 
 
 def pools_in_place(channels: int) -> bool:
@@ -114,6 +123,11 @@ def halves_of_exp(exponents: Tensor) -> list[Tensor]:
 
         return split_exponential(exponents)
     return list(split(exponents.exp()))
+
+
+@cache
+def _has_numba() -> bool:
+    return find_spec("numba") is not None
 
 
 @cache

@@ -16,7 +16,7 @@ from ..config.geometry import count_pairs
 from ..config.grammars import bank_of_layer
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes
-from ..kernels import logs_in_place, pools_in_place, sums_in_place
+from ..kernels import logs_in_place, pools_compiled, pools_in_place, sums_in_place
 from ..kernels.half_precision import padded_channels
 from ..stages.sketch import sketch_size
 
@@ -96,15 +96,17 @@ def workspace_per_image(
         features += features if fused and logs_in_place(pooled) else 4 * (pooled + 7) ** 2
     if fused and pools_in_place(pooled):  # input of the patch sums, or maps; at most four atoms per cell
         return 2 * (2 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
-    pooling = 0
+    pooling, compiled = 0, pools_compiled()
     for grid, cells in config.grids((h, w)):
-        # Maps, blocks, and windows: their pixels, the products, the pairs, and pairs summed along rows.
-        windows = prod(grid.windows.shape) * (prod(grid.windows.block) * pooled + pooled**2 + pairs)
-        windows += grid.shape[0] * grid.windows.shape[1] * pairs
-        pooling = max(pooling, 5 * pooled * h * w + 3 * prod(grid.shape) * pairs + windows)
-        if config.pooling == "mean":  # planes of all tiles: products, sums of two block sizes, partial sums
-            tiles = h * w // prod(grid.tile)
-            pooling = max(pooling, 10 * pooled * h * w + 7 * tiles * pooled * (pooled // 2 + 1))
+        tiles = h * w // prod(grid.tile)
+        if compiled:  # maps and their pixels; at each place of a block all pairs, and two scales per channel
+            pooling = max(pooling, 4 * pooled * h * w + len(config.block_sizes) * (tiles + 32) * (2 * pooled + pairs))
+        elif config.pooling == "mean":  # both channels of each pair and their product, sums over tiles and blocks
+            pooling = max(pooling, 10 * pooled * h * w + 3 * pairs * h * w + 4 * tiles * pairs)
+        else:  # maps, blocks, and windows: their pixels, the products, the pairs, and pairs summed along rows
+            windows = prod(grid.windows.shape) * (prod(grid.windows.block) * pooled + pooled**2 + pairs)
+            windows += grid.shape[0] * grid.windows.shape[1] * pairs
+            pooling = max(pooling, 5 * pooled * h * w + 3 * prod(grid.shape) * pairs + windows)
         if config.matrix_log:
             pooling = max(pooling, 8 * len(cells) * pooled**2)
     return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * features)

@@ -102,8 +102,7 @@ class LayerStack:
     def _features(self, maps: Tensor) -> Tensor:
         config, (height, width) = self.config, maps.shape[2:]
         pooled_maps = pooling_input(maps, config.rectifier)
-        found = pool_maps(pooled_maps, config.grids((height, width)), config.keeps_diagonal, config.pooling)
-        features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
+        features = pool_maps(pooled_maps, config.grids((height, width)), config.keeps_diagonal, config.pooling)
         if config.matrix_log:
             features = logs_for(features, config.pooled_maps)(features, config.pooled_maps)
         return features

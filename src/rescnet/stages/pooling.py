@@ -1,8 +1,8 @@
 """Stage 6: the spatial pyramid of PCANet (section 2.3.2); stages 5 and 6 together; and matrix logarithms of cells.
 
-Each level p divides the map into p×p cells; the second-order features of the blocks in a cell are reduced to one. On a
-GPU :mod:`rescnet.kernels.pooling` replaces :func:`pool_features`, and :mod:`rescnet.kernels.matrix_log` replaces
-:func:`matrix_logs`. The logarithms go beyond the paper.
+Each level p divides the map into p×p cells; the second-order features of the blocks in a cell are reduced to one.
+:mod:`rescnet.kernels.pooling` replaces :func:`pool_features` on a GPU, and :mod:`rescnet.kernels.pooling_cpu` on a CPU.
+:mod:`rescnet.kernels.matrix_log` replaces :func:`matrix_logs` on a GPU. The logarithms go beyond the paper.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
 from .convolution import rectify
-from .second_order import Pyramid, channel_pairs, exported_correlations, mean_correlations, second_order_pool
+from .second_order import Pyramid, channel_pairs, mean_correlations, second_order_pool
 from .threads import in_threads
 
 
@@ -57,8 +57,7 @@ def pool_pyramids(
     """Return the result of :func:`pool_features` for each pyramid."""
     maps = rectify(maps)
     if reduction == "mean" and not maps.is_cuda:
-        pool = exported_correlations if torch.compiler.is_compiling() else mean_correlations
-        return pool(maps, pyramids, z_score, diagonal)
+        return mean_correlations(maps, pyramids, z_score, diagonal)
     return [pyramid_pool(second_order_pool(maps, grid, z_score, diagonal), c, reduction) for grid, c in pyramids]
 
 
@@ -68,6 +67,7 @@ def pooling_input(maps: Tensor, rectifier: Rectifier) -> Tensor:
 
 
 DOUBLINGS = 8  # of the matrix logarithm
+CACHED = 16  # matrices that are doubled together on a CPU
 THREADED = 2**21  # multiplications: fewer are not worth a thread
 ALIGNED = 8  # sides of half-precision matrices are padded to a multiple of this, for tensor cores
 
@@ -125,7 +125,15 @@ def _log(triangle: Tensor, place: Tensor, side: int, channels: int) -> Tensor:
     trace = torch.where(trace > 0, trace, 1)[:, None, None]  # if no channel varies, the result is zero
     matrix = matrix / trace
     total = matrix.clone()
-    for _ in range(DOUBLINGS):
-        matrix = torch.baddbmm(matrix, matrix, matrix, beta=2, alpha=-1)
-        total += matrix
+    if matrix.is_cuda or matrix.requires_grad or torch.compiler.is_compiling():
+        for _ in range(DOUBLINGS):
+            matrix = torch.baddbmm(matrix, matrix, matrix, beta=2, alpha=-1)
+            total += matrix
+    else:  # a few matrices stay in the cache of a core through all doublings
+        buffers = matrix.new_empty(2, min(CACHED, len(matrix)), side, side)
+        for start in range(0, len(matrix), CACHED):
+            part, sums = matrix[start : start + CACHED], total[start : start + CACHED]
+            for step in range(DOUBLINGS):
+                part = torch.baddbmm(part, part, part, beta=2, alpha=-1, out=buffers[step % 2, : len(part)])
+                sums += part
     return total.mul_(trace.sqrt() * log_scale(channels))

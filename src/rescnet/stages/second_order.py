@@ -57,46 +57,9 @@ def mean_correlations(
 ) -> list[Tensor]:
     """Return, for each pyramid, the means of :func:`second_order_pool` over cells, shape (n, cells·pairs).
 
-    On a CPU several times faster than block by block: each operation reads long contiguous rows, each pair is computed
-    once, and pyramids share sums. Plane o holds the pairs (i, i + o mod d) at all places, i.e. tiles where blocks may
-    begin. Places where no block begins hold sums across borders; their scale is 0.
-    """
-    n, d = maps.shape[:2]
-    x, centre, power, tile, places = _tiles(maps, pyramids)
-    x = x.permute(3, 5, 0, 1, 2, 4).reshape(tile[0] * tile[1], n, d, -1)  # (pixels of a tile, n, d, places)
-    shapes = (2, n, d, x.shape[3]), (n, d // 2 + 1, d, x.shape[3])
-    moments, products = (x.new_zeros(prod(shape) + x.shape[3]) for shape in shapes)  # zeros below the last image
-    torch.stack([x.sum(0), x.square().sum(0)], out=moments[: prod(shapes[0])].view(shapes[0]))
-    for pixel in x:
-        products[: prod(shapes[1])].view(shapes[1]).addcmul_(pixel.unsqueeze(1), _partners(pixel))
-
-    i, j = channel_pairs(d, diagonal, maps.device)
-    chosen = torch.where(2 * (j - i) <= d, (j - i) * d + i, (d - j + i) * d + j)
-    found, of_tiles = [], ((1, 1), [moments, products])
-    before = of_tiles
-    for grid, cells in pyramids:
-        before, area = _block_sums(of_tiles, before, grid, tile, places[1]), prod(grid.block)
-        parts = before[1]
-        (first, square), sums = (part[: prod(shape)].view(shape) for part, shape in zip(parts, shapes, strict=True))
-        first, square = first / area, square / area
-        shares = _shares_of_places(grid, tile, places, cells, x)
-        variances = _variances(first, square, centre, power) * (shares.sum(0) > 0)
-        scale = _scales(first + centre, variances, z_score, 1)
-        sums = torch.addcmul(sums, first.unsqueeze(1), _partners(first), value=-area)
-        sums.mul_(scale.unsqueeze(1)).mul_(_partners(scale))
-        used = ((grid.shape[0] - 1) * (grid.stride[0] // tile[0]) + 1) * places[1]  # no block begins further down
-        means = (sums.flatten(0, 2)[:, :used] @ shares[:, :used].T.div(area)).view(n, -1, len(cells))
-        found.append(means.transpose(1, 2).index_select(2, chosen).flatten(1))
-    return found
-
-
-def exported_correlations(
-    maps: Tensor, pyramids: list[Pyramid], z_score: ZScore = "channel", diagonal: bool = True
-) -> list[Tensor]:
-    """Return the result of :func:`mean_correlations`, by few operations that are fast in other runtimes.
-
-    Pairs of channels are gathered. The means over a cell of products of z-scores are those of s_i·s_j·x_i·x_j, less
-    those of the means' products: matrix products of blocks.
+    By few operations, which other runtimes compute fast: for exported models. Pairs of channels are gathered. Pyramids
+    share sums. The means over a cell of products of z-scores are those of s_i·s_j·x_i·x_j, less those of the means'
+    products: matrix products of blocks. Places where no block begins hold sums across borders; their scale is 0.
     """
     d = maps.shape[1]
     x, centre, power, tile, places = _tiles(maps, pyramids)
@@ -118,6 +81,11 @@ def exported_correlations(
     return found
 
 
+def tile_of(grids: list[BlockGrid]) -> tuple[int, int]:
+    """Return the largest tile that divides every block of every grid."""
+    return gcd(*(grid.tile[0] for grid in grids)), gcd(*(grid.tile[1] for grid in grids))
+
+
 def _block_sums(of_tiles: Sums, before: Sums, grid: BlockGrid, tile: tuple[int, int], width: int) -> Sums:
     """Return sums over the blocks that begin at each place, from those of smaller blocks if they divide, else of tiles.
 
@@ -136,7 +104,7 @@ def _tiles(maps: Tensor, pyramids: list[Pyramid]) -> tuple[Tensor, Tensor, Tenso
     (n, d, 1) follow, then the size of a tile, and the rows and columns of tiles.
     """
     d, h, w = maps.shape[1:]
-    tile = gcd(*(grid.tile[0] for grid, _ in pyramids)), gcd(*(grid.tile[1] for grid, _ in pyramids))
+    tile = tile_of([grid for grid, _ in pyramids])
     places = h // tile[0], w // tile[1]
     centre = maps.mean((2, 3), keepdim=True)
     x = maps - centre
@@ -175,12 +143,6 @@ def _scales(means: Tensor, variances: Tensor, z_score: ZScore, channels: int) ->
         return _reciprocal_root(variances)
     within, between = variances.mean(channels, keepdim=True), means.var(channels, correction=0, keepdim=True)
     return _reciprocal_root(within + between) * (variances > 0)
-
-
-def _partners(x: Tensor) -> Tensor:
-    """Return a view of channels i + o mod d at (o, i), for each o up to d/2: (n, d, places) → (n, o, d, places)."""
-    d = x.shape[1]
-    return torch.cat([x, x], 1).unfold(1, d, 1)[:, : d // 2 + 1].transpose(2, 3)
 
 
 def _neighbour_sums(x: Tensor, count: int, distance: int) -> Tensor:

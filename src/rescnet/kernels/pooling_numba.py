@@ -1,0 +1,121 @@
+"""Numba programs of :mod:`rescnet.kernels.pooling_cpu`, which explains them."""
+
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..stages.second_order import FLAT
+
+# Sums may be reordered, which vectors need; infinities and NaN stay what they are. Counters that are added to another
+# index are unsigned: NumPy's rule for negative indices would cost a comparison per element, and the vectors.
+OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
+
+
+def compiled(function):
+    """Compile a function when it is first called, and keep the result beside the source or in the user's cache."""
+    try:
+        return njit(cache=True, **OPTIONS)(function)
+    except RuntimeError:  # neither folder can be written: each process compiles, which takes seconds
+        return njit(**OPTIONS)(function)
+
+
+@compiled
+def pair_planes(maps, tile, inside, sums, results, lengths, areas, diagonal, x, scales, means, work, planes):
+    """Write the mean products of z-scores of each block of rectified ``maps`` (d, h, w) → planes (pyramids, pairs, t).
+
+    t is the place where a block begins. Elsewhere planes are zero.
+    """
+    normalise(maps, tile, inside, sums, results, areas, x, scales, means, work)
+    d, places = x.shape[0], x.shape[2]
+    pair = 0
+    for i in range(d):
+        for j in range(i if diagonal else i + 1, d):
+            multiply(x, i, j, work)
+            add_neighbours(work, sums, places)
+            for q in range(len(results)):
+                row = results[q]
+                for t in range(lengths[q]):
+                    covariance = work[row, t] - means[q, i, t] * means[q, j, t]
+                    planes[q, pair, t] = covariance * (scales[q, i, t] * scales[q, j, t])
+            pair += 1
+
+
+@compiled
+def normalise(maps, tile, inside, sums, results, areas, x, scales, means, work):
+    """Write x = map - μ in tiles, and for the block at each place √area·mean(x) and 1/(√area·σ), or 0 if it is flat."""
+    d, h, w = maps.shape
+    size, pixels, places = x.dtype.type(h * w), x.shape[1], x.shape[2]
+    rows, columns = h // tile[0], w // tile[1]
+    zero, one, eps = x.dtype.type(0), x.dtype.type(1), np.finfo(x.dtype).eps
+    for c in range(d):
+        values = maps[c].reshape(h * w)
+        centre = power = zero
+        for k in range(h * w):
+            centre += zero if values[k] < zero else values[k]
+        centre /= size
+        for k in range(h * w):
+            difference = (zero if values[k] < zero else values[k]) - centre
+            power += difference * difference
+        least = max(power / size * x.dtype.type(FLAT * FLAT), x.dtype.type(256 * eps * eps) * centre * centre)
+        for a in range(tile[0]):
+            for b in range(tile[1]):
+                p = a * tile[1] + b
+                for r in range(rows):
+                    for k in range(columns):
+                        x[c, p, r * columns + k] = maps[c, r * tile[0] + a, k * tile[1] + b]
+                for t in range(places):
+                    x[c, p, t] = (zero if x[c, p, t] < zero else x[c, p, t]) - centre
+        for t in range(places):
+            work[0, t] = x[c, 0, t]
+        for p in range(1, pixels):
+            for t in range(places):
+                work[0, t] += x[c, p, t]
+        add_neighbours(work, sums, places)
+        for q in range(len(results)):
+            row, root = results[q], one / np.sqrt(areas[q])
+            for t in range(places):
+                means[q, c, t] = work[row, t] * root
+        multiply(x, c, c, work)
+        add_neighbours(work, sums, places)
+        for q in range(len(results)):
+            row, share, root = results[q], one / areas[q], one / np.sqrt(areas[q])
+            for t in range(places):
+                variance = (work[row, t] - means[q, c, t] * means[q, c, t]) * share
+                varies = variance > max(least, x.dtype.type(32 * eps) * share * work[row, t])
+                scales[q, c, t] = (root / np.sqrt(variance) if varies else zero) * inside[q, t]
+
+
+@compiled
+def multiply(x, i, j, work):
+    """Write Σ x_i x_j over the pixels of each tile into the first row of ``work``."""
+    _, pixels, places = x.shape
+    for t in range(places):
+        work[0, t] = x[i, 0, t] * x[j, 0, t]
+    for p in range(1, pixels):
+        for t in range(places):
+            work[0, t] += x[i, p, t] * x[j, p, t]
+
+
+@compiled
+def add_neighbours(work, sums, places):
+    """Write sums of n numbers a distance apart, each (row, distance, n) of ``sums`` into a row of its own."""
+    for o in range(len(sums)):
+        a, s, terms = sums[o]
+        if terms == 2:
+            for t in range(np.uintp(places)):
+                work[o + 1, t] = work[a, t] + work[a, t + s]
+        elif terms == 3:
+            for t in range(np.uintp(places)):
+                work[o + 1, t] = work[a, t] + work[a, t + s] + work[a, t + s + s]
+        elif terms == 4:
+            for t in range(np.uintp(places)):
+                work[o + 1, t] = (work[a, t] + work[a, t + s]) + (work[a, t + s + s] + work[a, t + s + s + s])
+        else:
+            for t in range(places):
+                work[o + 1, t] = work[a, t]
+            for k in range(np.uintp(1), terms):
+                for t in range(np.uintp(places)):
+                    work[o + 1, t] += work[a, t + k * s]
