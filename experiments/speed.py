@@ -49,7 +49,7 @@ def layer_times() -> str:
     """Return the seconds of one layer by stage: of bench, then of whole runs of our presets with all images."""
     rows, single = [], {}
     for run in read_lines("bench"):
-        if file_of(run) in ("bench-h200", "bench-cpu") and "cells" not in run["name"]:
+        if file_of(run) in ("bench-h200", "bench-cpu", "bench-x86") and "cells" not in run["name"]:
             single[file_of(run), run["name"].removesuffix(f" {run['precision']}")] = run  # the newest
     for (_, network), run in single.items():
         images = sum(int(word) for word in run["dataset"].split() if word.isdigit())

@@ -37,6 +37,14 @@ def test_both_signs_are_separate_maps():
     torch.testing.assert_close(features, pooled(torch.cat([MAPS, -MAPS], 1), config))
 
 
+@pytest.mark.parametrize("pooling", ["max", "mean"])
+def test_features_are_the_same_without_numba(pooling, monkeypatch):
+    config = make_config(**BASE | {"block_sizes": (4, 6)}, pooling=pooling)
+    compiled = LayerStack(config, (3, 12, 12), 2).features(MAPS)
+    monkeypatch.setattr("rescnet.kernels._has_numba", lambda: False)
+    torch.testing.assert_close(LayerStack(config, (3, 12, 12), 2).features(MAPS), compiled)
+
+
 def test_features_of_several_block_sizes_are_joined():
     config = make_config(**BASE | {"block_sizes": (4, 6)})
     (small, _), (large, _) = config.grids((12, 12))
