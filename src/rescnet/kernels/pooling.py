@@ -15,7 +15,8 @@ have 289·1,225 numbers per image.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 import torch
 import triton
@@ -100,9 +101,9 @@ def fused_pool(
     (atom_rows, atom_columns), pairs = atoms.shape, count_pairs(d, diagonal)
     pooled = empty(n, atom_rows, atom_columns, pairs, dtype=out_dtype or maps.dtype)
     width = _strip_width(stride_w, block_h)
-    cuts = (torch.tensor(axis, dtype=torch.int32, device=maps.device) for axis in (atoms.rows, atoms.columns))
+    tables = _tables(tuple(cells), maps.device)
     pool_atoms[(n * atom_rows * atom_columns,)](
-        *(x, scales, pooled, *cuts, h * w, w, d, *grid.shape, *atoms.shape, pairs),
+        *(x, scales, pooled, tables.rows, tables.columns, h * w, w, d, *grid.shape, *atoms.shape, pairs),
         **rows,
         **columns,
         FILL=min(MOST_PIXELS, max(16, triton.next_power_of_2(block_h * block_w))),
@@ -115,7 +116,7 @@ def fused_pool(
         PRECISION="ieee" if maps.dtype.itemsize >= 4 else "tf32",
         **LAUNCH,
     )
-    return _join_atoms(pooled, atoms, cells, reduction)
+    return _join_atoms(pooled, tables, reduction)
 
 
 def _strip_width(columns: int, height: int) -> int:
@@ -123,21 +124,43 @@ def _strip_width(columns: int, height: int) -> int:
     return max(c for c in range(1, columns + 1) if columns % c == 0 and (c == 1 or c * height <= MOST_PIXELS))
 
 
-def _join_atoms(pooled: Tensor, atoms: Atoms, cells: list[Cell], reduction: Reduction) -> Tensor:
+class Tables(NamedTuple):
+    """Cells and atoms on the GPU."""
+
+    rows: Tensor  # cuts of the atoms, int32
+    columns: Tensor
+    heights: Tensor  # of the atoms, in blocks
+    widths: Tensor
+    cells: Tensor  # first and last atom row and column of each cell, the last excluded, (cells, 4)
+
+
+@lru_cache(maxsize=64)
+def _tables(cells: tuple[Cell, ...], device: torch.device) -> Tables:
+    """Return the tables of some cells: kept, since a single image would wait for their copies at every layer."""
+    atoms = Atoms.of(list(cells))
+    rows, columns = (torch.tensor(axis, dtype=torch.int32, device=device) for axis in (atoms.rows, atoms.columns))
+    inside = [(rows.start, rows.stop, columns.start, columns.stop) for rows, columns in map(atoms.inside, cells)]
+    return Tables(
+        rows, columns, rows.diff().float(), columns.diff().float(), torch.tensor(inside, dtype=torch.int32).to(device)
+    )
+
+
+def _join_atoms(pooled: Tensor, tables: Tables, reduction: Reduction) -> Tensor:
     """Reduce atoms to cells: (n, atom rows, atom columns, pairs) → (n, cells·pairs)."""
     n, atom_rows, atom_columns, pairs = pooled.shape
-    table = torch.tensor(
-        [(rows.start, rows.stop, columns.start, columns.stop) for rows, columns in map(atoms.inside, cells)],
-        dtype=torch.int32,
-        device=pooled.device,
-    )
-    heights, widths = (
-        torch.tensor(axis, dtype=torch.float32, device=pooled.device).diff() for axis in (atoms.rows, atoms.columns)
-    )
-    features = pooled.new_empty(n, len(cells) * pairs)
-    options = {"CELLS": len(cells), "WIDTH": JOINED, "MAXIMUM": reduction == "max"}
+    features = pooled.new_empty(n, len(tables.cells) * pairs)
+    options = {"CELLS": len(tables.cells), "WIDTH": JOINED, "MAXIMUM": reduction == "max"}
     programs = n, triton.cdiv(pairs, JOINED)
     join_atoms[programs](
-        pooled, table, heights, widths, features, atom_rows, atom_columns, pairs, **options, num_warps=4
+        pooled,
+        tables.cells,
+        tables.heights,
+        tables.widths,
+        features,
+        atom_rows,
+        atom_columns,
+        pairs,
+        **options,
+        num_warps=4,
     )
     return features
