@@ -26,7 +26,7 @@ def compiled(function):
 def pair_planes(maps, tile, inside, sums, results, lengths, areas, diagonal, x, scales, means, work, planes):
     """Write the mean products of z-scores of each block of rectified ``maps`` (d, h, w) → planes (pyramids, pairs, t).
 
-    t is the place where a block begins. Elsewhere planes are zero.
+    t is the place where a block begins. At other places planes are zero.
     """
     normalise(maps, tile, inside, sums, results, areas, x, scales, means, work)
     d, places = x.shape[0], x.shape[2]
@@ -66,7 +66,7 @@ def normalise(maps, tile, inside, sums, results, areas, x, scales, means, work):
                 for r in range(rows):
                     for k in range(columns):
                         x[c, p, r * columns + k] = maps[c, r * tile[0] + a, k * tile[1] + b]
-                for t in range(places):
+                for t in range(rows * columns):  # the padding stays zero
                     x[c, p, t] = (zero if x[c, p, t] < zero else x[c, p, t]) - centre
         for t in range(places):
             work[0, t] = x[c, 0, t]
