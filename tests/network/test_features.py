@@ -41,8 +41,15 @@ def test_both_signs_are_separate_maps():
 def test_features_are_the_same_without_numba(pooling, monkeypatch):
     config = make_config(**BASE | {"block_sizes": (4, 6)}, pooling=pooling)
     compiled = LayerStack(config, (3, 12, 12), 2).features(MAPS)
-    monkeypatch.setattr("rescnet.kernels._has_numba", lambda: False)
+    monkeypatch.setattr("rescnet.kernels.has_numba", lambda: False)
     torch.testing.assert_close(LayerStack(config, (3, 12, 12), 2).features(MAPS), compiled)
+
+
+def test_maps_with_gradients_are_pooled_by_the_stage():
+    config, maps = make_config(**BASE), MAPS.clone().requires_grad_()
+    features = LayerStack(config, (3, 12, 12), 2).features(maps)
+    torch.testing.assert_close(features.detach(), pooled(MAPS, config))
+    assert torch.autograd.grad(features.sum(), maps)[0].shape == maps.shape
 
 
 def test_features_of_several_block_sizes_are_joined():

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..kernels import pool_maps
 from ..stages.convolution import convolve
 from ..stages.discriminant import LinearHead, sigmoid_posterior
 from ..stages.histograms import histogram_features
@@ -73,6 +74,8 @@ class FamilyNetwork:
         if config.output == "histogram":
             return histogram_features(maps, config.code_bits, grid, cells, config.pooling, config.normalisation)
         if cells is not None and config.rectify:
+            if config.z_score == "channel":
+                return pool_maps(maps, [(grid, cells)], config.keeps_diagonal, config.pooling)
             return pool_features(maps, grid, cells, config.z_score, config.keeps_diagonal, config.pooling)
         blocks = second_order_pool(maps.relu() if config.rectify else maps, grid, config.z_score, config.keeps_diagonal)
         return blocks.flatten(1) if cells is None else pyramid_pool(blocks, cells, config.pooling)

@@ -1,4 +1,4 @@
-"""Compiled versions of stages, most for a GPU, with the signature and the tests of the stage they replace."""
+"""Compiled versions of stages, most for a GPU: the same results, and the tests of the stage they replace."""
 
 from __future__ import annotations
 
@@ -79,22 +79,24 @@ def zone_sums_bytes(channels: int) -> int:
 
 def pool_maps(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> Tensor:
     """Return the features of all pyramids, (n, Σ cells·pairs): from a kernel on a GPU or CPU, else the plain stages."""
+    exact = maps.float() if maps.dtype == torch.float16 else maps
     if maps.is_cuda and maps.dtype != torch.float64 and pools_in_place(maps.shape[1]):
         from .pooling import fused_pool
 
         found = [fused_pool(maps, grid, cells, "channel", diagonal, reduction) for grid, cells in pyramids]
-        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
-    exact = maps.float() if maps.dtype == torch.float16 else maps
-    if maps.device.type == "cpu" and pools_compiled():
+    elif maps.device.type == "cpu" and has_numba() and not (maps.requires_grad or _is_traced()):
         from .pooling_cpu import compiled_pool
 
-        return compiled_pool(exact, pyramids, diagonal, reduction).to(maps.dtype)
-    return torch.cat(pool_pyramids(exact, pyramids, "channel", diagonal, reduction), dim=1).to(maps.dtype)
+        found = [compiled_pool(exact, pyramids, diagonal, reduction)]
+    else:
+        found = pool_pyramids(exact, pyramids, "channel", diagonal, reduction)
+    features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
+    return features.to(maps.dtype)
 
 
-def pools_compiled() -> bool:
-    """Return whether a CPU pools maps by a compiled program: not while a model is exported, or without Numba."""
-    return not torch.compiler.is_compiling() and _has_numba()
+def _is_traced() -> bool:
+    """Return whether operations are recorded, for example while a model is exported."""
+    return bool(torch.compiler.is_compiling() or torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
 
 
 def pools_in_place(channels: int) -> bool:
@@ -126,7 +128,8 @@ def halves_of_exp(exponents: Tensor) -> list[Tensor]:
 
 
 @cache
-def _has_numba() -> bool:
+def has_numba() -> bool:
+    """Return whether a CPU pools maps by a compiled program."""
     return find_spec("numba") is not None
 
 

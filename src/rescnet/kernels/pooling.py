@@ -48,11 +48,6 @@ class Atoms:
         columns = sorted({cell.left for cell in cells} | {cell.right for cell in cells})
         return Atoms(rows, columns)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of atom rows and columns."""
-        return len(self.rows) - 1, len(self.columns) - 1
-
     def inside(self, cell: Cell) -> tuple[slice, slice]:
         """Return the atom rows and columns of a cell."""
         rows = slice(self.rows.index(cell.top), self.rows.index(cell.bottom))
@@ -97,13 +92,12 @@ def fused_pool(
     programs = n, triton.cdiv(block_rows, 16)
     block_scales[programs](sums, centre, floor, scales, w, d, *grid.shape, **columns, **options, num_warps=4)
 
-    atoms = Atoms.of(cells)
-    (atom_rows, atom_columns), pairs = atoms.shape, count_pairs(d, diagonal)
+    tables, pairs = _tables(tuple(cells), maps.device), count_pairs(d, diagonal)
+    atom_rows, atom_columns = len(tables.heights), len(tables.widths)
     pooled = empty(n, atom_rows, atom_columns, pairs, dtype=out_dtype or maps.dtype)
     width = _strip_width(stride_w, block_h)
-    tables = _tables(tuple(cells), maps.device)
     pool_atoms[(n * atom_rows * atom_columns,)](
-        *(x, scales, pooled, tables.rows, tables.columns, h * w, w, d, *grid.shape, *atoms.shape, pairs),
+        *(x, scales, pooled, tables.rows, tables.columns, h * w, w, d, *grid.shape, atom_rows, atom_columns, pairs),
         **rows,
         **columns,
         FILL=min(MOST_PIXELS, max(16, triton.next_power_of_2(block_h * block_w))),
@@ -138,11 +132,10 @@ class Tables(NamedTuple):
 def _tables(cells: tuple[Cell, ...], device: torch.device) -> Tables:
     """Return the tables of some cells: kept, since a single image would wait for their copies at every layer."""
     atoms = Atoms.of(list(cells))
-    rows, columns = (torch.tensor(axis, dtype=torch.int32, device=device) for axis in (atoms.rows, atoms.columns))
-    inside = [(rows.start, rows.stop, columns.start, columns.stop) for rows, columns in map(atoms.inside, cells)]
-    return Tables(
-        rows, columns, rows.diff().float(), columns.diff().float(), torch.tensor(inside, dtype=torch.int32).to(device)
-    )
+    inside = [(down.start, down.stop, along.start, along.stop) for down, along in map(atoms.inside, cells)]
+    rows, columns, cuts = (torch.tensor(each, dtype=torch.int32) for each in (atoms.rows, atoms.columns, inside))
+    heights, widths = rows.diff().float(), columns.diff().float()  # on the host: any stream may use them
+    return Tables(*(each.to(device) for each in (rows, columns, heights, widths, cuts)))
 
 
 def _join_atoms(pooled: Tensor, tables: Tables, reduction: Reduction) -> Tensor:

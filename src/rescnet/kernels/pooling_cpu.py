@@ -1,12 +1,12 @@
 """Stages 5 and 6 compiled for a CPU by Numba: second-order pooling and the pyramid, without the block grid in memory.
 
 As in :mod:`rescnet.stages.second_order`, sums over blocks are sums of tiles. A *place* is a tile at which a block may
-begin. For one pair of channels, the products at all places are 256 numbers on 32×32 pixels with stride 2: they stay in
-the processor's nearest cache while they are added up to blocks, normalised and reduced to cells. One operation after
-the other in PyTorch, for all pairs, waits for memory most of the time.
+begin: there are 256 on 32×32 pixels with stride 2. One pair of channels is pooled after the other. Its products at all
+places stay in the processor's nearest cache until they are normalised. In PyTorch, each operation passes over all
+pairs, and waits for memory most of the time.
 
 For the default network (64 channels, blocks of 8 and 16 pixels at stride 2), each of the 2,080 pairs takes 4,000
-operations for products and sums over blocks, 1,200 to normalise, and 7,700 to reduce, in one product of matrices.
+operations for products and sums over blocks, and 1,200 to normalise. Cells are one product of matrices, with 7,700.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.geometry import BlockGrid, Cell, Reduction, count_pairs
-from ..stages.second_order import Pyramid, tile_of
+from ..stages.second_order import FLAT, Pyramid, tile_of
 from .pooling_numba import pair_planes
 
 WIDTH = 32  # places are padded to a multiple of this: the compiler's loops take as many numbers at once
 
 
 class Plan(NamedTuple):
-    """Arrays that follow from the pyramids alone, in the order of the program's arguments."""
+    """What follows from the pyramids alone."""
 
     tile: tuple[int, int]
     inside: NDArray[Any]  # 1 where a block begins at a place, else 0, (pyramids, places)
@@ -36,22 +36,36 @@ class Plan(NamedTuple):
     results: NDArray[np.int64]  # row with the sums over each pyramid's blocks
     lengths: NDArray[np.int64]  # places up to the last block of each pyramid
     areas: NDArray[Any]  # pixels of a block
+    flat: float  # of a map's standard deviation; not a constant of the program, which is kept when constants change
+
+
+class Buffers(NamedTuple):
+    """Arrays that one thread uses for one image after the other."""
+
+    x: NDArray[Any]  # maps less their means, (d, pixels of a tile, places)
+    scales: NDArray[Any]  # 1/(√area·σ) of the block at a place, (pyramids, d, places)
+    means: NDArray[Any]  # √area times its mean
+    work: NDArray[Any]  # sums of products, a row per operation; zeros after the last place
+
+    @classmethod
+    def of(cls, plan: Plan, channels: int) -> Buffers:
+        """Return the buffers for maps with that many channels."""
+        (pyramids, places), dtype = plan.inside.shape, plan.inside.dtype
+        reach = max((int(distance * (count - 1)) for _, distance, count in plan.sums), default=0)
+        x = np.zeros((channels, prod(plan.tile), places), dtype)
+        scales, means = np.empty((2, pyramids, channels, places), dtype)
+        return cls(x, scales, means, np.zeros((len(plan.sums) + 1, places + reach), dtype))
 
 
 def compiled_pool(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> Tensor:
-    """Return the features of all pyramids, as ``stages.pooling.pool_pyramids`` has them, (n, Σ cells·pairs)."""
+    """Return the joined results of ``stages.pooling.pool_pyramids``, (n, Σ cells·pairs)."""
     n, d = maps.shape[:2]
     plan, shares = _plan(tuple((grid, tuple(cells)) for grid, cells in pyramids), maps.dtype)
-    places, pairs = plan.inside.shape[1], count_pairs(d, diagonal)
-    dtype = plan.inside.dtype
-    x = np.zeros((d, prod(plan.tile), places), dtype)  # zeros after the last place, as below
-    scales, means = np.empty((2, len(pyramids), d, places), dtype)
-    reach = max((int(distance * (count - 1)) for _, distance, count in plan.sums), default=0)
-    work = np.zeros((len(plan.sums) + 1, places + reach), dtype)
-    planes = torch.empty(len(pyramids), pairs, places, dtype=maps.dtype)
+    buffers, pairs = Buffers.of(plan, d), count_pairs(d, diagonal)
+    planes = maps.new_empty(len(pyramids), pairs, plan.inside.shape[1])
     found = maps.new_empty(n, sum(len(cells) for _, cells in pyramids), pairs)
     for values, features in zip(maps.contiguous().numpy(), found, strict=True):
-        pair_planes(values, *plan, diagonal, x, scales, means, work, planes.numpy())
+        pair_planes(values, plan, diagonal, buffers, planes.numpy())
         first = 0
         for plane, share, (grid, cells) in zip(planes, shares, pyramids, strict=True):
             of_cells = features[first : first + len(cells)]
@@ -81,7 +95,7 @@ def _plan(pyramids: tuple[tuple[BlockGrid, tuple[Cell, ...]], ...], dtype: torch
     """
     tile = tile_of([grid for grid, _ in pyramids])
     height, width = (size // side for size, side in zip(pyramids[0][0].map_size, tile, strict=True))
-    inside = torch.zeros(len(pyramids), -(-height * width // WIDTH) * WIDTH, dtype=dtype)
+    inside = torch.zeros(len(pyramids), -(-height * width // WIDTH) * WIDTH, dtype=dtype, device="cpu")
     sums: list[tuple[int, int, int]] = []
     results, lengths, all_shares, before, row = [], [], [], (1, 1), 0
     for begins, (grid, cells) in zip(inside, pyramids, strict=True):
@@ -99,10 +113,8 @@ def _plan(pyramids: tuple[tuple[BlockGrid, tuple[Cell, ...]], ...], dtype: torch
             share[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
         all_shares.append(shares[:, : lengths[-1]].contiguous())
     areas = np.array([prod(grid.block) for grid, _ in pyramids], inside.numpy().dtype)
-    plan = Plan(
-        tile, inside.numpy(), np.array(sums, np.uintp).reshape(-1, 3), np.array(results), np.array(lengths), areas
-    )
-    return plan, all_shares
+    operations = np.array(sums, np.uintp).reshape(-1, 3)
+    return Plan(tile, inside.numpy(), operations, np.array(results), np.array(lengths), areas, FLAT), all_shares
 
 
 def _add_neighbours(sums: list[tuple[int, int, int]], row: int, count: int, distance: int) -> int:

@@ -7,8 +7,6 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from ..stages.second_order import FLAT
-
 # Sums may be reordered, which vectors need; infinities and NaN stay what they are. Counters that are added to another
 # index are unsigned: NumPy's rule for negative indices would cost a comparison per element, and the vectors.
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
@@ -23,29 +21,32 @@ def compiled(function):
 
 
 @compiled
-def pair_planes(maps, tile, inside, sums, results, lengths, areas, diagonal, x, scales, means, work, planes):
+def pair_planes(maps, plan, diagonal, buffers, planes):
     """Write the mean products of z-scores of each block of rectified ``maps`` (d, h, w) → planes (pyramids, pairs, t).
 
-    t is the place where a block begins. At other places planes are zero.
+    t is the place where a block begins. Between such places planes are zero, after the last one they are not written.
     """
-    normalise(maps, tile, inside, sums, results, areas, x, scales, means, work)
+    x, scales, means, work = buffers
+    normalise(maps, plan, buffers)
     d, places = x.shape[0], x.shape[2]
     pair = 0
     for i in range(d):
         for j in range(i if diagonal else i + 1, d):
             multiply(x, i, j, work)
-            add_neighbours(work, sums, places)
-            for q in range(len(results)):
-                row = results[q]
-                for t in range(lengths[q]):
+            add_neighbours(work, plan.sums, places)
+            for q in range(len(plan.results)):
+                row = plan.results[q]
+                for t in range(plan.lengths[q]):
                     covariance = work[row, t] - means[q, i, t] * means[q, j, t]
                     planes[q, pair, t] = covariance * (scales[q, i, t] * scales[q, j, t])
             pair += 1
 
 
 @compiled
-def normalise(maps, tile, inside, sums, results, areas, x, scales, means, work):
+def normalise(maps, plan, buffers):
     """Write x = map - μ in tiles, and for the block at each place √area·mean(x) and 1/(√area·σ), or 0 if it is flat."""
+    x, scales, means, work = buffers
+    tile, inside, areas = plan.tile, plan.inside, plan.areas
     d, h, w = maps.shape
     size, pixels, places = x.dtype.type(h * w), x.shape[1], x.shape[2]
     rows, columns = h // tile[0], w // tile[1]
@@ -59,7 +60,8 @@ def normalise(maps, tile, inside, sums, results, areas, x, scales, means, work):
         for k in range(h * w):
             difference = (zero if values[k] < zero else values[k]) - centre
             power += difference * difference
-        least = max(power / size * x.dtype.type(FLAT * FLAT), x.dtype.type(256 * eps * eps) * centre * centre)
+        flat = x.dtype.type(plan.flat * plan.flat)
+        least = max(power / size * flat, x.dtype.type(256 * eps * eps) * centre * centre)
         for a in range(tile[0]):
             for b in range(tile[1]):
                 p = a * tile[1] + b
@@ -73,15 +75,15 @@ def normalise(maps, tile, inside, sums, results, areas, x, scales, means, work):
         for p in range(1, pixels):
             for t in range(places):
                 work[0, t] += x[c, p, t]
-        add_neighbours(work, sums, places)
-        for q in range(len(results)):
-            row, root = results[q], one / np.sqrt(areas[q])
+        add_neighbours(work, plan.sums, places)
+        for q in range(len(areas)):
+            row, root = plan.results[q], one / np.sqrt(areas[q])
             for t in range(places):
                 means[q, c, t] = work[row, t] * root
         multiply(x, c, c, work)
-        add_neighbours(work, sums, places)
-        for q in range(len(results)):
-            row, share, root = results[q], one / areas[q], one / np.sqrt(areas[q])
+        add_neighbours(work, plan.sums, places)
+        for q in range(len(areas)):
+            row, share, root = plan.results[q], one / areas[q], one / np.sqrt(areas[q])
             for t in range(places):
                 variance = (work[row, t] - means[q, c, t] * means[q, c, t]) * share
                 varies = variance > max(least, x.dtype.type(32 * eps) * share * work[row, t])

@@ -16,8 +16,9 @@ from ..config.geometry import count_pairs
 from ..config.grammars import bank_of_layer
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes
-from ..kernels import logs_in_place, pools_compiled, pools_in_place, sums_in_place
+from ..kernels import has_numba, logs_in_place, pools_in_place, sums_in_place
 from ..kernels.half_precision import padded_channels
+from ..stages.second_order import tile_of
 from ..stages.sketch import sketch_size
 
 AUTO_SHARE = 0.6  # of the device's memory
@@ -65,21 +66,23 @@ def host_memory() -> int:
 
 
 def chunk_size(
-    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, fused: bool = False
+    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, half: bool = False
 ) -> int:
     """Return the number of images, in all their views, that pass through a layer together in prediction."""
-    one = len(config.views) * workspace_per_image(config, image_shape, itemsize, fused)
+    one = len(config.views) * workspace_per_image(config, image_shape, itemsize, device_type, half)
     return max(1, LARGEST_WORKSPACE[device_type] // one)
 
 
 def workspace_per_image(
-    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, fused: bool = False
+    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, half: bool = False
 ) -> int:
     """Return the bytes that one image takes in the most expensive of three steps: patch sums, convolution, pooling.
 
-    ``fused`` kernels of a GPU compute in half precision and keep the block grid in registers.
+    The kernels of a GPU compute in half precision and keep the block grid in registers. On a CPU the count is too high
+    with fewer threads than images, for each thread pools one image after the other.
     """
     channels, h, w = image_shape
+    fused = half and device_type == "cuda"
     d, pooled = config.filters, config.pooled_maps
     pairs = count_pairs(pooled, config.keeps_diagonal)
     inputs = (channels + d) * h * w
@@ -96,16 +99,15 @@ def workspace_per_image(
         features += features if fused and logs_in_place(pooled) else 4 * (pooled + 7) ** 2
     if fused and pools_in_place(pooled):  # input of the patch sums, or maps; at most four atoms per cell
         return 2 * (2 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
-    pooling, compiled = 0, pools_compiled()
-    for grid, cells in config.grids((h, w)):
-        tiles = h * w // prod(grid.tile)
-        if compiled:  # maps and their pixels; at each place of a block all pairs, and two scales per channel
-            pooling = max(pooling, 4 * pooled * h * w + len(config.block_sizes) * (tiles + 32) * (2 * pooled + pairs))
-        elif config.pooling == "mean":  # both channels of each pair and their product, sums over tiles and blocks
-            pooling = max(pooling, 10 * pooled * h * w + 3 * pairs * h * w + 4 * tiles * pairs)
-        else:  # maps, blocks, and windows: their pixels, the products, the pairs, and pairs summed along rows
-            windows = prod(grid.windows.shape) * (prod(grid.windows.block) * pooled + pooled**2 + pairs)
-            windows += grid.shape[0] * grid.windows.shape[1] * pairs
+    grids, pooling = config.grids((h, w)), 0
+    if compiled := device_type == "cpu" and has_numba():  # maps, their pixels, and all pairs at each place of a block
+        tiles = h * w // prod(tile_of([grid for grid, _ in grids])) + 32
+        pooling = 4 * pooled * h * w + len(grids) * tiles * (2 * pooled + pairs)
+    for grid, cells in grids:
+        # Maps, blocks, and windows: their pixels, the products, the pairs, and pairs summed along rows.
+        windows = prod(grid.windows.shape) * (prod(grid.windows.block) * pooled + pooled**2 + pairs)
+        windows += grid.shape[0] * grid.windows.shape[1] * pairs
+        if not compiled:
             pooling = max(pooling, 5 * pooled * h * w + 3 * prod(grid.shape) * pairs + windows)
         if config.matrix_log:
             pooling = max(pooling, 8 * len(cells) * pooled**2)
@@ -129,7 +131,8 @@ def exact_readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str
     There are two matrices of all pairs: the kernel and its factor.
     """
     matrices = 2 * sizes.train**2 * sizes.itemsize
-    workspace = sizes.train * workspace_per_image(config, sizes.image_shape, sizes.itemsize, sizes.half)
+    each = workspace_per_image(config, sizes.image_shape, sizes.itemsize, device_type, sizes.half)
+    workspace = sizes.train * each
     one = image_bytes(config, sizes.image_shape, sizes.stored, config.mirrors_kernel)
     return matrices + sizes.train * one + min(workspace, LARGEST_WORKSPACE[device_type])
 

@@ -56,7 +56,7 @@ def pool_pyramids(
 ) -> list[Tensor]:
     """Return the result of :func:`pool_features` for each pyramid."""
     maps = rectify(maps)
-    if reduction == "mean" and not maps.is_cuda:
+    if reduction == "mean" and torch.compiler.is_compiling():
         return mean_correlations(maps, pyramids, z_score, diagonal)
     return [pyramid_pool(second_order_pool(maps, grid, z_score, diagonal), c, reduction) for grid, c in pyramids]
 

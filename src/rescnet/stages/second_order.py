@@ -57,9 +57,9 @@ def mean_correlations(
 ) -> list[Tensor]:
     """Return, for each pyramid, the means of :func:`second_order_pool` over cells, shape (n, cells·pairs).
 
-    By few operations, which other runtimes compute fast: for exported models. Pairs of channels are gathered. Pyramids
+    For exported models: few operations, which other runtimes compute fast. Pairs of channels are gathered, and pyramids
     share sums. The means over a cell of products of z-scores are those of s_i·s_j·x_i·x_j, less those of the means'
-    products: matrix products of blocks. Places where no block begins hold sums across borders; their scale is 0.
+    products: matrix products of blocks. Places where no block begins hold sums across borders, with weight 0.
     """
     d = maps.shape[1]
     x, centre, power, tile, places = _tiles(maps, pyramids)

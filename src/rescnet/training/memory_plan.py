@@ -111,7 +111,7 @@ class MemoryPlan:
         # rows, and a panel of them.
         products = 2 * 4 if sizes.half and device.type == "cpu" else 0
         row = (2 * sizes.stored + products) * width + TARGET_COPIES * sizes.classes * sizes.itemsize
-        per_image = max(workspace_per_image(config, sizes.image_shape, sizes.itemsize, fused), row)
+        per_image = max(workspace_per_image(config, sizes.image_shape, sizes.itemsize, device.type, sizes.half), row)
         staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * sizes.itemsize
         all_features, libraries = sizes.train * width * sizes.stored, LIBRARIES[device.type]
         images, sketches = readout_rows(config, sizes.train // config.copies_of_each), 0
