@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
 
 from rescnet import ComputeOptions, make_config, train
+from rescnet.kernels import has_numba
 from rescnet.model_files import load_model, save_model
 from rescnet.network.model import Model
 from rescnet.network.stack import LayerStack
@@ -41,7 +44,9 @@ def test_both_signs_are_separate_maps():
 def test_features_are_the_same_without_numba(pooling, monkeypatch):
     config = make_config(**BASE | {"block_sizes": (4, 6)}, pooling=pooling)
     compiled = LayerStack(config, (3, 12, 12), 2).features(MAPS)
-    monkeypatch.setattr("rescnet.kernels.has_numba", lambda: False)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr("rescnet.kernels.has_numba", has_numba.__wrapped__)
+    assert not has_numba.__wrapped__()
     torch.testing.assert_close(LayerStack(config, (3, 12, 12), 2).features(MAPS), compiled)
 
 

@@ -130,7 +130,11 @@ def halves_of_exp(exponents: Tensor) -> list[Tensor]:
 @cache
 def has_numba() -> bool:
     """Return whether a CPU pools maps by a compiled program."""
-    return find_spec("numba") is not None
+    try:
+        import numba  # noqa: F401
+    except ImportError:  # it is missing, or too old for this NumPy
+        return False
+    return True
 
 
 @cache
