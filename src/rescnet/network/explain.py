@@ -162,7 +162,7 @@ class _Compared:
         size = readout.encoder.sketch_size
         sketches = [sketch(step.features, w, size) for step, w in zip(seen.steps, ready.encoder.weights, strict=True)]
         self.sketches = torch.cat(sketches, 1).view(-1, 1 + readout.mirrored, size * len(sketches)).mean(1)  # (m, P)
-        self.codes = ready.encoder.codes(self.sketches, ready.projection)
+        self.codes = ready.encoder.codes(self.sketches, ready.projection, ready.lengths)
         self.kernel = code_kernel(self.codes, ready.centres, readout.scale)  # (m, N)
 
     def linear(self, shown: Tensor) -> tuple[list[list[Tensor]], Tensor]:

@@ -86,8 +86,11 @@ class Encoder:
         """Numbers per layer of a sketch."""
         return len(self.centre) // len(self.weights)
 
-    def codes(self, sketches: Tensor, projection: Tensor) -> Codes:
-        """Return the codes of sketches (n, P), by the projection in the type to compute in."""
+    def codes(self, sketches: Tensor, projection: Tensor, lengths: Tensor | None = None) -> Codes:
+        """Return the codes of sketches (n, P), by the projection in the type to compute in.
+
+        ``lengths`` (r,) are :func:`lengths_of` the projection, if they are known: they cost as much as many images.
+        """
         centred = sketches - self.centre.to(sketches)
         if projection.dtype == torch.float16:
             codes = Codes.of(product(centred.half(), projection).half())
@@ -96,7 +99,7 @@ class Encoder:
         if not self.outside:
             return codes
         wide = codes.norms.dtype  # the components are orthogonal, times a factor each
-        lengths = column_squares(projection, wide).sqrt()
+        lengths = lengths_of(projection) if lengths is None else lengths
         inside = (codes.values.to(wide) / lengths).square().sum(1)
         rest = (centred.to(wide).square().sum(1) - inside).clamp_min(0)
         return Codes(codes.values, codes.norms + self.outside * rest)
@@ -111,6 +114,12 @@ class Encoder:
         )
 
 
+def lengths_of(projection: Tensor) -> Tensor:
+    """Return the length of each component of a projection (P, r), in single precision at least."""
+    wide = torch.float32 if projection.dtype == torch.float16 else projection.dtype
+    return column_squares(projection, wide).sqrt()
+
+
 @dataclass(frozen=True)
 class _Ready:
     """The tensors of a readout on one device, in the types to compute in."""
@@ -119,6 +128,7 @@ class _Ready:
     dtype: torch.dtype
     encoder: Encoder
     projection: Tensor
+    lengths: Tensor | None  # of the components, if codes need them
     centres: Codes
     coefficients: Tensor
 
@@ -174,7 +184,7 @@ class KernelReadout:
         sketches, output = (
             sketches_in_chunks(stack, seen, *of_sketch, size) if size else sketches_of(stack, seen, *of_sketch)
         )
-        found = self.corrected(output, ready.encoder.codes(sketches, ready.projection), ready)
+        found = self.corrected(output, ready.encoder.codes(sketches, ready.projection, ready.lengths), ready)
         return found if len(views) == 1 else mean_of_views(found, len(views))
 
     def corrected(self, output: Tensor, codes: Codes, ready: _Ready) -> Tensor:
@@ -203,11 +213,13 @@ class KernelReadout:
         """Return the tensors on a device, in a type to compute in."""
         encoder = self.encoder.to(device)
         wide = torch.float32 if dtype == torch.float16 else dtype
+        projection = encoder.projection.values(dtype)
         return _Ready(
             device,
             dtype,
             replace(encoder, weights=encoder.weights.to(wide)),
-            encoder.projection.values(dtype),
+            projection,
+            lengths_of(projection) if encoder.outside else None,
             Codes.of(self.codes.to(device).values(dtype)),
             self.coefficients.to(device, wide),
         )

@@ -14,7 +14,7 @@ from math import inf
 import torch
 from torch import Tensor
 
-from ...network.readout.kernel import Encoder, Quantised
+from ...network.readout.kernel import Encoder, Quantised, lengths_of
 from ...stages.code_kernel import Codes
 from ...stages.images import ValueRange
 from ...stages.linear_algebra import add_single_gram_, product
@@ -146,8 +146,9 @@ def subspace_operations(rows: int, numbers: int, size: int) -> int:
 def codes_of(encoder: Encoder, rows: Tensor, offset: Tensor, dtype: torch.dtype) -> Codes:
     """Return the codes of images from their sketches (n, P) less the ``offset`` (P,)."""
     projection, found = encoder.projection.values(dtype), []
+    lengths = lengths_of(projection) if encoder.outside else None
     for some in torch.split(rows, ROWS):
-        found.append(encoder.codes(some.to(offset.device).float() + offset, projection))
+        found.append(encoder.codes(some.to(offset.device).float() + offset, projection, lengths))
     return Codes(torch.cat([codes.values for codes in found]), torch.cat([codes.norms for codes in found]))
 
 
