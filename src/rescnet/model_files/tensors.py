@@ -217,7 +217,7 @@ def _to_bytes(tensors: dict[str, Tensor]) -> bytes:
 def _check_finite(tensors: dict[str, Tensor], name: str) -> None:
     """Raise ModelFileError if a tensor of the file ``name`` holds NaN or infinity."""
     for key, tensor in tensors.items():
-        if not bool(tensor.isfinite().all()):
+        if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise ModelFileError(f"{name}: {key!r} must be finite, got NaN or infinity. {COPY_AGAIN}")
 
 
