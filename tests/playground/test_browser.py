@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from math import cos, pi, sin
 
 import numpy as np
@@ -243,6 +244,10 @@ def test_on_a_phone(browser, page, tmp_path):
     assert browser.evaluate("scrollY") == scrolled  # a stroke downwards draws, and does not scroll the page
     assert browser.evaluate(weights) != before and browser.text("#train-size").endswith("on 51 images")
     browser.tap("#stages button[data-stage=pyramid]")
+    for _ in range(50):  # Chromium sends the click of a tap later
+        if browser.text("#detail-title") == "Pyramid":
+            break
+        time.sleep(0.1)
     assert browser.text("#detail-title") == "Pyramid"
     browser.point_at("#layer")
     left, width, y = browser.evaluate(
