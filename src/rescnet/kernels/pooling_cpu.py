@@ -28,7 +28,7 @@ WIDTH = 32  # places are padded to a multiple of this: the compiler's loops take
 
 
 class Plan(NamedTuple):
-    """What follows from the pyramids alone."""
+    """Arrays and numbers that follow from the pyramids alone."""
 
     tile: tuple[int, int]
     inside: NDArray[Any]  # 1 where a block begins at a place, else 0, (pyramids, places)
