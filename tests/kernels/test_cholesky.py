@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rescnet.kernels.cholesky import blocked_cholesky, blocked_solver, refine
+from rescnet.kernels.cholesky import blocked_cholesky, blocked_solver, inverse_of_lower, refine
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -67,3 +67,11 @@ def test_where_blocks_fail_the_plain_factorisation_is_tried(ridge, generator):
     assert factor is None or not refine(matrix.clone(), factor, right)[1]
     found = blocked_solver(matrix.clone(), 64)(right)
     assert relative_error(matrix.double() @ found.double(), right.double()) < 0.05
+
+
+@pytest.mark.parametrize("size", [1, 100, 128, 300, 1024])
+def test_inverse_of_a_lower_factor(size, generator):
+    factor = torch.linalg.cholesky(realistic_scatter(size, generator, 0.3))
+    found = inverse_of_lower(factor.to(DEVICE)).cpu()
+    assert relative_error(found @ factor, torch.eye(size, dtype=torch.float64)) < 1e-12
+    assert bool((found.triu(1) == 0).all())

@@ -12,7 +12,8 @@ from kernels.on_device import DEVICE
 from rescnet.config.geometry import BlockGrid, pyramid_cells
 from rescnet.config.presets import make_config
 from rescnet.kernels.pooling import Atoms, fused_pool
-from rescnet.stages.pooling import pool_features
+from rescnet.stages.linear_algebra import with_zeros
+from rescnet.stages.pooling import pool_features, pooling_input
 
 BATCH = 64 if DEVICE == "cuda" else 1
 
@@ -24,9 +25,10 @@ def random_maps(n, d, size, dtype):
     return (maps * torch.rand(1, d, 1, 1, generator=generator).add(0.1)).to(DEVICE, dtype)
 
 
-def check(maps, grid, cells, bound, **options):
-    exact = pool_features(maps.double(), grid, cells, **options)
-    found = fused_pool(maps, grid, cells, **options, out_dtype=torch.float32)
+def check(maps, pyramids, bound, rectifier="relu", **options):
+    seen = pooling_input(maps.double(), rectifier)
+    exact = torch.cat([pool_features(seen, grid, cells, **options) for grid, cells in pyramids], dim=1)
+    found = fused_pool(maps, pyramids, **options, rectifier=rectifier, out_dtype=torch.float32)
     assert found.shape == exact.shape
     assert bool(found.isfinite().all())
     error = float((found.double() - exact).norm() / exact.norm())
@@ -34,7 +36,7 @@ def check(maps, grid, cells, bound, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("z_score", "reduction"), [("channel", "max"), ("block", "mean")])
+@pytest.mark.parametrize(("rectifier", "reduction"), [("relu", "max"), ("both", "mean")])
 @pytest.mark.parametrize(
     ("size", "block", "stride", "levels"),
     [
@@ -46,22 +48,34 @@ def check(maps, grid, cells, bound, **options):
     ],
 )
 @pytest.mark.parametrize("cells", ["official", "adaptive"])
-def test_kernel_equals_stage_at_any_geometry(size, block, stride, levels, cells, z_score, reduction):
+def test_kernel_equals_stage_at_any_geometry(size, block, stride, levels, cells, rectifier, reduction):
     grid = BlockGrid(size, block, stride)
     maps = random_maps(BATCH, 5, size, torch.float32)
-    chosen = pyramid_cells(grid, levels, cells)
-    check(maps, grid, chosen, 2e-4, z_score=z_score, reduction=reduction, diagonal=z_score == "block")
+    other = BlockGrid(size, (3, 2), (2, 2))
+    pyramids = [(each, pyramid_cells(each, levels, cells)) for each in (grid, other)]
+    check(maps, pyramids, 2e-4, rectifier, reduction=reduction, diagonal=rectifier == "both")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32] if DEVICE == "cuda" else [torch.float16])
-@pytest.mark.parametrize(("preset", "size"), [("mnist", 28), ("cifar10", 32), ("cifar100", 32), ("tiny-imagenet", 64)])
+@pytest.mark.parametrize(
+    ("preset", "size"), [("mnist", 28), ("cifar10", 32), ("tiny-imagenet", 64), ("cifar10-best", 32)]
+)
 def test_kernel_equals_stage_at_the_presets(preset, size, dtype):
     config = make_config(preset)
     maps = random_maps(BATCH, config.filters, (size, size), dtype)
     bound = 2e-4 if dtype == torch.float32 else 2e-3
-    for grid, cells in config.grids((size, size)):
-        check(maps, grid, cells, bound, diagonal=config.keeps_diagonal)
+    options = {"diagonal": config.keeps_diagonal, "reduction": config.pooling}
+    check(maps, config.grids((size, size)), bound, config.rectifier, **options)
+
+
+def test_zeros_follow_each_row_in_half_precision():
+    grid = BlockGrid((8, 8), (4, 4), (2, 2))
+    found = fused_pool(random_maps(2, 5, (8, 8), torch.float16), [(grid, pyramid_cells(grid, (2, 1), "official"))])
+    whole = with_zeros(found, 128)
+    assert whole.data_ptr() == found.data_ptr()
+    assert bool((whole[:, :75] == found).all())
+    assert bool((whole[:, 75:] == 0).all())
 
 
 def test_no_variance_gives_zero_not_nan():
@@ -69,7 +83,7 @@ def test_no_variance_gives_zero_not_nan():
     maps[:, 2] = 3.0
     maps[0, :, :6, :6] = 1.0
     grid = BlockGrid((12, 12), (6, 6), (6, 6))
-    found = fused_pool(maps, grid, pyramid_cells(grid, (2, 1), "official"), diagonal=True)
+    found = fused_pool(maps, [(grid, pyramid_cells(grid, (2, 1), "official"))], diagonal=True)
     assert bool(found.isfinite().all())
     assert bool((found.view(2, 5, 21)[0, 0] == 0).all())
 

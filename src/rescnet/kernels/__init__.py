@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..config.geometry import Reduction
+from ..config.geometry import Rectifier, Reduction
 from ..stages.images import ValueRange
-from ..stages.linear_algebra import split
-from ..stages.pooling import matrix_logs, pool_pyramids
+from ..stages.linear_algebra import column_squares, lower_product, split
+from ..stages.moments import Moments
+from ..stages.pooling import matrix_logs, pool_pyramids, pooling_input
 from ..stages.second_order import Pyramid
+from ..stages.sketch import sketch
 from .half_precision import CopiedPatchSums, FoldedScale, convolve_scaled, raw_input
 
 if TYPE_CHECKING:
@@ -77,20 +79,23 @@ def zone_sums_bytes(channels: int) -> int:
     return ZONE_PRODUCTS * padded**2 * ((ZONE_ITEMS + ZONES) * (single + double) + 2 * ZONES * double)
 
 
-def pool_maps(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> Tensor:
+def pool_maps(
+    maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction, rectifier: Rectifier = "relu"
+) -> Tensor:
     """Return the features of all pyramids, (n, Σ cells·pairs): from a kernel on a GPU or CPU, else the plain stages."""
-    exact = maps.float() if maps.dtype == torch.float16 else maps
-    if maps.is_cuda and maps.dtype != torch.float64 and pools_in_place(maps.shape[1]):
+    pooled = 2 * maps.shape[1] if rectifier == "both" else maps.shape[1]
+    if maps.is_cuda and maps.dtype != torch.float64 and pools_in_place(pooled):
         from .pooling import fused_pool
 
-        found = [fused_pool(maps, grid, cells, "channel", diagonal, reduction) for grid, cells in pyramids]
-    elif maps.device.type == "cpu" and has_numba() and not (maps.requires_grad or _is_traced()):
+        return fused_pool(maps, pyramids, diagonal, reduction, rectifier)
+    exact = pooling_input(maps.float() if maps.dtype == torch.float16 else maps, rectifier)
+    if maps.device.type == "cpu" and has_numba() and not (maps.requires_grad or _is_traced()):
         from .pooling_cpu import compiled_pool
 
-        found = [compiled_pool(exact, pyramids, diagonal, reduction)]
+        features = compiled_pool(exact, pyramids, diagonal, reduction)
     else:
         found = pool_pyramids(exact, pyramids, "channel", diagonal, reduction)
-    features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
+        features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
     return features.to(maps.dtype)
 
 
@@ -105,7 +110,7 @@ def pools_in_place(channels: int) -> bool:
 
 
 def logs_for(features: Tensor, channels: int) -> Callable[[Tensor, int], Tensor]:
-    """Return the function that computes matrix logarithms: the fused kernel on a GPU, else the plain stage."""
+    """Return the function that computes matrix logarithms: the kernel on a GPU, which overwrites, else the stage."""
     if features.is_cuda and features.dtype != torch.float64 and logs_in_place(channels):
         from .matrix_log import fused_logs
 
@@ -116,6 +121,47 @@ def logs_for(features: Tensor, channels: int) -> Callable[[Tensor, int], Tensor]
 def logs_in_place(channels: int) -> bool:
     """Return whether a GPU computes logarithms of matrices of that size without writing the doublings."""
     return channels <= MOST_LOG_CHANNELS and _has_triton()
+
+
+def sketch_features(features: Tensor, weights: Tensor, size: int) -> Tensor:
+    """Return the sketches (n, size) of features (n, D) with weights (D,): from a kernel on a GPU, else the stage."""
+    if features.is_cuda and weights.dtype == torch.float32 and _has_triton():
+        from .sketching import fused_sketch
+
+        return fused_sketch(features, weights, size)
+    return sketch(features, weights, size)
+
+
+def add_column_sums(sums: Tensor, features: Tensor, shift: Tensor) -> None:
+    """Add Σ (f - shift) and Σ (f - shift)² of features (n, D) to ``sums`` (2, D), float64."""
+    if features.is_cuda and features.dtype != torch.float64 and _has_triton():
+        from .sketching import add_column_sums_
+
+        return add_column_sums_(sums, features, shift)
+    shifted = features - shift.to(features.dtype)
+    wide = torch.promote_types(features.dtype, torch.float32)
+    sums[0] += shifted.sum(0, dtype=wide)
+    sums[1] += column_squares(shifted, wide)
+    return None
+
+
+def moments_for(features: Tensor) -> type[Moments]:
+    """Return the class of sums over features: one with kernels for half precision on a GPU."""
+    if features.is_cuda and features.dtype == torch.float16 and _has_triton():
+        from .moments import FusedMoments
+
+        return FusedMoments
+    return Moments
+
+
+def symmetric_products(matrix: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return x → A x for a symmetric A (D, D), of which the lower triangle is read: from a kernel on a GPU."""
+    if matrix.is_cuda and matrix.dtype == torch.float32 and _has_triton():
+        from .symmetric_product import MOST_COLUMNS, symmetric_product
+
+        return lambda x: symmetric_product(matrix, x) if x.shape[1] <= MOST_COLUMNS else lower_product(matrix, x)
+    lower = matrix.tril()
+    return lambda x: lower @ x + lower.T @ x - lower.diagonal()[:, None] * x
 
 
 def halves_of_exp(exponents: Tensor) -> list[Tensor]:

@@ -4,7 +4,7 @@ Diagonal blocks are factorised and inverted in float32. The panel below is multi
 matrix is updated, by half-precision products with float32 sums. So D³/3 operations run on tensor cores. The factor is
 accurate to about three digits, like the half-precision Gram matrix it is computed from. That makes it a good
 preconditioner, with which :func:`refine` adds digits. Thanks to the stored inverses a solve consists of matrix products
-instead of substitution row by row.
+instead of substitution row by row. TF32, whose numbers have three digits, is enough for these.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from ..stages.linear_algebra import Solver, accurate_product, add_product_, cholesky_solver
+from ..stages.linear_algebra import Solver, accurate_product, add_product_, cholesky_solver, tf32_products
+from . import symmetric_products
 
 BLOCK = 2048
+LEAST_BLOCK = 128  # whose inverse is computed by substitution
+COLUMNS = 8  # right sides are padded to a multiple of it, for tensor cores
 TOLERANCE = 1e-3  # residual of a solution relative to the right side: half-precision features are no more accurate
 MOST_STEPS = 8
 
@@ -29,8 +33,11 @@ class BlockedFactor:
     inverses: list[Tensor]  # one per diagonal block; all but the last have the same size
 
     def solve(self, right: Tensor) -> Tensor:
-        """Return the solution x of ``L Lᵀ x = right``, shape (D, K)."""
-        x = right.clone()
+        """Return the solution x of ``L Lᵀ x = right``, shape (D, K); on a GPU to about three digits."""
+        with tf32_products():
+            return self._solve(right.clone())
+
+    def _solve(self, x: Tensor) -> Tensor:
         block = len(self.inverses[0])
         for index, inverse in enumerate(self.inverses):
             start = index * block
@@ -55,8 +62,7 @@ def blocked_cholesky(matrix: Tensor, block: int = BLOCK) -> BlockedFactor | None
         factor, info = torch.linalg.cholesky_ex(diagonal)
         infos.append(info)
         diagonal.copy_(factor)
-        identity = torch.eye(end - start, device=matrix.device)
-        inverses.append(torch.linalg.solve_triangular(factor, identity, upper=False))
+        inverses.append(inverse_of_lower(factor))
         if end == size:
             break
         below = matrix[end:, start:end]
@@ -68,6 +74,29 @@ def blocked_cholesky(matrix: Tensor, block: int = BLOCK) -> BlockedFactor | None
             add_product_(matrix[column:, column:stop], negative[column - end :], panel[column - end : stop - end].T)
     succeeded = bool(torch.stack(infos).eq(0).all() & matrix.diagonal().isfinite().all())
     return BlockedFactor(matrix, inverses) if succeeded else None
+
+
+def inverse_of_lower(factor: Tensor) -> Tensor:
+    """Return the inverse of a lower triangular matrix (n, n), by products of inverses of blocks.
+
+    The inverse of [[A, 0], [B, C]] is [[A⁻¹, 0], [-C⁻¹BA⁻¹, C⁻¹]]. Substitution alone takes several times as long on a
+    GPU, since each row waits for those before.
+    """
+    size, least = len(factor), LEAST_BLOCK
+    padded = least * 2 ** max(0, (-(-size // least) - 1).bit_length())
+    whole = torch.eye(padded, dtype=factor.dtype, device=factor.device)
+    whole[:size, :size] = factor
+    corners = whole.unfold(0, least, least).unfold(1, least, least).diagonal().permute(2, 0, 1)  # (blocks, side, side)
+    identity = torch.eye(least, dtype=factor.dtype, device=factor.device).expand_as(corners)
+    found = torch.linalg.solve_triangular(corners, identity, upper=False)
+    while (side := found.shape[1]) < padded:
+        joined = found.new_zeros(len(found) // 2, 2 * side, 2 * side)
+        joined[:, :side, :side], joined[:, side:, side:] = found[::2], found[1::2]
+        below = whole.unfold(0, 2 * side, 2 * side).unfold(1, 2 * side, 2 * side).diagonal().permute(2, 0, 1)
+        joined[:, side:, :side] = -(found[1::2] @ (below[:, side:, :side] @ found[::2]))
+        found = joined
+    inverse: Tensor = found[0, :size, :size].contiguous()
+    return inverse
 
 
 def blocked_solver(matrix: Tensor, block: int = BLOCK, tolerance: float = TOLERANCE) -> Solver:
@@ -82,9 +111,10 @@ def blocked_solver(matrix: Tensor, block: int = BLOCK, tolerance: float = TOLERA
 
     def solve(right: Tensor) -> Tensor:
         if factors:
-            x, converged = refine(matrix, factors[0], right, tolerance)
+            padded = functional.pad(right, (0, -right.shape[1] % COLUMNS))
+            x, converged = refine(matrix, factors[0], padded, tolerance)
             if converged:
-                return x
+                return x[:, : right.shape[1]]
             factors.clear()  # frees memory for the plain factor
         return cholesky_solver(matrix)(right)
 
@@ -96,17 +126,12 @@ def refine(
 ) -> tuple[Tensor, bool]:
     """Solve ``matrix · x = right`` (D, K) with an approximate factor, improved by conjugate gradients.
 
-    Only the lower triangle of the matrix is read; the upper one is set to zero. Each step costs two passes over the
-    triangle and two over the factor. Also returns whether no column's residual, relative to the column, exceeds the
-    tolerance.
+    Only the lower triangle of the matrix is read. Each step costs two passes over the triangle and two over the factor.
+    Also returns whether no column's residual, relative to the column, exceeds the tolerance.
     """
-    matrix.tril_()
     wanted = tolerance * right.norm(dim=0)
     tiny = torch.finfo(right.dtype).tiny
-
-    def times(x: Tensor) -> Tensor:
-        return matrix @ x + matrix.T @ x - matrix.diagonal()[:, None] * x
-
+    times = symmetric_products(matrix)
     x = factor.solve(right)
     residual = right - times(x)
     search: Tensor | None = None

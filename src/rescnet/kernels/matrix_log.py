@@ -9,7 +9,6 @@ computes eight 64×64 products, on tensor cores for half precision.
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -19,14 +18,16 @@ from ..stages.pooling import DOUBLINGS, log_scale
 
 
 def fused_logs(features: Tensor, channels: int) -> Tensor:
-    """Return the result of ``stages.pooling.matrix_logs``, shape (n, cells·pairs)."""
-    features = features.contiguous()
+    """Overwrite features, (n, cells·pairs), by the result of ``stages.pooling.matrix_logs``, and return them."""
+    if features.stride(1) != 1:
+        features = features.contiguous()
     pairs = count_pairs(channels, diagonal=True)
-    logs = torch.empty_like(features)
-    log_of_cell[(features.numel() // pairs,)](
+    cells = features.shape[1] // pairs
+    log_of_cell[(len(features) * cells,)](
         features,
-        logs,
+        features.stride(0),
         log_scale(channels),
+        cells,
         pairs,
         channels,
         SIDE=max(16, triton.next_power_of_2(channels)),
@@ -34,14 +35,15 @@ def fused_logs(features: Tensor, channels: int) -> Tensor:
         PRECISION="ieee" if features.dtype.itemsize >= 4 else "tf32",  # ignored for half precision
         num_warps=4,
     )
-    return logs
+    return features
 
 
 @triton.jit
 def log_of_cell(
-    features,  # (n·cells, pairs)
-    logs,  # (n·cells, pairs)
+    features,  # (n, cells, pairs), ``stride`` numbers from one image to the next
+    stride,
     scale,
+    cells,
     pairs,
     d,
     SIDE: tl.constexpr,
@@ -49,13 +51,14 @@ def log_of_cell(
     PRECISION: tl.constexpr,
 ):
     """Replace the upper triangle of one d×d matrix, padded to SIDE×SIDE with zeros, by that of its logarithm."""
-    cell = tl.program_id(0).to(tl.int64)
+    cell = tl.program_id(0)
+    features += (cell // cells).to(tl.int64) * stride + (cell % cells) * pairs
     i = tl.arange(0, SIDE)[:, None]
     j = tl.arange(0, SIDE)[None, :]
     row = tl.minimum(i, j)
     column = tl.maximum(i, j)
     place = row * d - row * (row - 1) // 2 + column - row
-    matrix = tl.load(features + cell * pairs + place, mask=column < d, other=0.0).to(tl.float32)
+    matrix = tl.load(features + place, mask=column < d, other=0.0).to(tl.float32)
     trace = tl.sum(tl.sum(tl.where(i == j, matrix, 0.0), 1), 0)
     trace = tl.where(trace > 0, trace, 1.0)
     kind = features.dtype.element_ty
@@ -63,7 +66,10 @@ def log_of_cell(
     total = matrix
     for _ in range(DOUBLINGS):
         factor = matrix.to(kind)
-        matrix = 2 * matrix - tl.dot(factor, factor, input_precision=PRECISION)
+        matrix = tl.dot(-factor, factor, 2 * matrix, input_precision=PRECISION)
         total += matrix
     found = total * (tl.sqrt(trace) * scale)
-    tl.store(logs + cell * pairs + place, found.to(kind), mask=(column < d) & (i <= j))
+    tl.debug_barrier()  # all threads have read before one writes
+    # Not ``place``: kept in registers meanwhile, it would halve the number of programs per processor.
+    upper = i * d - i * (i - 1) // 2 + j - i
+    tl.store(features + upper, found.to(kind), mask=(j < d) & (i <= j))

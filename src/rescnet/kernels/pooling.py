@@ -1,7 +1,7 @@
 """Stages 5 and 6 in one Triton kernel: second-order pooling fused with the pyramid, without the block grid in memory.
 
-First the maps are rectified and centred, and sliding sums give the mean and standard deviation of every channel of
-every block: d numbers per block, not d². Then each program processes one image and one *atom*: a rectangle of blocks
+First the maps are rectified and centred. Sliding sums give the mean and standard deviation of each channel of each
+block: d numbers per block, not d². Then each program processes one image and one *atom*: a rectangle of blocks
 that lies completely inside or outside each pyramid cell. For each block of the atom, the d×d sums of products stay in
 registers: tensor cores add the columns that a sliding block gains and subtract those it loses. The sums are normalised,
 and the running maximum or sum is kept. Only atoms are written. A cell is the maximum, or the weighted mean, of its
@@ -15,18 +15,21 @@ have 289·1,225 numbers per image.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from ..config.geometry import BlockGrid, Cell, Reduction, ZScore, count_pairs
-from ..stages.second_order import FLAT
-from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms, row_sums
+from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, count_pairs
+from ..stages.linear_algebra import aligned_rows
+from ..stages.second_order import FLAT, Pyramid
+from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms
 
 LAUNCH = {"num_warps": 4, "num_stages": 3}
+IN_HALF = {"maxnreg": 112}  # registers: four programs per processor instead of three
+PART = 32  # channels per program of block_scales
 MOST_PIXELS = 32  # per product
 JOINED = 1024  # pairs per program of join_atoms
 
@@ -56,45 +59,68 @@ class Atoms:
 
 def fused_pool(
     maps: Tensor,
-    grid: BlockGrid,
-    cells: list[Cell],
-    z_score: ZScore = "channel",
+    pyramids: list[Pyramid],
     diagonal: bool = True,
     reduction: Reduction = "max",
+    rectifier: Rectifier = "relu",
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return the result of ``stages.pooling.pool_features``, shape (n, cells·pairs).
+    """Return the features of all pyramids, shape (n, Σ cells·pairs): ``stages.pooling.pool_features`` of each.
 
     Half-precision maps are multiplied on tensor cores and summed in float32; float32 maps are multiplied in float32.
-    Features have the type of the maps unless ``out_dtype`` is given.
+    Features have the type of the maps unless ``out_dtype`` is given. In half precision zeros follow each row
+    (:func:`~rescnet.stages.linear_algebra.aligned_rows`).
     """
-    n, d, h, w = maps.shape
-    (block_h, block_w), (stride_h, stride_w), (block_rows, block_columns) = grid.block, grid.stride, grid.shape
+    n, raw, h, w = maps.shape
+    d = 2 * raw if rectifier == "both" else raw
     padded = max(16, triton.next_power_of_2(d))
     if maps.stride(2) != w * maps.stride(3):
         maps = maps.contiguous()
-    empty = partial(torch.empty, device=maps.device)
-    x = empty(n, h, w, padded, dtype=maps.dtype)
-    centre, floor = empty(n, padded), empty(n, padded)
+    x, floor = maps.new_empty(n, h, w, padded), torch.empty(n, padded, device=maps.device)
     eps = torch.finfo(maps.dtype).eps
     relative_floor = (16 * eps if maps.dtype.itemsize >= 4 else 0.5 * eps) ** 2
+    both = rectifier == "both"
+    options = {"RAW": max(16, triton.next_power_of_2(raw)) if both else padded, "BOTH": both, "FLAT": FLAT}
     strides = maps.stride(0), maps.stride(1), maps.stride(3)
-    options = {"STEP": 128, "CHANNELS": padded, "UNIT": z_score == "channel", "FLAT": FLAT}
-    centre_maps[(n,)](maps, x, centre, floor, relative_floor, h * w, d, *strides, **options, num_warps=4)
+    centre_maps[(n,)](
+        maps, x, floor, relative_floor, h * w, raw, *strides, STEP=128, CHANNELS=padded, **options, num_warps=4
+    )
+    sizes = [len(cells) * count_pairs(d, diagonal) for _, cells in pyramids]
+    features = aligned_rows(n, sum(sizes), out_dtype or maps.dtype, maps.device)
+    for (grid, cells), found in zip(pyramids, torch.split(features, sizes, dim=1), strict=True):
+        _pool_grid(x, floor, d, grid, cells, found, diagonal, reduction)
+    return features
 
-    sums = empty(n, 2, block_rows, w, padded)
+
+def _pool_grid(
+    x: Tensor,
+    floor: Tensor,
+    d: int,
+    grid: BlockGrid,
+    cells: list[Cell],
+    features: Tensor,
+    diagonal: bool,
+    reduction: Reduction,
+) -> None:
+    """Write the features of one block size, (n, cells·pairs), from d centred maps x (n, h, w, padded channels)."""
+    n, h, w, padded = x.shape
+    (block_h, block_w), (stride_h, stride_w), (block_rows, block_columns) = grid.block, grid.stride, grid.shape
     rows = {"BLOCK_H": block_h, "STRIDE_H": stride_h}
     columns = {"BLOCK_W": block_w, "STRIDE_W": stride_w}
-    options = {"COLUMNS": max(16, triton.next_power_of_2(w)), "CHANNELS": padded}
-    row_sums[(n,)](x, sums, h, w, block_rows, **rows, **options, num_warps=4)
-    scales = empty(n, block_rows, block_columns, 2, padded)
-    options = {"PIXELS": block_h * block_w, "ROWS": 16, "CHANNELS": padded, "WHOLE_BLOCK": z_score == "block"}
-    programs = n, triton.cdiv(block_rows, 16)
-    block_scales[programs](sums, centre, floor, scales, w, d, *grid.shape, **columns, **options, num_warps=4)
-
-    tables, pairs = _tables(tuple(cells), maps.device), count_pairs(d, diagonal)
+    scales = torch.empty(n, block_rows, block_columns, 2, padded, device=x.device)
+    block_scales[(n, triton.cdiv(padded, PART))](
+        *(x, floor, scales, h, w, d, block_rows, block_columns),
+        **rows,
+        **columns,
+        COLUMNS=max(16, triton.next_power_of_2(w)),
+        STARTS=max(16, triton.next_power_of_2(block_columns)),
+        PART=min(PART, padded),
+        CHANNELS=padded,
+        num_warps=4,
+    )
+    tables, pairs = _tables(tuple(cells), x.device), count_pairs(d, diagonal)
     atom_rows, atom_columns = len(tables.heights), len(tables.widths)
-    pooled = empty(n, atom_rows, atom_columns, pairs, dtype=out_dtype or maps.dtype)
+    pooled = features.new_empty(n, atom_rows, atom_columns, pairs)
     width = _strip_width(stride_w, block_h)
     pool_atoms[(n * atom_rows * atom_columns,)](
         *(x, scales, pooled, tables.rows, tables.columns, h * w, w, d, *grid.shape, atom_rows, atom_columns, pairs),
@@ -107,10 +133,11 @@ def fused_pool(
         CHANNELS=padded,
         DIAGONAL=diagonal,
         MAXIMUM=reduction == "max",
-        PRECISION="ieee" if maps.dtype.itemsize >= 4 else "tf32",
+        PRECISION="ieee" if x.dtype.itemsize >= 4 else "tf32",
         **LAUNCH,
+        **(IN_HALF if x.dtype == torch.float16 else {}),
     )
-    return _join_atoms(pooled, tables, reduction)
+    _join_atoms(pooled, tables, reduction, features)
 
 
 def _strip_width(columns: int, height: int) -> int:
@@ -138,22 +165,14 @@ def _tables(cells: tuple[Cell, ...], device: torch.device) -> Tables:
     return Tables(*(each.to(device) for each in (rows, columns, heights, widths, cuts)))
 
 
-def _join_atoms(pooled: Tensor, tables: Tables, reduction: Reduction) -> Tensor:
+def _join_atoms(pooled: Tensor, tables: Tables, reduction: Reduction, features: Tensor) -> None:
     """Reduce atoms to cells: (n, atom rows, atom columns, pairs) → (n, cells·pairs)."""
     n, atom_rows, atom_columns, pairs = pooled.shape
-    features = pooled.new_empty(n, len(tables.cells) * pairs)
     options = {"CELLS": len(tables.cells), "WIDTH": JOINED, "MAXIMUM": reduction == "max"}
     programs = n, triton.cdiv(pairs, JOINED)
     join_atoms[programs](
-        pooled,
-        tables.cells,
-        tables.heights,
-        tables.widths,
-        features,
-        atom_rows,
-        atom_columns,
-        pairs,
+        *(pooled, tables.cells, tables.heights, tables.widths, features, features.stride(0)),
+        *(atom_rows, atom_columns, pairs),
         **options,
         num_warps=4,
     )
-    return features

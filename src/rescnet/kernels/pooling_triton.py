@@ -9,148 +9,143 @@ import triton.language as tl
 
 
 @triton.jit
+def tile_places(start, pixels, raw, channel_stride, pixel_stride, STEP: tl.constexpr, RAW: tl.constexpr):
+    """Return STEP pixels from ``start`` on, their channels, the places of both in an image's maps, and which exist."""
+    pixel = start + tl.arange(0, STEP)
+    channel = tl.arange(0, RAW)
+    inside = (pixel < pixels)[:, None] & (channel < raw)[None, :]
+    return pixel, channel, pixel[:, None] * pixel_stride + channel[None, :] * channel_stride, inside
+
+
+@triton.jit
+def unit_of(total, squares, pixels, relative_floor, FLAT: tl.constexpr):
+    """Return mean, 1/σ and the floor of the block variances of each map, from its sums over the pixels."""
+    mean = total / pixels
+    variance = squares / pixels - mean * mean
+    unit = tl.where(variance > 4e-6 * squares / pixels, tl.rsqrt(tl.maximum(variance, 1e-37)), 0.0)
+    return mean, unit, tl.maximum(relative_floor * mean * mean, FLAT * FLAT * variance) * unit * unit
+
+
+@triton.jit
 def centre_maps(
     maps,
     x,
-    centre,
     floor,
     relative_floor,
     pixels,
-    d,
+    raw,
     image_stride,
     channel_stride,
     pixel_stride,
     STEP: tl.constexpr,
+    RAW: tl.constexpr,
     CHANNELS: tl.constexpr,
-    UNIT: tl.constexpr,
+    BOTH: tl.constexpr,
     FLAT: tl.constexpr,
 ):
-    """Rectify one image's maps and subtract their mean: → x (n, h·w, CHANNELS), centre, floor.
+    """Rectify one image's maps, subtract their mean and divide by their σ: → x (n, h·w, CHANNELS), floor (n, CHANNELS).
 
-    With UNIT each map is also divided by its standard deviation: a channel z-score does not change, and half precision
-    becomes more accurate. ``centre`` is the mean and ``floor`` the variance below which a block is flat, in this unit.
+    With BOTH, the negative parts of the ``raw`` maps follow the positive ones as more channels. A correlation does not
+    depend on a map's unit, and half precision is most accurate near 1. ``floor`` is the variance, in this unit, below
+    which a block is flat.
     """
     image = tl.program_id(0).to(tl.int64)
-    channel = tl.arange(0, CHANNELS)
     maps += image * image_stride
     x += image * pixels * CHANNELS
-    total = tl.zeros((CHANNELS,), tl.float32)
-    squares = tl.zeros((CHANNELS,), tl.float32)
+    floor += image * CHANNELS
+    total = tl.zeros((RAW,), tl.float32)
+    squares = tl.zeros((RAW,), tl.float32)
+    total_below = tl.zeros((RAW,), tl.float32)
+    squares_below = tl.zeros((RAW,), tl.float32)
     for start in range(0, pixels, STEP):
-        pixel = start + tl.arange(0, STEP)
-        inside = (pixel < pixels)[:, None] & (channel < d)[None, :]
-        places = pixel[:, None] * pixel_stride + channel[None, :] * channel_stride
+        pixel, channel, places, inside = tile_places(start, pixels, raw, channel_stride, pixel_stride, STEP, RAW)
         value = tl.load(maps + places, mask=inside, other=0.0).to(tl.float32)
-        value = tl.maximum(value, 0.0)
-        total += tl.sum(value, 0)
-        squares += tl.sum(value * value, 0)
-    mean = total / pixels
-    unit = tl.full((CHANNELS,), 1.0, tl.float32)
-    variance = squares / pixels - mean * mean
-    if UNIT:
-        unit = tl.where(variance > 4e-6 * squares / pixels, tl.rsqrt(tl.maximum(variance, 1e-37)), 0.0)
-    tl.store(centre + image * CHANNELS + channel, mean * unit)
-    least = tl.maximum(relative_floor * mean * mean, FLAT * FLAT * variance) * unit * unit
-    tl.store(floor + image * CHANNELS + channel, least)
+        above = tl.maximum(value, 0.0)
+        total += tl.sum(above, 0)
+        squares += tl.sum(above * above, 0)
+        if BOTH:
+            below = above - value
+            total_below += tl.sum(below, 0)
+            squares_below += tl.sum(below * below, 0)
+    channel = tl.arange(0, RAW)
+    mean, unit, least = unit_of(total, squares, pixels, relative_floor, FLAT)
+    mean_below, unit_below, least_below = unit_of(total_below, squares_below, pixels, relative_floor, FLAT)
+    if BOTH:
+        tl.store(floor + channel, least, mask=channel < raw)
+        tl.store(floor + raw + channel, least_below, mask=channel < raw)
+    else:
+        tl.store(floor + channel, least)
     for start in range(0, pixels, STEP):
-        pixel = start + tl.arange(0, STEP)
-        inside = (pixel < pixels)[:, None] & (channel < d)[None, :]
-        places = pixel[:, None] * pixel_stride + channel[None, :] * channel_stride
+        pixel, channel, places, inside = tile_places(start, pixels, raw, channel_stride, pixel_stride, STEP, RAW)
         value = tl.load(maps + places, mask=inside, other=0.0).to(tl.float32)
-        value = tl.maximum(value, 0.0)
-        value = tl.where((channel < d)[None, :], (value - mean[None, :]) * unit[None, :], 0.0)
-        tl.store(x + pixel[:, None] * CHANNELS + channel[None, :], value, mask=(pixel < pixels)[:, None])
-
-
-@triton.jit
-def row_sums(
-    x,
-    sums,
-    h,
-    w,
-    block_rows,
-    BLOCK_H: tl.constexpr,
-    STRIDE_H: tl.constexpr,
-    COLUMNS: tl.constexpr,
-    CHANNELS: tl.constexpr,
-):
-    """Sum x and x² over the rows of each block row: x (n, h, w, CHANNELS) → sums (n, 2, block rows, w, CHANNELS)."""
-    image = tl.program_id(0).to(tl.int64)
-    column = tl.arange(0, COLUMNS)
-    place = column[:, None] * CHANNELS + tl.arange(0, CHANNELS)[None, :]
-    inside = (column < w)[:, None]
-    x += image * h * w * CHANNELS
-    sums += image * 2 * block_rows * w * CHANNELS
-    total = tl.zeros((COLUMNS, CHANNELS), tl.float32)
-    squares = tl.zeros((COLUMNS, CHANNELS), tl.float32)
-    for row in range(h):
-        value = tl.load(x + row * w * CHANNELS + place, mask=inside, other=0.0).to(tl.float32)
-        total += value
-        squares += value * value
-        before = tl.load(x + (row - BLOCK_H) * w * CHANNELS + place, mask=inside & (row >= BLOCK_H), other=0.0)
-        before = before.to(tl.float32)
-        total -= before
-        squares -= before * before
-        top = row - BLOCK_H + 1
-        if (top >= 0) & (top % STRIDE_H == 0) & (top // STRIDE_H < block_rows):
-            tl.store(sums + (top // STRIDE_H) * w * CHANNELS + place, total, mask=inside)
-            tl.store(sums + (block_rows + top // STRIDE_H) * w * CHANNELS + place, squares, mask=inside)
+        above = tl.maximum(value, 0.0)
+        to = x + pixel[:, None] * CHANNELS + channel[None, :]
+        scaled = (above - mean[None, :]) * unit[None, :]
+        if BOTH:
+            tl.store(to, scaled, mask=inside)
+            tl.store(to + raw, (above - value - mean_below[None, :]) * unit_below[None, :], mask=inside)
+            further = tl.arange(0, CHANNELS)
+            empty = (pixel < pixels)[:, None] & (further >= 2 * raw)[None, :]
+            nothing = tl.zeros((STEP, CHANNELS), tl.float32)
+            tl.store(x + pixel[:, None] * CHANNELS + further[None, :], nothing, mask=empty)
+        else:
+            tl.store(to, tl.where((channel < raw)[None, :], scaled, 0.0), mask=(pixel < pixels)[:, None])
 
 
 @triton.jit
 def block_scales(
-    sums,
-    centre,
-    floor,
-    scales,
+    x,  # (n, h, w, CHANNELS), rectified and centred
+    floor,  # (n, CHANNELS): variance below which a block is flat
+    scales,  # (n, block rows, block columns, 2, CHANNELS)
+    h,
     w,
     d,
     block_rows,
     block_columns,
+    BLOCK_H: tl.constexpr,
     BLOCK_W: tl.constexpr,
+    STRIDE_H: tl.constexpr,
     STRIDE_W: tl.constexpr,
-    PIXELS: tl.constexpr,
-    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    STARTS: tl.constexpr,
+    PART: tl.constexpr,
     CHANNELS: tl.constexpr,
-    WHOLE_BLOCK: tl.constexpr,
 ):
-    """Compute 1/σ and mean/σ of each block: scales (n, block rows, block columns, 2, CHANNELS)."""
+    """Compute 1/σ and mean/σ of each block, PART channels of one image per program.
+
+    The rows slide: sums over BLOCK_H pixels of each column gain a row and lose one. For each row of blocks, a product
+    with a 0/1 matrix adds up BLOCK_W columns from the start of each block.
+    """
     image = tl.program_id(0).to(tl.int64)
-    row = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    channel = tl.arange(0, CHANNELS)
-    real = (channel < d)[None, :]
-    inside = (row < block_rows)[:, None] & (channel < CHANNELS)[None, :]
-    sums += image * 2 * block_rows * w * CHANNELS
+    channel = tl.program_id(1) * PART + tl.arange(0, PART)
+    column = tl.arange(0, COLUMNS)
+    start = tl.arange(0, STARTS)
+    place = column[:, None] * CHANNELS + channel[None, :]
+    inside = (column < w)[:, None]
+    x += image * h * w * CHANNELS
     scales += image * block_rows * block_columns * 2 * CHANNELS
-    mean_map = tl.load(centre + image * CHANNELS + channel)[None, :]
-    least = tl.load(floor + image * CHANNELS + channel)[None, :]
-    place = row[:, None] * w * CHANNELS + channel[None, :]
-    further = block_rows * w * CHANNELS
-    total = tl.zeros((ROWS, CHANNELS), tl.float32)
-    squares = tl.zeros((ROWS, CHANNELS), tl.float32)
-    for column in range(w):
-        gained = sums + column * CHANNELS + place
-        total += tl.load(gained, mask=inside, other=0.0)
-        squares += tl.load(gained + further, mask=inside, other=0.0)
-        lost = sums + (column - BLOCK_W) * CHANNELS + place
-        total -= tl.load(lost, mask=inside & (column >= BLOCK_W), other=0.0)
-        squares -= tl.load(lost + further, mask=inside & (column >= BLOCK_W), other=0.0)
-        left = column - BLOCK_W + 1
-        if (left >= 0) & (left % STRIDE_W == 0) & (left // STRIDE_W < block_columns):
-            mean = total / PIXELS
-            square = squares / PIXELS
+    least = tl.load(floor + image * CHANNELS + channel, mask=channel < d, other=0.0)[None, :]
+    reach = column[None, :] - start[:, None] * STRIDE_W
+    covered = ((reach >= 0) & (reach < BLOCK_W)).to(tl.float32)  # (STARTS, COLUMNS)
+    total = tl.zeros((COLUMNS, PART), tl.float32)
+    squares = tl.zeros((COLUMNS, PART), tl.float32)
+    for row in range(h):
+        value = tl.load(x + row * w * CHANNELS + place, mask=inside, other=0.0).to(tl.float32)
+        lost = tl.load(x + (row - BLOCK_H) * w * CHANNELS + place, mask=inside & (row >= BLOCK_H), other=0.0)
+        lost = lost.to(tl.float32)
+        total += value - lost
+        squares += value * value - lost * lost
+        top = row - BLOCK_H + 1
+        if (top >= 0) & (top % STRIDE_H == 0) & (top // STRIDE_H < block_rows):
+            mean = tl.dot(covered, total, input_precision="tf32x3") / (BLOCK_H * BLOCK_W)
+            square = tl.dot(covered, squares, input_precision="tf32x3") / (BLOCK_H * BLOCK_W)
             variance = square - mean * mean
-            alive = (variance > tl.maximum(32 * 1.2e-7 * square, least)) & real
-            if WHOLE_BLOCK:
-                variance = tl.where(alive, variance, 0.0)
-                level = tl.where(real, mean + mean_map, 0.0)
-                average = (tl.sum(level, 1) / d)[:, None]
-                between = tl.sum(tl.where(real, (level - average) * (level - average), 0.0), 1) / d
-                variance = (tl.sum(variance, 1) / d + between)[:, None] + tl.zeros_like(mean)
-            scale = tl.where(alive & (variance > 0), tl.rsqrt(tl.maximum(variance, 1e-37)), 0.0)
-            to = scales + (row[:, None] * block_columns + left // STRIDE_W) * 2 * CHANNELS + channel[None, :]
-            tl.store(to, scale, mask=inside)
-            tl.store(to + CHANNELS, mean * scale, mask=inside)
+            alive = (variance > tl.maximum(32 * 1.2e-7 * square, least)) & (variance > 0)
+            scale = tl.where(alive, tl.rsqrt(tl.maximum(variance, 1e-37)), 0.0)
+            block = (top // STRIDE_H) * block_columns + start
+            to = scales + block[:, None] * 2 * CHANNELS + channel[None, :]
+            tl.store(to, scale, mask=(start < block_columns)[:, None])
+            tl.store(to + CHANNELS, mean * scale, mask=(start < block_columns)[:, None])
 
 
 @triton.jit
@@ -258,7 +253,8 @@ def join_atoms(
     cells,  # (cells, 4): first and last atom row, first and last atom column, ends excluded
     heights,
     widths,
-    features,  # (n, cells, pairs)
+    features,  # (n, cells, pairs), ``stride`` numbers from one image to the next
+    stride,
     atom_rows,
     atom_columns,
     pairs,
@@ -271,7 +267,7 @@ def join_atoms(
     pair = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     inside = pair < pairs
     pooled += image * atom_rows * atom_columns * pairs
-    features += image * CELLS * pairs
+    features += image * stride
     for cell in range(CELLS):
         top = tl.load(cells + 4 * cell)
         bottom = tl.load(cells + 4 * cell + 1)

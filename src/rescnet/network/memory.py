@@ -93,12 +93,13 @@ def workspace_per_image(
         if not (fused and not by_class and sums_in_place(depth, (h, w), k)):
             patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
     features = config.features((h, w))
+    if fused and pools_in_place(pooled):  # input of the patch sums, or maps; at most four atoms per cell
+        logs = 4 * (pooled + 7) ** 2 if config.matrix_log and not logs_in_place(pooled) else 0
+        return 2 * (2 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * (features + logs))
     if len(config.block_sizes) > 1:
         features *= 2  # the parts, and the whole they are joined to
-    if config.matrix_log:  # logarithms and their matrices, or the matrices of one cell and their sums
-        features += features if fused and logs_in_place(pooled) else 4 * (pooled + 7) ** 2
-    if fused and pools_in_place(pooled):  # input of the patch sums, or maps; at most four atoms per cell
-        return 2 * (2 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * features)
+    if config.matrix_log:  # the matrices of one cell and their sums
+        features += 4 * (pooled + 7) ** 2
     grids, pooling = config.grids((h, w)), 0
     if compiled := device_type == "cpu" and has_numba():  # maps, their pixels, and all pairs at each place of a block
         tiles = h * w // prod(tile_of([grid for grid, _ in grids])) + 32

@@ -26,7 +26,6 @@ from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
 from ..stages.discriminant import LinearHead, normalise, sigmoid_posterior, softmax_posterior
 from ..stages.images import ValueRange, concatenate, min_max_scale
-from ..stages.pooling import pooling_input
 from ..stages.residual import compensate
 from ..stages.threads import in_threads
 from .memory import chunk_size
@@ -101,8 +100,8 @@ class LayerStack:
 
     def _features(self, maps: Tensor) -> Tensor:
         config, (height, width) = self.config, maps.shape[2:]
-        pooled_maps = pooling_input(maps, config.rectifier)
-        features = pool_maps(pooled_maps, config.grids((height, width)), config.keeps_diagonal, config.pooling)
+        grids = config.grids((height, width))
+        features = pool_maps(maps, grids, config.keeps_diagonal, config.pooling, config.rectifier)
         if config.matrix_log:
             features = logs_for(features, config.pooled_maps)(features, config.pooled_maps)
         return features

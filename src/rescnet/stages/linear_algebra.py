@@ -8,6 +8,7 @@ high and a low half-precision part.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -16,12 +17,29 @@ from torch.nn import functional
 ALIGNMENT = 64
 SINGULAR = 1e-6  # of the largest eigenvalue: smaller eigenvalues are rounding errors of float32 sums
 MOST_RIDGES, LEAST_LARGER_RIDGE = 6, 1e-3
+TF32_BITS = ~0x1FFF  # of a float32 number: sign, exponent and ten bits of the fraction
 PANEL, CPU_PANEL = 4096, 512  # columns per panel of a Gram matrix; panels skip most of its upper triangle
 
 
 def padded_size(size: int) -> int:
     """Return the next multiple of the alignment."""
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def aligned_rows(rows: int, width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return memory for rows (n, D), in half precision with zeros after each row up to a multiple of the alignment."""
+    if dtype != torch.float16:
+        return torch.empty(rows, width, dtype=dtype, device=device)
+    found = torch.empty(rows, padded_size(width), dtype=dtype, device=device)
+    found[:, width:] = 0
+    return found[:, :width]
+
+
+def with_zeros(x: Tensor, width: int) -> Tensor:
+    """Return rows (n, D) with zeros up to a width: the same memory if :func:`aligned_rows` made it, else a copy."""
+    if x.dtype == torch.float16 and x.stride() == (width, 1):
+        return x.as_strided((len(x), width), (width, 1))
+    return functional.pad(x, (0, width - x.shape[1]))
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
@@ -51,13 +69,9 @@ def add_gram_(gram: Tensor, x: Tensor) -> None:
 
 def add_single_gram_(gram: Tensor, x: Tensor) -> None:
     """Add ``xᵀx`` to the lower triangle of ``gram`` (D, D) without TF32; ``x`` is (n, D), of the same type."""
-    setting = torch.backends.cuda.matmul
-    before, setting.allow_tf32 = setting.allow_tf32, False
-    try:
+    with tf32_products(False):
         for rows, panel in _panels(x.shape[1], PANEL if x.is_cuda else CPU_PANEL):
             gram[rows, panel].addmm_(x[:, rows].T, x[:, panel])
-    finally:
-        setting.allow_tf32 = before
 
 
 def _panels(size: int, width: int) -> Iterator[tuple[slice, slice]]:
@@ -72,6 +86,57 @@ def split(x: Tensor) -> tuple[Tensor, Tensor]:
     return high, (x - high).half()
 
 
+@contextmanager
+def tf32_products(wanted: bool = True) -> Iterator[None]:
+    """Multiply float32 matrices on a GPU in TF32, whose numbers have three digits, or in float32."""
+    setting = torch.backends.cuda.matmul
+    before, setting.allow_tf32 = setting.allow_tf32, wanted
+    try:
+        yield
+    finally:
+        setting.allow_tf32 = before
+
+
+def subtract_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Subtract ``a @ b`` from ``total``; float32 matrices on a GPU are split (:func:`tf32_parts`)."""
+    if a.is_cuda and a.dtype == torch.float32:
+        add_parts_product_(total, tf32_parts(a), tf32_parts(b), alpha=-1)
+    else:
+        total.addmm_(a, b, alpha=-1)
+
+
+def tf32_parts(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return float32 ``x`` as the sum of a part that TF32 holds exactly, and the rest."""
+    high = (x.contiguous().view(torch.int32) & TF32_BITS).view(torch.float32)
+    return high, x - high
+
+
+def add_parts_product_(total: Tensor, a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor], alpha: float = 1.0) -> None:
+    """Add ``alpha·a @ b`` to ``total`` from the parts of both, without the product of the rests.
+
+    Three products on tensor cores are almost as exact as one in float32, and several times faster.
+    """
+    (a_high, a_low), (b_high, b_low) = a, b
+    with tf32_products():
+        for left, right in ((a_low, b_high), (a_high, b_low), (a_high, b_high)):
+            total.addmm_(left, right, alpha=alpha)
+
+
+def lower_product(matrix: Tensor, x: Tensor) -> Tensor:
+    """Return A x (D, K) for a symmetric A (D, D), float32, of which the lower triangle is read."""
+    found = torch.zeros_like(x)
+    for rows, panel in _panels(len(matrix), PANEL):
+        side = panel.stop - panel.start
+        block = matrix[rows, panel].contiguous()
+        block[:side].tril_()
+        high, low = tf32_parts(block)
+        add_parts_product_(found[rows], (high, low), tf32_parts(x[panel]))
+        high[:side].tril_(-1)
+        low[:side].tril_(-1)
+        add_parts_product_(found[panel], (high.T, low.T), tf32_parts(x[rows]))
+    return found
+
+
 def accurate_product(a: Tensor, b: Tensor) -> Tensor:
     """Return ``a @ b`` for half-precision ``a`` (n, D) and float32 ``b`` (D, K), K small, in float32."""
     high, low = split(b)
@@ -82,12 +147,11 @@ def accurate_product(a: Tensor, b: Tensor) -> Tensor:
 def scores_in_half(features: Tensor, weights: Tensor) -> Tensor:
     """Return ``features @ weights`` for half-precision features (n, D or more) and float32 weights (D, K), in float32.
 
-    Columns after the first D are zeros; if rows are not aligned, they are copied with such zeros. Each column of the
-    weights is multiplied by a power of two, so that neither large nor small ones leave the range of half precision.
+    Columns after the first D are zeros. Each column of the weights is multiplied by a power of two, so that neither
+    large nor small ones leave the range of half precision.
     """
     width = padded_size(max(features.shape[1], len(weights)))
-    if features.shape[1] < width or features.stride(0) % ALIGNMENT:
-        features = functional.pad(features, (0, width - features.shape[1]))
+    features = with_zeros(features, width)
     unit = torch.exp2(14 - weights.abs().amax(0).clamp_min(1e-30).log2().ceil())
     scaled = functional.pad(weights * unit, (0, 0, 0, width - len(weights)))
     return accurate_product(features, scaled) / unit
@@ -135,7 +199,7 @@ def cholesky_(matrix: Tensor, block: int = PANEL) -> None:
         below = matrix[end:, start:end]
         below.copy_(torch.linalg.solve_triangular(factor, below.mT, upper=False).mT)
         for rows, panel in _panels(size - end, block):
-            matrix[end:, end:][rows, panel].addmm_(below[rows], below[panel].mT, alpha=-1)
+            subtract_product_(matrix[end:, end:][rows, panel], below[rows], below[panel].mT)
 
 
 def factor_solve(factor: Tensor, right: Tensor) -> Tensor:
@@ -163,7 +227,9 @@ def inverse_blocks(factor: Tensor, side: int, panel: int = PANEL // 2) -> Tensor
         columns[: len(inverses[number])] = inverses[number]
         for inverse, row in zip(inverses[number + 1 :], starts[number + 1 :], strict=True):
             known, here = slice(0, row - start), slice(row - start, row - start + len(inverse))
-            columns[here] = inverse @ (factor[row : row + len(inverse), start:row] @ columns[known]).neg_()
+            right = torch.zeros_like(columns[here])
+            subtract_product_(right, factor[row : row + len(inverse), start:row], columns[known])
+            columns[here] = inverse @ right
         several = columns.view(len(columns), -1, side).permute(1, 2, 0)
         found[start // side : (start + block) // side] = several @ several.mT
     return found

@@ -68,7 +68,7 @@ class Moments:
 
     def add(self, features: Tensor, targets: Tensor, weights: Tensor | None = None) -> None:
         """Add a chunk: ``features`` (n, D), ``targets`` (n, K), and the images' ``weights`` (n,), if any."""
-        shifted, root = features - self.shift.to(features.dtype), None
+        shifted, root = self.shifted(features), None
         self.count += len(features)
         exact = shifted.dtype == self.cross.dtype
         if weights is None:
@@ -84,6 +84,10 @@ class Moments:
         else:
             self.cross += accurate_product(shifted.T, targets).T
         self._add_pairs(shifted, targets, root)
+
+    def shifted(self, features: Tensor) -> Tensor:
+        """Return features (n, D) minus the shift."""
+        return features - self.shift.to(features.dtype)
 
     def _add_pairs(self, shifted: Tensor, targets: Tensor, root: Tensor | None) -> None:
         """Add Σ (f - shift)(f - shift)ᵀ of ``shifted`` (n, D); all are times ``root`` (n, 1), if any."""
@@ -114,6 +118,10 @@ class Moments:
         """
         return (self.gram / self.count).addr_(self.mean_offset, self.mean_offset, alpha=-1)
 
+    def scaled_scatter(self, scale: Tensor) -> Tensor:
+        """Return the scatter of features times ``scale`` (D,), in a new matrix; its lower triangle is valid."""
+        return self.scatter().mul_(scale).mul_(scale[:, None])
+
     def variances(self) -> Tensor:
         """Return the diagonal of the scatter, shape (D,); zero where it is only rounding error."""
         mean_square = self.squares() / self.count
@@ -131,7 +139,7 @@ class Moments:
 
         ``scale`` (D,) is the factor of each feature, 0 for a constant one; γ is the ridge; ``method`` factorises A.
         """
-        scatter = self.scatter().mul_(scale).mul_(scale[:, None])
+        scatter = self.scaled_scatter(scale)
         check_finite(scatter.diagonal())
         # The row of a constant feature is zero: any positive diagonal keeps the matrix regular.
         scatter.diagonal().add_(ridge).add_((scale == 0).to(scatter.dtype))

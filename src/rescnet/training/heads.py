@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
+from ..kernels import moments_for
 from ..kernels.cholesky import blocked_solver
 from ..stages.discriminant import (
     LinearHead,
@@ -79,7 +80,7 @@ class FeatureSums:
 
     def __init__(self, targets: Targets, workers: Workers, by_rows: bool) -> None:
         self._targets, self._workers = targets, workers
-        self._kind = RowMoments if by_rows else Moments
+        self._by_rows = by_rows
         self._sums: Moments | None = None
 
     def add(self, features: Tensor, part: slice) -> None:
@@ -88,7 +89,8 @@ class FeatureSums:
         if self._sums is None:
             shift = features.mean(0, dtype=targets.dtype).to(features.dtype).to(targets.dtype)
             self._workers.broadcast(shift)
-            self._sums = self._kind.zeros(shift, targets.shape[1])
+            kind = RowMoments if self._by_rows else moments_for(features)
+            self._sums = kind.zeros(shift, targets.shape[1])
         weights = self._targets.stream.weights
         self._sums.add(features, targets, None if weights is None else weights[part])
 

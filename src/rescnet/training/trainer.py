@@ -23,6 +23,7 @@ from ..network.stack import Layer, LayerStack
 from ..stages.augment import changes_of_views, draw_changes
 from ..stages.filters import BankOptions, GreyPatches, learn_filters
 from ..stages.images import ValueRange, min_max_scale
+from ..stages.linear_algebra import with_zeros
 from ..stages.moments import Moments
 from .data import TrainingData
 from .distributed.workers import Workers
@@ -165,7 +166,7 @@ class Trainer:
             self._keep(part, features)
             if self._kept_features is None:
                 with watch.time("moments"):
-                    sums.add(torch.nn.functional.pad(features, (0, self.plan.width - features.shape[1])), part)
+                    sums.add(with_zeros(features, self.plan.width), part)
         with watch.time("moments"):
             if self._kept_features is not None:
                 for start in range(0, len(self._kept_features), self.plan.rows):

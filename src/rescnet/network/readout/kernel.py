@@ -20,10 +20,10 @@ from torch import Tensor
 
 from ...config.grammars import View
 from ...config.network import NetworkConfig
+from ...kernels import sketch_features
 from ...stages.augment import mean_of_views, view_images
 from ...stages.code_kernel import Codes, code_kernel
 from ...stages.linear_algebra import column_squares, product
-from ...stages.sketch import sketch
 from ...stages.threads import in_threads
 from ..stack import LayerStack
 from .loo_correction import LeaveOneOutCorrection
@@ -131,6 +131,7 @@ class _Ready:
     lengths: Tensor | None  # of the components, if codes need them
     centres: Codes
     coefficients: Tensor
+    correction: LeaveOneOutCorrection | None
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class KernelReadout:
     def corrected(self, output: Tensor, codes: Codes, ready: _Ready) -> Tensor:
         """Return the outputs (n, classes) of images with these codes, from the layers' Ỹ (n, classes)."""
         found = output + code_kernel(codes, ready.centres, self.scale) @ ready.coefficients
-        return found if self.correction is None else self.correction(found)
+        return found if ready.correction is None else ready.correction(found)
 
     def predict_codes(self, output: Tensor, codes: Codes) -> Tensor:
         """Return the outputs (n, classes) of images that have passed through the layers already."""
@@ -222,6 +223,7 @@ class KernelReadout:
             lengths_of(projection) if encoder.outside else None,
             Codes.of(self.codes.to(device).values(dtype)),
             self.coefficients.to(device, wide),
+            None if self.correction is None else self.correction.to(device, wide),
         )
 
     def batch(self, stack: LayerStack) -> int:
@@ -258,7 +260,7 @@ def sketches_of(stack: LayerStack, images: Tensor, weights: Tensor, size: int, m
     seen = torch.cat([images, view_images(images, MIRROR)]) if mirrored else images
     found, output = [], torch.empty(0)
     for layer_weights, step in zip(weights, stack.steps(seen), strict=True):
-        found.append(sketch(step.features, layer_weights, size))
+        found.append(sketch_features(step.features, layer_weights, size))
         output = step.output
     sketches = torch.cat(found, dim=1)
     return (mean_of_views(sketches, 2), mean_of_views(output, 2)) if mirrored else (sketches, output)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...config.network import NetworkConfig
-from ...stages.linear_algebra import column_squares
+from ...kernels import add_column_sums, sketch_features
 from ...stages.sketch import sketch, sketch_size, sketch_weights
 from ..distributed.workers import Workers
 
@@ -27,10 +27,7 @@ class FeatureSpread:
             self._shift = features[0].float()
             workers.broadcast(self._shift)
             self._rounding = max(torch.finfo(features.dtype).eps, 64 * torch.finfo(torch.float32).eps)
-        shifted = features - self._shift.to(features.dtype)
-        wide = torch.promote_types(features.dtype, torch.float32)
-        self._sums[0] += shifted.sum(0, dtype=wide)
-        self._sums[1] += column_squares(shifted, wide)
+        add_column_sums(self._sums, features, self._shift)
         self._count += len(features)
 
     def weights(self, seed: int, workers: Workers) -> tuple[Tensor, Tensor]:
@@ -99,6 +96,6 @@ class Sketches:
         """
         if name in self.rows:
             columns = slice((len(self.weights) - 1) * self.size, len(self.weights) * self.size)
-            found = sketch(features, self.weights[-1], self.size) - self.offsets[-1]
+            found = sketch_features(features, self.weights[-1], self.size) - self.offsets[-1]
             images = slice(part.start // copies, part.stop // copies)
             self.rows[name][images, columns] = found.view(-1, copies, self.size).mean(1).to(self.rows[name])
