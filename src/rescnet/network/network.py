@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from ..config.network import NetworkConfig
 from ..data.file_inputs import read_if_files
 from .inputs import Array, Paths, as_images, warn_of_other_units
 from .readout import Readout
+from .replay import MOST_IMAGES, Replays
 from .stack import Layer, LayerStack
 
 
@@ -23,6 +24,7 @@ class Network:
     stack: LayerStack  #: the layers and the forward pass
     readout: Readout | None = None  #: correction of the outputs, fitted after the layers
     depth: int | None = None  #: default number of layers for prediction, e.g. the best validation depth; None means all
+    _replays: Replays = field(default_factory=Replays, init=False, compare=False)
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
@@ -80,12 +82,19 @@ class Network:
         wanted = self._layers_asked(layers)
         checked = as_images(self.read_files(images), self.image_shape)
         self.warn_of_other_units(checked)
-        shortened = self.first_layers(wanted)
-        if shortened.readout is not None:
-            return refuse_infinite(shortened.readout.outputs(shortened.stack, checked, chunk))
+        used, device = self.first_layers(wanted), self.layers[0].weights.device
+        if device.type == "cuda" and len(checked) <= MOST_IMAGES and chunk is None:
+            key = len(checked), id(used.readout), *map(id, used.layers)
+            return refuse_infinite(self._replays.outputs(key, used._outputs, checked.to(device)))
+        return refuse_infinite(used._outputs(checked, chunk))
+
+    def _outputs(self, images: Tensor, chunk: int | None = None) -> Tensor:
+        """Return Ỹ of checked images after all layers, with the readout if there is one, shape (n, classes)."""
+        if self.readout is not None:
+            return self.readout.outputs(self.stack, images, chunk)
         device = self.layers[0].weights.device
-        parts = torch.split(checked, chunk or self.stack.chunk)
-        return refuse_infinite(torch.cat([shortened.stack.outputs(part.to(device)) for part in parts]))
+        parts = torch.split(images, chunk or self.stack.chunk)
+        return torch.cat([self.stack.outputs(part.to(device)) for part in parts])
 
     def warn_of_other_units(self, images: Tensor) -> None:
         """Warn about images in other units than the training images, e.g. divided by 255."""

@@ -125,7 +125,7 @@ def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor) -> ExactReadout
     correction = None
     if config.loo_correction:
         left_out = leave_one_out(targets, factor_solve(factor, targets), inverse_blocks(factor, 1))
-        correction = fit_correction(left_out, targets).cpu()
+        correction = fit_correction(left_out, targets).to(torch.device("cpu"))
     return ExactReadout(images.clone(), coefficients, scale, config.mirrors_kernel, ridge, correction)
 
 

@@ -37,9 +37,9 @@ class LeaveOneOutCorrection:
         """Return z + c(z) of outputs z (n, classes)."""
         return outputs + nearness(outputs, self.centres.to(outputs)) @ self.coefficients.to(outputs)
 
-    def cpu(self) -> LeaveOneOutCorrection:
-        """Return it on the CPU."""
-        return LeaveOneOutCorrection(self.centres.cpu(), self.coefficients.cpu())
+    def to(self, device: torch.device, dtype: torch.dtype | None = None) -> LeaveOneOutCorrection:
+        """Return it on a device, in a floating type if one is given."""
+        return LeaveOneOutCorrection(self.centres.to(device, dtype), self.coefficients.to(device, dtype))
 
 
 def leave_one_out(targets: Tensor, solution: Tensor, blocks: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ def judge(
     temperature = fit_temperature(outputs, wanted[numbers].argmax(1))
     if products is not None and side == 1 and size == len(products):
         temperature *= SPREAD
-    return correction.cpu() if correction is not None else None, temperature, accuracy
+    return correction.to(torch.device("cpu")) if correction is not None else None, temperature, accuracy
 
 
 def cross_validate(

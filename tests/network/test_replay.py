@@ -1,0 +1,61 @@
+"""Predictions of few images: recorded at their second use, and the same as computed afresh."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from rescnet import ComputeOptions, NetworkConfig
+from rescnet.network.replay import MOST_GRAPHS, Replays
+from rescnet.training.train import train
+
+
+class Recorded:
+    """Stands in for a CUDA graph: remembers the function, and counts."""
+
+    made = 0
+
+    def __init__(self, predict, images):
+        type(self).made += 1
+        self.predict = predict
+
+    def __call__(self, images):
+        return self.predict(images)
+
+
+def test_a_key_is_recorded_at_its_second_use(monkeypatch):
+    monkeypatch.setattr("rescnet.network.replay._Graph", Recorded)
+    monkeypatch.setattr(Recorded, "made", 0)
+    replays, images = Replays(), torch.ones(1)
+    made = []
+    for _ in range(3):
+        assert float(replays.outputs("a", lambda x: 2 * x, images)) == 2
+        made.append(Recorded.made)
+    assert made == [0, 1, 1]
+    assert float(replays.outputs("b", lambda x: 3 * x, images)) == 3
+    for number in range(2 * MOST_GRAPHS):
+        replays.outputs(number, lambda x: x, images)
+    assert len(replays._graphs) <= MOST_GRAPHS
+
+
+def test_copies_do_not_share_graphs(monkeypatch):
+    monkeypatch.setattr("rescnet.network.replay._Graph", Recorded)
+    replays = Replays()
+    for _ in range(2):
+        replays.outputs("a", torch.square, torch.ones(1))
+    assert copy.deepcopy(replays)._graphs == {}
+    assert pickle.loads(pickle.dumps(replays))._graphs == {}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+@pytest.mark.parametrize("readout", ["heads", "kernel"])
+def test_replayed_outputs_equal_computed_ones(readout):
+    images = torch.randint(0, 256, (300, 3, 16, 16), dtype=torch.uint8)
+    options = {"block_sizes": (8,), "block_stride": 2, "pyramid": (2, 1), "head": "ridge", "loo_correction": True}
+    config = NetworkConfig(layers=3, filters=8, readout=readout, **options)
+    network, _ = train(images[:280], torch.arange(280) % 4, config, compute=ComputeOptions())
+    for image in images[280:, None]:
+        torch.testing.assert_close(network.outputs(image), network._outputs(image), atol=1e-5, rtol=1e-5)
