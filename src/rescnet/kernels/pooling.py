@@ -30,7 +30,7 @@ from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms
 # One stage: with loads ahead, Triton 3.6 lets some programs read a strip while it is overwritten, and is no faster.
 LAUNCH = {"num_warps": 4, "num_stages": 1}
 IN_HALF = {"maxnreg": 112}  # registers: four programs per processor instead of three
-PART = 32  # channels per program of block_scales
+PART = 64  # channels per program of block_scales
 MOST_PIXELS = 32  # per product
 JOINED = 1024  # pairs per program of join_atoms
 
@@ -117,7 +117,7 @@ def _pool_grid(
         STARTS=max(16, triton.next_power_of_2(block_columns)),
         PART=min(PART, padded),
         CHANNELS=padded,
-        num_warps=4,
+        num_warps=2,
     )
     tables, pairs = _tables(tuple(cells), x.device), count_pairs(d, diagonal)
     atom_rows, atom_columns = len(tables.heights), len(tables.widths)

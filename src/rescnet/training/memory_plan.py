@@ -42,7 +42,7 @@ from .readout.iterative import check_least_memory
 from .stores.host import WRITES_UNDER_WAY
 
 DOUBLE, HALF = 8, 2  # bytes: sums over patches are float64, sketches float16
-SKETCH_SHARE = 8  # sketches stay on a GPU, or in float32 on a CPU, if they take at most an eighth of its memory
+SKETCH_SHARE = 6  # sketches stay on a GPU, or in float32 on a CPU, if they take at most a sixth of its memory
 PATCH_SUM_COPIES = 4  # of Σ p pᵀ: the sum, the one it is added to, the covariance, and its eigenvectors
 # Per class: sets of its images, copies of Σ p pᵀ and of Σ p by position: sums, means and intermediate results.
 CLASS_SUMS = {"lda": (1, 4, 3), "canonical": (2, 6, 1), "orthogonal-subspace": (1, 6, 1)}
