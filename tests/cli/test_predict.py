@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,19 @@ def test_predictions_of_files_are_those_of_the_network(rescnet, model, pictures,
         table = list(csv.DictReader(file))
     assert [line["class_1"] for line in table] == [row["classes"][0]["class"] for row in rows]
     assert float(table[0]["probability_2"]) == pytest.approx(rows[0]["classes"][1]["probability"], abs=1e-6)
+
+
+def test_one_picture_loads_no_compiler(model, pictures):
+    file = next((pictures / "test" / "three").iterdir())
+    code = f"""
+import sys
+from rescnet.cli import app
+app(["predict", {str(model)!r}, {str(file)!r}], standalone_mode=False)
+sys.exit(" ".join({{"numba", "sklearn", "scipy", "onnx"}} & set(sys.modules)) or 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "three" in done.stdout
 
 
 def test_the_table_and_a_json_file(rescnet, model, pictures, tmp_path):

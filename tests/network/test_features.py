@@ -50,6 +50,21 @@ def test_features_are_the_same_without_numba(pooling, monkeypatch):
     torch.testing.assert_close(LayerStack(config, (3, 12, 12), 2).features(MAPS), compiled)
 
 
+def test_few_images_are_pooled_without_the_program(monkeypatch):
+    config, images = make_config(**BASE, augment="flip", readout="kernel"), torch.rand(50, 3, 12, 12)
+    network = train(images, torch.arange(50) % 2, config, compute=ComputeOptions(device="cpu"))[0]
+    compiled = network.outputs(images[:10])
+    used = []
+    monkeypatch.setattr("rescnet.kernels.has_numba", lambda: used.append(True))
+    monkeypatch.delitem(sys.modules, "rescnet.kernels.pooling_cpu")
+    loaded = network.averaged_over("")  # it has predicted nothing so far
+    torch.testing.assert_close(loaded.outputs(images[:10]), compiled, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(loaded.outputs(images[:10]), compiled, rtol=1e-4, atol=1e-5)
+    assert not used
+    loaded.outputs(images[:2])  # the image and its mirror image, 22 times through three layers
+    assert used
+
+
 def test_maps_with_gradients_are_pooled_by_the_stage():
     config, maps = make_config(**BASE), MAPS.clone().requires_grad_()
     features = LayerStack(config, (3, 12, 12), 2).features(maps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -26,6 +27,7 @@ MOST_CHANNELS = 128  # d×d sums of products must fit into the registers of one 
 MOST_LOG_CHANNELS = 64  # three d×d matrices must fit into them
 ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # of patch_sums.py: tile, programs, zones, shifts
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
+FEW_PASSES = 128  # of an image through a layer: the plain stages take less time than loading the compiled program
 
 
 Convolution = Callable[[Tensor | None, Tensor], tuple[Tensor, ValueRange | None]]
@@ -80,16 +82,24 @@ def zone_sums_bytes(channels: int) -> int:
 
 
 def pool_maps(
-    maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction, rectifier: Rectifier = "relu"
+    maps: Tensor,
+    pyramids: list[Pyramid],
+    diagonal: bool,
+    reduction: Reduction,
+    rectifier: Rectifier = "relu",
+    compiled: bool = True,
 ) -> Tensor:
-    """Return the features of all pyramids, (n, Σ cells·pairs): from a kernel on a GPU or CPU, else the plain stages."""
+    """Return the features of all pyramids, (n, Σ cells·pairs): from a kernel on a GPU or CPU, else the plain stages.
+
+    ``compiled`` allows the program for a CPU (:func:`loads_program`).
+    """
     pooled = 2 * maps.shape[1] if rectifier == "both" else maps.shape[1]
     if maps.is_cuda and maps.dtype != torch.float64 and pools_in_place(pooled):
         from .pooling import fused_pool
 
         return fused_pool(maps, pyramids, diagonal, reduction, rectifier)
     exact = pooling_input(maps.float() if maps.dtype == torch.float16 else maps, rectifier)
-    if maps.device.type == "cpu" and has_numba() and not (maps.requires_grad or _is_traced()):
+    if maps.device.type == "cpu" and compiled and has_numba() and not (maps.requires_grad or _is_traced()):
         from .pooling_cpu import compiled_pool
 
         features = compiled_pool(exact, pyramids, diagonal, reduction)
@@ -97,6 +107,14 @@ def pool_maps(
         found = pool_pyramids(exact, pyramids, "channel", diagonal, reduction)
         features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
     return features.to(maps.dtype)
+
+
+def loads_program(passes: int) -> bool:
+    """Return whether a CPU pools by the compiled program in n passes of an image through a layer.
+
+    To load it, with Numba, takes a second. Until a process has loaded it, the plain stages pool few images.
+    """
+    return passes > FEW_PASSES or f"{__name__}.pooling_cpu" in sys.modules
 
 
 def _is_traced() -> bool:

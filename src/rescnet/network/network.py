@@ -12,7 +12,7 @@ from torch import Tensor
 from ..config.network import NetworkConfig
 from ..data.file_inputs import read_if_files
 from .inputs import Array, Paths, as_images, warn_of_other_units
-from .readout import Readout
+from .readout import ExactReadout, Readout
 from .replay import MOST_IMAGES, Replays
 from .stack import Layer, LayerStack
 
@@ -25,6 +25,7 @@ class Network:
     readout: Readout | None = None  #: correction of the outputs, fitted after the layers
     depth: int | None = None  #: default number of layers for prediction, e.g. the best validation depth; None means all
     _replays: Replays = field(default_factory=Replays, init=False, compare=False)
+    _predicted: int = field(default=0, init=False, compare=False)  # images so far
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
@@ -86,7 +87,8 @@ class Network:
         if device.type == "cuda" and len(checked) <= MOST_IMAGES and chunk is None:
             key = len(checked), id(used.readout), *map(id, used.layers)
             return refuse_infinite(self._replays.outputs(key, used._outputs, checked.to(device)))
-        return refuse_infinite(used._outputs(checked, chunk))
+        self._predicted += len(checked) + (len(used.readout) if isinstance(used.readout, ExactReadout) else 0)
+        return refuse_infinite(replace(used, stack=used.stack.for_images(self._predicted))._outputs(checked, chunk))
 
     def _outputs(self, images: Tensor, chunk: int | None = None) -> Tensor:
         """Return Ỹ of checked images after all layers, with the readout if there is one, shape (n, classes)."""

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..kernels import Convolution, convolution_for, logs_for, pool_maps
+from ..kernels import Convolution, convolution_for, loads_program, logs_for, pool_maps
 from ..kernels.half_precision import FoldedScale
 from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
@@ -71,6 +71,7 @@ class LayerStack:
     classes: int
     layers: list[Layer] = field(default_factory=list)
     half: bool = False  # maps and features are computed in half precision; scores and outputs stay in float32
+    compiled: bool = True  # a CPU may load the compiled program of pooling
 
     def step(self, layer: Layer, maps: Tensor | None, output: Tensor, images: Tensor) -> Step:
         """Apply one layer to a chunk of images (n, channels, h, w), in the units of the training images.
@@ -100,8 +101,8 @@ class LayerStack:
 
     def _features(self, maps: Tensor) -> Tensor:
         config, (height, width) = self.config, maps.shape[2:]
-        grids = config.grids((height, width))
-        features = pool_maps(maps, grids, config.keeps_diagonal, config.pooling, config.rectifier)
+        kind = config.keeps_diagonal, config.pooling, config.rectifier
+        features = pool_maps(maps, config.grids((height, width)), *kind, self.compiled)
         if config.matrix_log:
             features = logs_for(features, config.pooled_maps)(features, config.pooled_maps)
         return features
@@ -171,6 +172,11 @@ class LayerStack:
             return replace(folded, scale=folded.scale * (span >= torch.finfo(torch.float16).tiny))
         return FoldedScale.none(self.image_shape[0], input_range.low.device)
 
+    def for_images(self, count: int) -> LayerStack:
+        """Return the stack that predicts n images fastest: it loads no compiled program for few of them."""
+        views = len(self.config.views) * (1 + self.config.mirrors_kernel)
+        return replace(self, compiled=loads_program(count * views * len(self.layers)))
+
     @property
     def image_range(self) -> ValueRange:
         """Range by which the first layer scales the image."""
@@ -180,4 +186,5 @@ class LayerStack:
     def chunk(self) -> int:
         """Images per chunk in prediction."""
         first = self.layers[0].weights
-        return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)
+        computed = first.dtype.itemsize, first.device.type, self.half
+        return chunk_size(self.config, self.image_shape, *computed, self.compiled)
