@@ -99,7 +99,7 @@ def pool_maps(
 
         return fused_pool(maps, pyramids, diagonal, reduction, rectifier)
     exact = pooling_input(maps.float() if maps.dtype == torch.float16 else maps, rectifier)
-    if maps.device.type == "cpu" and compiled and has_numba() and not (maps.requires_grad or _is_traced()):
+    if compiled and _compiles(maps):
         from .pooling_cpu import compiled_pool
 
         features = compiled_pool(exact, pyramids, diagonal, reduction)
@@ -117,9 +117,10 @@ def loads_program(passes: int) -> bool:
     return passes > FEW_PASSES or f"{__name__}.pooling_cpu" in sys.modules
 
 
-def _is_traced() -> bool:
-    """Return whether operations are recorded, for example while a model is exported."""
-    return bool(torch.compiler.is_compiling() or torch.jit.is_tracing())  # type: ignore[attr-defined, no-untyped-call]
+def _compiles(x: Tensor) -> bool:
+    """Return whether the compiled program can read a tensor: it needs no gradient, and no model is exported."""
+    recorded = x.requires_grad or torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    return x.device.type == "cpu" and not recorded and has_numba()
 
 
 def pools_in_place(channels: int) -> bool:
@@ -127,12 +128,20 @@ def pools_in_place(channels: int) -> bool:
     return channels <= MOST_CHANNELS and _has_triton()
 
 
-def logs_for(features: Tensor, channels: int) -> Callable[[Tensor, int], Tensor]:
-    """Return the function that computes matrix logarithms: the kernel on a GPU, which overwrites, else the stage."""
+def logs_for(features: Tensor, channels: int, compiled: bool = True) -> Callable[[Tensor, int], Tensor]:
+    """Return the function that computes matrix logarithms: from a kernel on a GPU or CPU, else the plain stage.
+
+    The kernel on a GPU overwrites the features. ``compiled`` allows the program for a CPU (:func:`loads_program`), whose
+    products of larger matrices would use threads of their own.
+    """
     if features.is_cuda and features.dtype != torch.float64 and logs_in_place(channels):
         from .matrix_log import fused_logs
 
         return fused_logs
+    if compiled and channels <= MOST_LOG_CHANNELS and _compiles(features):
+        from .pooling_cpu import compiled_logs
+
+        return compiled_logs
     return matrix_logs
 
 
@@ -193,7 +202,7 @@ def halves_of_exp(exponents: Tensor) -> list[Tensor]:
 
 @cache
 def has_numba() -> bool:
-    """Return whether a CPU pools maps by a compiled program."""
+    """Return whether a CPU pools maps, and takes matrix logarithms, by a compiled program."""
     try:
         import numba  # noqa: F401
     except ImportError:  # it is missing, or too old for this NumPy

@@ -1,4 +1,4 @@
-"""Stages 5 and 6 compiled for a CPU by Numba: second-order pooling and the pyramid, without the block grid in memory.
+"""Stages 5 and 6, and matrix logarithms, compiled for a CPU by Numba: without the block grid in memory.
 
 As in :mod:`rescnet.stages.second_order`, sums over blocks are sums of tiles. A *place* is a tile at which a block may
 begin: there are 256 on 32×32 pixels with stride 2. One pair of channels is pooled after the other. Its products at all
@@ -7,6 +7,8 @@ pairs, and waits for memory most of the time.
 
 For the default network (64 channels, blocks of 8 and 16 pixels at stride 2), each of the 2,080 pairs takes 4,000
 operations for products and sums over blocks, and 1,200 to normalise. Cells are one product of matrices, with 7,700.
+
+Matrix logarithms are taken one after the other. Products of 64×64 matrices are left to the BLAS of SciPy.
 """
 
 from __future__ import annotations
@@ -21,8 +23,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.geometry import BlockGrid, Cell, Reduction, count_pairs
+from ..stages.pooling import DOUBLINGS, THREADED, log_scale
 from ..stages.second_order import FLAT, Pyramid, tile_of
-from .pooling_numba import pair_planes
+from ..stages.threads import in_threads
+from .pooling_numba import pair_planes, triangle_logs
 
 WIDTH = 32  # places are padded to a multiple of this: the compiler's loops take as many numbers at once
 
@@ -77,6 +81,21 @@ def compiled_pool(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reducti
                     torch.amax(blocks[:, c.top : c.bottom, c.left : c.right], (1, 2), out=maxima)
             first += len(cells)
     return found.flatten(1)
+
+
+def compiled_logs(features: Tensor, channels: int) -> Tensor:
+    """Return the result of ``stages.pooling.matrix_logs``, shape (n, cells·pairs)."""
+    exact = features.float() if features.dtype == torch.float16 else features
+    scale = log_scale(channels)
+
+    def log(triangles: Tensor) -> Tensor:
+        logs, buffers = torch.empty_like(triangles), triangles.new_empty(3, channels, channels)
+        triangle_logs(triangles.numpy(), scale, DOUBLINGS, tuple(buffers.numpy()), logs.numpy())
+        return logs
+
+    triangles = exact.reshape(-1, count_pairs(channels, diagonal=True))
+    logs = in_threads(log, triangles, least=-(-THREADED // channels**3))
+    return logs.view(features.shape).to(features.dtype)
 
 
 def _blocks(plane: Tensor, grid: BlockGrid, tile: tuple[int, int]) -> Tensor:

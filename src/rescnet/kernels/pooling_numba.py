@@ -121,3 +121,38 @@ def add_neighbours(work, sums, places):
             for k in range(np.uintp(1), terms):
                 for t in range(np.uintp(places)):
                     work[o + 1, t] += work[a, t + k * s]
+
+
+@compiled
+def triangle_logs(triangles, scale, doublings, buffers, logs):
+    """Write the logarithms of correlation matrices (n, pairs), times ``scale``: see ``stages.pooling.matrix_logs``.
+
+    A matrix stays in the nearest caches through all doublings; ``buffers`` (3, d, d) hold X, X² and the sum of all X.
+    """
+    x, square, total = buffers
+    d = np.uintp(len(x))
+    x_, square_, total_ = x.reshape(d * d), square.reshape(d * d), total.reshape(d * d)
+    zero, one, two = x.dtype.type(0), x.dtype.type(1), x.dtype.type(2)
+    for n in range(len(triangles)):
+        trace, k = zero, np.uintp(0)
+        for i in range(d):
+            trace += triangles[n, k]
+            k += d - i
+        trace = trace if trace > zero else one
+        share, k = one / trace, np.uintp(0)
+        for i in range(d):
+            for j in range(i, d):
+                x[i, j] = x[j, i] = triangles[n, k + (j - i)] * share
+            k += d - i
+        for t in range(d * d):
+            total_[t] = x_[t]
+        for _ in range(doublings):
+            np.dot(x, x, square)
+            for t in range(d * d):
+                x_[t] = two * x_[t] - square_[t]
+                total_[t] += x_[t]
+        factor, k = x.dtype.type(np.sqrt(trace) * scale), np.uintp(0)
+        for i in range(d):
+            for j in range(i, d):
+                logs[n, k + (j - i)] = total[i, j] * factor
+            k += d - i

@@ -104,7 +104,7 @@ class LayerStack:
         kind = config.keeps_diagonal, config.pooling, config.rectifier
         features = pool_maps(maps, config.grids((height, width)), *kind, self.compiled)
         if config.matrix_log:
-            features = logs_for(features, config.pooled_maps)(features, config.pooled_maps)
+            features = logs_for(features, config.pooled_maps, self.compiled)(features, config.pooled_maps)
         return features
 
     def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
