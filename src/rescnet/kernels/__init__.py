@@ -131,7 +131,7 @@ def pools_in_place(channels: int) -> bool:
 def logs_for(features: Tensor, channels: int, compiled: bool = True) -> Callable[[Tensor, int], Tensor]:
     """Return the function that computes matrix logarithms: from a kernel on a GPU or CPU, else the plain stage.
 
-    The kernel on a GPU overwrites the features. ``compiled`` allows the program for a CPU (:func:`loads_program`), whose
+    The kernel on a GPU overwrites the features. ``compiled`` allows the program for a CPU (:func:`loads_program`). Its
     products of larger matrices would use threads of their own.
     """
     if features.is_cuda and features.dtype != torch.float64 and logs_in_place(channels):
