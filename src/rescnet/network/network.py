@@ -85,7 +85,7 @@ class Network:
         self.warn_of_other_units(checked)
         used, device = self.first_layers(wanted), self.layers[0].weights.device
         if device.type == "cuda" and len(checked) <= MOST_IMAGES and chunk is None:
-            key = len(checked), id(used.readout), *map(id, used.layers)
+            key = len(checked), checked.dtype, id(used.readout), *map(id, used.layers)
             return refuse_infinite(self._replays.outputs(key, used._outputs, checked.to(device)))
         self._predicted += len(checked) + (len(used.readout) if isinstance(used.readout, ExactReadout) else 0)
         return refuse_infinite(replace(used, stack=used.stack.for_images(self._predicted))._outputs(checked, chunk))

@@ -23,7 +23,7 @@ class Replays:
     """Recorded predictions by key. A key is recorded at its second use, since recording takes as long as predicting."""
 
     def __init__(self) -> None:
-        self._graphs: dict[Any, _Graph | None] = {}
+        self._predictions: dict[Any, Predict | None] = {}
         self._lock = Lock()  # threads would overwrite each other's images
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -31,16 +31,24 @@ class Replays:
         return Replays, ()
 
     def outputs(self, key: Any, predict: Predict, images: Tensor) -> Tensor:
-        """Return ``predict(images)``; the key must stand for the function and the shape of the images."""
+        """Return ``predict(images)``; the key must stand for the function, and the shape and type of the images."""
         with self._lock:
-            if key not in self._graphs:
-                if len(self._graphs) == MOST_GRAPHS:
-                    self._graphs.clear()
-                self._graphs[key] = None
+            if key not in self._predictions:
+                if len(self._predictions) == MOST_GRAPHS:
+                    self._predictions.clear()
+                self._predictions[key] = None
                 return predict(images)
-            graph = self._graphs[key] or _Graph(predict, images)
-            self._graphs[key] = graph
-            return graph(images)
+            recorded = self._predictions[key] or _record(predict, images)
+            self._predictions[key] = recorded
+            return recorded(images)
+
+
+def _record(predict: Predict, images: Tensor) -> Predict:
+    """Return the prediction as a graph, or as it is if a graph cannot hold it, e.g. copies from the host."""
+    try:
+        return _Graph(predict, images)
+    except RuntimeError:
+        return predict
 
 
 class _Graph:
