@@ -94,6 +94,17 @@ def test_multiclass_counts_images_of_no_group_as_one_more_group():
     np.testing.assert_allclose(scores - scores[:, :1], expected - expected[:, :1], rtol=1e-6, atol=1e-6)
 
 
+def test_sets_of_groups_solved_together_equal_each_alone():
+    features, labels = sample()
+    moments = moments_of(features, one_hot(labels, 4))
+    factor = factorise(moments, 0.1)
+    both = multiclass_lda(factor, moments, sets=2)
+    alone = [multiclass_lda(factor, moments.with_targets(part)) for part in (slice(0, 2), slice(2, 4))]
+    torch.testing.assert_close(both.weights, torch.cat([head.weights for head in alone], dim=1))
+    torch.testing.assert_close(both.bias, torch.cat([head.bias for head in alone]))
+    assert torch.equal(both.present, torch.cat([head.present for head in alone]))
+
+
 @pytest.mark.parametrize("gamma", [1e-3, 0.7])
 def test_ridge_agrees_with_scikit_learn(gamma):
     features, _ = sample()

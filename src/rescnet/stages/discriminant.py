@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -139,24 +140,38 @@ def one_vs_rest_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
     return LinearHead(weights * present, bias * present, present)
 
 
-def multiclass_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
+def multiclass_lda(factor: ScatterFactor, moments: Moments, sets: int = 1) -> LinearHead:
     """Return a head of linear discriminants of groups that share one within scatter.
 
     Images of no group count as one more group. Scores are
 
         δ_g(f) = (f-μ)ᵀS_w⁻¹(μ_g-μ) - ½(μ_g-μ)ᵀS_w⁻¹(μ_g-μ) + log π_g.
 
-    S_w = S - Σ π_g (μ_g-μ)(μ_g-μ)ᵀ is solved from the factor of S by Woodbury's identity.
+    S_w = S - Σ π_g (μ_g-μ)(μ_g-μ)ᵀ is solved from the factor of S by Woodbury's identity. Groups may form several sets
+    of equal size, e.g. both signs, each with a scatter of its own: all are solved together.
     """
+    size = len(moments.target_total) // sets
+    parts = [moments.with_targets(slice(start, start + size)) for start in range(0, sets * size, size)]
+    mixes = [_mix_of_groups(part) for part in parts]
+    solved = factor.solve(moments, torch.block_diag(*(mix for _, mix in mixes)))  # type: ignore[no-untyped-call]
+    of_sets = zip(parts, mixes, torch.split(solved, size + 1, dim=1), strict=True)
+    return reduce(LinearHead.join, (_head_of_set(part, *mix, columns) for part, mix, columns in of_sets))
+
+
+def _mix_of_groups(moments: Moments) -> tuple[Tensor, Tensor]:
+    """Return π of the K groups and of all other images, (K+1,), and the factors by which C becomes √π_g (μ_g - μ)."""
     size = moments.target_total
-    cross = moments.centred_cross()  # (K, D), π_g (μ_g - μ)
     others = moments.count - size.sum()
     all_size = torch.cat([size, torch.where(others > moments.rounding, others, 0)[None]])
     share = torch.where(all_size > 0, all_size / moments.count, 0.5 / moments.count)
     groups = torch.eye(len(size), dtype=size.dtype, device=size.device)
     mix = torch.cat([groups, -torch.ones_like(groups[:1])]).T * ((all_size > 0) / share.sqrt())  # (K, K+1)
-    roots = mix.T @ cross  # √π_g (μ_g - μ), (K+1, D)
-    solved = factor.solve(moments, mix)  # A⁻¹U
+    return share, mix
+
+
+def _head_of_set(moments: Moments, share: Tensor, mix: Tensor, solved: Tensor) -> LinearHead:
+    """Return the head of a set of K groups from ``solved``, A⁻¹U (D, K+1), where U holds √π_g (μ_g - μ)."""
+    roots = mix.T @ moments.centred_cross()  # Uᵀ, (K+1, D)
     inner = roots @ solved  # UᵀA⁻¹U
     remainder = torch.eye(len(inner), dtype=inner.dtype, device=inner.device) - inner
     if not bool((torch.linalg.eigvalsh(remainder) > 64 * torch.finfo(inner.dtype).eps).all()):
@@ -167,7 +182,7 @@ def multiclass_lda(factor: ScatterFactor, moments: Moments) -> LinearHead:
     deviation = roots[:-1] / share.sqrt()[:-1, None]
     bias = -moments.mean @ weights - 0.5 * (deviation.T * weights).sum(0)
     bias = bias + share[:-1].log()
-    present = size > 0
+    present = moments.target_total > 0
     return LinearHead(weights * present, bias * present, present)
 
 

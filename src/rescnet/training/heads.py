@@ -109,15 +109,13 @@ def solve_head(moments: Moments, config: NetworkConfig, precision: str) -> tuple
     Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones. Precision
     ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, with refined solutions.
     """
-    classes = len(moments.target_total) // 2
-    signs = slice(0, classes), slice(classes, 2 * classes)
 
     def solve(factor: ScatterFactor, moments: Moments) -> LinearHead:
         if config.head == "ridge":
             return ridge_regression(factor, moments)
         if config.head == "lda":
             return one_vs_rest_lda(factor, moments)
-        return LinearHead.join(*(multiclass_lda(factor, moments.with_targets(sign)) for sign in signs))
+        return multiclass_lda(factor, moments, sets=2)
 
     exact = precision == "exact"
     method = cholesky_solver if exact else partial(blocked_solver, tolerance=TOLERANCE[precision])
