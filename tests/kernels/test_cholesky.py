@@ -45,6 +45,14 @@ def test_the_solution_is_as_good_as_the_features(generator):
     assert relative_error(matrix.to(DEVICE) @ found.double(), right.to(DEVICE)) < 1e-3
 
 
+def test_the_upper_triangle_is_not_read(generator):
+    matrix = realistic_scatter(300, generator, 0.1)
+    right = torch.randn(300, 4, generator=generator, dtype=torch.float64)
+    lower = matrix.float().tril() + torch.full((300, 300), torch.nan).triu(1)
+    found = blocked_solver(lower.to(DEVICE), 64)(right.float().to(DEVICE)).cpu()
+    assert relative_error(matrix @ found.double(), right) < 1e-3
+
+
 def test_blocked_factorisation_notices_failure(generator):
     matrix = realistic_scatter(200, generator, 0.1).float()
     matrix[150, 150] = -1.0

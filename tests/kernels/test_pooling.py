@@ -45,6 +45,7 @@ def check(maps, pyramids, bound, rectifier="relu", **options):
         ((13, 11), (4, 3), (4, 3), (3, 1)),
         ((10, 12), (3, 3), (4, 4), (2,)),
         ((9, 14), (4, 6), (3, 2), (2, 1)),
+        ((6, 70), (3, 5), (3, 5), (2, 1)),
     ],
 )
 @pytest.mark.parametrize("cells", ["official", "adaptive"])

@@ -61,3 +61,26 @@ def test_convolution_and_patch_sums(side):
         return sums.moments().outer
 
     assert_same_bits(outer)
+
+
+def test_products_scatter_and_sketches():
+    from rescnet.kernels.moments import FusedMoments
+    from rescnet.kernels.sketching import add_column_sums_, fused_sketch
+    from rescnet.kernels.symmetric_product import symmetric_product
+
+    features = torch.randn(500, 8192, device="cuda").half()
+    row, square = features[0].float(), torch.randn(8192, 8192, device="cuda")
+    sums = FusedMoments.zeros(row, 3)
+    sums.gram, sums.count = square, 500
+    x = torch.randn(8192, 16, device="cuda")
+    assert_same_bits(lambda: symmetric_product(square, x))
+    assert_same_bits(lambda: sums.scaled_scatter(row).tril())
+    assert_same_bits(lambda: sums.shifted(features))
+    assert_same_bits(lambda: fused_sketch(features, row, 1000))
+
+    def column_sums():
+        found = torch.zeros(2, 8192, dtype=torch.float64, device="cuda")
+        add_column_sums_(found, features, row)
+        return found
+
+    assert_same_bits(column_sums)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from kernels.on_device import DEVICE
 
-from rescnet.kernels import symmetric_products
+from rescnet.kernels import symmetric_multiplier
 from rescnet.kernels.symmetric_product import symmetric_product
 from rescnet.stages.linear_algebra import lower_product
 
@@ -21,7 +21,7 @@ def test_kernel_equals_the_whole_product(size, columns, generator):
     x = torch.randn(size, columns, generator=generator)
     exact = whole.double() @ x.double()
     given = matrix.tril() + torch.full_like(matrix, 1e30).triu(1)
-    for product in (symmetric_product, lambda a, b: symmetric_products(a)(b)):
+    for product in (symmetric_product, lambda a, b: symmetric_multiplier(a)(b)):
         found = product(given.to(DEVICE), x.to(DEVICE)).double().cpu()
         assert float((found - exact).norm() / exact.norm()) < 2e-6
 

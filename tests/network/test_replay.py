@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
@@ -18,9 +19,9 @@ class Recorded:
 
     made = 0
 
-    def __init__(self, predict, images):
+    def __init__(self, predict, images, held, pool):
         type(self).made += 1
-        self.predict = predict
+        self.predict, self.pool = predict, "pool"
 
     def __call__(self, images):
         return self.predict(images)
@@ -51,7 +52,7 @@ def test_copies_do_not_share_graphs(monkeypatch):
 
 
 def test_a_prediction_that_cannot_be_recorded_is_computed(monkeypatch):
-    def refuse(predict, images):
+    def refuse(*_):
         raise RuntimeError("cannot copy from the host during capture")
 
     monkeypatch.setattr("rescnet.network.replay._Graph", refuse)
@@ -62,11 +63,20 @@ def test_a_prediction_that_cannot_be_recorded_is_computed(monkeypatch):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 @pytest.mark.parametrize("readout", ["heads", "kernel"])
-def test_replayed_outputs_equal_computed_ones(readout):
+@pytest.mark.parametrize(
+    "options", [{"head": "ridge", "loo_correction": True}, {"head": "multiclass-lda", "test_views": "flip"}]
+)
+def test_replayed_outputs_equal_computed_ones(readout, options):
     images = torch.randint(0, 256, (300, 3, 16, 16), dtype=torch.uint8)
-    options = {"block_sizes": (8,), "block_stride": 2, "pyramid": (2, 1), "head": "ridge", "loo_correction": True}
-    config = NetworkConfig(layers=3, filters=8, readout=readout, **options)
+    shape = {"block_sizes": (8,), "block_stride": 2, "pyramid": (2, 1), "rectifier": "both"}
+    config = NetworkConfig(layers=3, filters=8, readout=readout, **shape, **options)
     network, _ = train(images[:280], torch.arange(280) % 4, config, compute=ComputeOptions())
     for image in images[280:, None]:
         for given in (image, image.float() + 0.25):  # a graph of bytes cannot take fractions
-            torch.testing.assert_close(network.outputs(given), network._outputs(given), atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(network.outputs(given), network._computed(given), atol=1e-5, rtol=1e-5)
+    plain = replace(network, stack=replace(network.stack, half=False))
+    if network.readout:  # the graph keeps the tensors that another precision pushes out of the readout's cache
+        plain.outputs(images)
+        spoiled = [torch.full((10**7,), torch.nan, device="cuda") for _ in range(4)]
+        torch.testing.assert_close(network.outputs(image), network._computed(image), atol=1e-5, rtol=1e-5)
+        assert len(spoiled) == 4

@@ -110,7 +110,7 @@ def pool_maps(
 
 
 def loads_program(passes: int) -> bool:
-    """Return whether a CPU pools by the compiled program in n passes of an image through a layer.
+    """Return whether n passes of an image through a layer are worth loading the compiled program on a CPU.
 
     To load it, with Numba, takes a second. Until a process has loaded it, the plain stages pool few images.
     """
@@ -131,8 +131,8 @@ def pools_in_place(channels: int) -> bool:
 def logs_for(features: Tensor, channels: int, compiled: bool = True) -> Callable[[Tensor, int], Tensor]:
     """Return the function that computes matrix logarithms: from a kernel on a GPU or CPU, else the plain stage.
 
-    The kernel on a GPU overwrites the features. ``compiled`` allows the program for a CPU (:func:`loads_program`). Its
-    products of larger matrices would use threads of their own.
+    The kernel on a GPU overwrites the features. ``compiled`` allows the program for a CPU (:func:`loads_program`).
+    Larger matrices are left to the stage: SciPy's BLAS would multiply them in threads of its own.
     """
     if features.is_cuda and features.dtype != torch.float64 and logs_in_place(channels):
         from .matrix_log import fused_logs
@@ -181,14 +181,13 @@ def moments_for(features: Tensor) -> type[Moments]:
     return Moments
 
 
-def symmetric_products(matrix: Tensor) -> Callable[[Tensor], Tensor]:
-    """Return x → A x for a symmetric A (D, D), of which the lower triangle is read: from a kernel on a GPU."""
+def symmetric_multiplier(matrix: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return x → A x for a symmetric A (D, D) of which the lower triangle is read: few columns by a kernel on a GPU."""
     if matrix.is_cuda and matrix.dtype == torch.float32 and _has_triton():
         from .symmetric_product import MOST_COLUMNS, symmetric_product
 
-        return lambda x: symmetric_product(matrix, x) if x.shape[1] <= MOST_COLUMNS else lower_product(matrix, x)
-    lower = matrix.tril()
-    return lambda x: lower @ x + lower.T @ x - lower.diagonal()[:, None] * x
+        return lambda x: (symmetric_product if x.shape[1] <= MOST_COLUMNS else lower_product)(matrix, x)
+    return lambda x: lower_product(matrix, x)
 
 
 def halves_of_exp(exponents: Tensor) -> list[Tensor]:

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..stages.linear_algebra import Solver, accurate_product, add_product_, cholesky_solver, tf32_products
-from . import symmetric_products
+from . import symmetric_multiplier
 
 BLOCK = 2048
 LEAST_BLOCK = 128  # whose inverse is computed by substitution
@@ -131,7 +131,7 @@ def refine(
     """
     wanted = tolerance * right.norm(dim=0)
     tiny = torch.finfo(right.dtype).tiny
-    times = symmetric_products(matrix)
+    times = symmetric_multiplier(matrix)
     x = factor.solve(right)
     residual = right - times(x)
     search: Tensor | None = None

@@ -23,7 +23,7 @@ class FusedMoments(Moments):
     """Moments of features in half precision on a GPU."""
 
     def shifted(self, features: Tensor) -> Tensor:
-        """Return features (n, D) minus the shift, which half precision holds exactly."""
+        """Return features (n, D) minus the shift. Half precision holds the shift exactly."""
         found = torch.empty_like(features)
         grid = triton.cdiv(features.shape[0], ROWS), triton.cdiv(features.shape[1], COLUMNS)
         subtract_row[grid](features, features.stride(0), self.shift, found, *features.shape, ROWS=ROWS, COLUMNS=COLUMNS)
@@ -49,7 +49,7 @@ def subtract_row(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Subtract a row from some rows."""
+    """Subtract the shift from a tile of the features."""
     line = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     inside = (line < n)[:, None] & (column < D)[None, :]

@@ -15,7 +15,7 @@ have 289·1,225 numbers per image.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -29,8 +29,7 @@ from .pooling_triton import block_scales, centre_maps, join_atoms, pool_atoms
 
 # One stage: with loads ahead, Triton 3.6 lets some programs read a strip while it is overwritten, and is no faster.
 LAUNCH = {"num_warps": 4, "num_stages": 1}
-IN_HALF = {"maxnreg": 112}  # registers: four programs per processor instead of three
-PART = 64  # channels per program of block_scales
+IN_HALF = {"maxnreg": 112}  # registers for up to 64 channels: four programs per processor instead of three
 MOST_PIXELS = 32  # per product
 JOINED = 1024  # pairs per program of join_atoms
 
@@ -109,15 +108,16 @@ def _pool_grid(
     rows = {"BLOCK_H": block_h, "STRIDE_H": stride_h}
     columns = {"BLOCK_W": block_w, "STRIDE_W": stride_w}
     scales = torch.empty(n, block_rows, block_columns, 2, padded, device=x.device)
-    block_scales[(n, triton.cdiv(padded, PART))](
+    part, warps = (min(64, padded), 2) if w <= 64 else (16, 4 if w <= 128 else 8)  # its sums stay in registers
+    block_scales[(n, triton.cdiv(padded, part))](
         *(x, floor, scales, h, w, d, block_rows, block_columns),
         **rows,
         **columns,
         COLUMNS=max(16, triton.next_power_of_2(w)),
         STARTS=max(16, triton.next_power_of_2(block_columns)),
-        PART=min(PART, padded),
+        PART=part,
         CHANNELS=padded,
-        num_warps=2,
+        num_warps=warps,
     )
     tables, pairs = _tables(tuple(cells), x.device), count_pairs(d, diagonal)
     atom_rows, atom_columns = len(tables.heights), len(tables.widths)
@@ -136,7 +136,7 @@ def _pool_grid(
         MAXIMUM=reduction == "max",
         PRECISION="ieee" if x.dtype.itemsize >= 4 else "tf32",
         **LAUNCH,
-        **(IN_HALF if x.dtype == torch.float16 else {}),
+        **(IN_HALF if x.dtype == torch.float16 and padded <= 64 else {}),
     )
     _join_atoms(pooled, tables, reduction, features)
 
@@ -156,7 +156,7 @@ class Tables(NamedTuple):
     cells: Tensor  # first and last atom row and column of each cell, the last excluded, (cells, 4)
 
 
-@lru_cache(maxsize=64)
+@cache
 def _tables(cells: tuple[Cell, ...], device: torch.device) -> Tables:
     """Return the tables of some cells: kept, since a single image would wait for their copies at every layer."""
     atoms = Atoms.of(list(cells))

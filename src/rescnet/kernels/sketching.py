@@ -21,8 +21,8 @@ def fused_sketch(features: Tensor, weights: Tensor, size: int) -> Tensor:
     """Return the result of ``stages.sketch.sketch`` for features (n, D) with weights (D,), float32, shape (n, size)."""
     found = torch.empty(len(features), size, device=features.device)
     grid = triton.cdiv(len(features), IMAGES), triton.cdiv(size, SKETCHED)
-    facts = len(features), len(weights), size
-    sketch_tile[grid](features, features.stride(0), weights, found, *facts, ROWS=IMAGES, COLUMNS=SKETCHED)
+    sizes = len(features), len(weights), size
+    sketch_tile[grid](features, features.stride(0), weights, found, *sizes, ROWS=IMAGES, COLUMNS=SKETCHED)
     return found
 
 

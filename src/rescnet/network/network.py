@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..config.network import NetworkConfig
 from ..data.file_inputs import read_if_files
+from ..kernels import logs_in_place, pools_in_place
 from .inputs import Array, Paths, as_images, warn_of_other_units
 from .readout import ExactReadout, Readout
 from .replay import MOST_IMAGES, Replays
@@ -63,7 +64,8 @@ class Network:
     def outputs(self, images: Array | Paths, layers: int | None = None, chunk: int | None = None) -> Tensor:
         """Return Ỹ of images, shape (n, classes).
 
-        Images stream through in chunks, so memory does not grow with their number.
+        Images stream through in chunks, so memory does not grow with their number. On a CPU, few images of a process
+        pass without its compiled program: the last digits of an output may change once it is loaded.
 
         Parameters
         ----------
@@ -84,13 +86,22 @@ class Network:
         checked = as_images(self.read_files(images), self.image_shape)
         self.warn_of_other_units(checked)
         used, device = self.first_layers(wanted), self.layers[0].weights.device
-        if device.type == "cuda" and len(checked) <= MOST_IMAGES and chunk is None:
-            key = len(checked), checked.dtype, id(used.readout), *map(id, used.layers)
-            return refuse_infinite(self._replays.outputs(key, used._outputs, checked.to(device)))
-        self._predicted += len(checked) + (len(used.readout) if isinstance(used.readout, ExactReadout) else 0)
-        return refuse_infinite(replace(used, stack=used.stack.for_images(self._predicted))._outputs(checked, chunk))
+        few, readout = device.type == "cuda" and len(checked) <= MOST_IMAGES and chunk is None, used.readout
+        if few and used._stays_on_gpu and not isinstance(readout, ExactReadout):
+            key = len(checked), checked.dtype, used.config, id(readout), *map(id, used.layers)
+            found = self._replays.outputs(key, used._computed, checked.to(device), lambda: readout and readout.cached)
+            return refuse_infinite(found)
+        self._predicted += len(checked) + (len(readout) if isinstance(readout, ExactReadout) else 0)
+        return refuse_infinite(replace(used, stack=used.stack.for_images(self._predicted))._computed(checked, chunk))
 
-    def _outputs(self, images: Tensor, chunk: int | None = None) -> Tensor:
+    @property
+    def _stays_on_gpu(self) -> bool:
+        """True if the layers copy nothing from the host on a GPU, so that a prediction can be recorded."""
+        config = self.config
+        fits = pools_in_place(config.pooled_maps) and (not config.matrix_log or logs_in_place(config.pooled_maps))
+        return self.half and fits
+
+    def _computed(self, images: Tensor, chunk: int | None = None) -> Tensor:
         """Return Ỹ of checked images after all layers, with the readout if there is one, shape (n, classes)."""
         if self.readout is not None:
             return self.readout.outputs(self.stack, images, chunk)
@@ -120,9 +131,11 @@ class Network:
 
         ``""`` is the image alone; None changes nothing.
         """
-        if views is None:
+        if views is None or views == self.config.test_views:
             return self
-        return replace(self, stack=replace(self.stack, config=replace(self.config, test_views=views)))
+        found = replace(self, stack=replace(self.stack, config=replace(self.config, test_views=views)))
+        found._replays, found._predicted = self._replays, self._predicted
+        return found
 
     def first_layers(self, layers: int) -> Network:
         """Return the network that ends after n layers; the readout belongs to :attr:`used_layers` only."""
@@ -138,7 +151,8 @@ class Network:
     @property
     def batch(self) -> int:
         """Images that are best predicted together."""
-        return self.stack.chunk if self.readout is None else self.readout.batch(self.stack)
+        stack = self.stack.for_images(self._predicted)
+        return stack.chunk if self.readout is None else self.readout.batch(stack)
 
     def learned(self) -> list[Tensor]:
         """Return all tensors: filters, heads, and those of the readout."""

@@ -1,11 +1,12 @@
 """Predictions of few images on a GPU as CUDA graphs.
 
-A single image is a hundred thousand times too little work for a GPU: it waits for the launch of each operation. A graph
-records the operations of a prediction once, and launches all of them together afterwards.
+A single image is too little work for a GPU: it waits for the launch of each operation. A graph records the operations
+of a prediction once, and launches all of them together afterwards.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from threading import Lock
 from typing import Any
@@ -17,6 +18,8 @@ MOST_IMAGES = 16  # of a prediction that is recorded: with more, the GPU is busy
 MOST_GRAPHS = 32
 
 Predict = Callable[[Tensor], Tensor]
+logger = logging.getLogger(__name__)
+_recording = Lock()  # of all networks: one graph is recorded at a time
 
 
 class Replays:
@@ -24,50 +27,62 @@ class Replays:
 
     def __init__(self) -> None:
         self._predictions: dict[Any, Predict | None] = {}
+        self._pool: Any = None  # of memory, which all graphs share: they run one after the other
         self._lock = Lock()  # threads would overwrite each other's images
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle without the graphs, which belong to this process."""
         return Replays, ()
 
-    def outputs(self, key: Any, predict: Predict, images: Tensor) -> Tensor:
-        """Return ``predict(images)``; the key must stand for the function, and the shape and type of the images."""
+    def outputs(self, key: Any, predict: Predict, images: Tensor, held: Callable[[], Any] = lambda: None) -> Tensor:
+        """Return ``predict(images)``.
+
+        The key must stand for the function, and for the shape and type of the images. ``held`` returns caches of the
+        function, which a graph keeps, since it reads their memory.
+        """
         with self._lock:
             if key not in self._predictions:
                 if len(self._predictions) == MOST_GRAPHS:
                     self._predictions.clear()
+                    self._pool = None
                 self._predictions[key] = None
                 return predict(images)
-            recorded = self._predictions[key] or _record(predict, images)
+            recorded = self._predictions[key] or self._record(predict, images, held)
             self._predictions[key] = recorded
             return recorded(images)
 
-
-def _record(predict: Predict, images: Tensor) -> Predict:
-    """Return the prediction as a graph, or as it is if a graph cannot hold it, e.g. copies from the host."""
-    try:
-        return _Graph(predict, images)
-    except RuntimeError:
-        return predict
+    def _record(self, predict: Predict, images: Tensor, held: Callable[[], Any]) -> Predict:
+        """Return the prediction as a graph, or as it is if it cannot be recorded."""
+        try:
+            with _recording:
+                graph = _Graph(predict, images, held, self._pool)
+        except RuntimeError as error:  # e.g. out of memory
+            logger.warning("a prediction could not be recorded as a CUDA graph: %s", error)
+            return predict
+        self._pool = graph.pool
+        return graph
 
 
 class _Graph:
     """A recorded prediction."""
 
-    def __init__(self, predict: Predict, images: Tensor) -> None:
-        self._predict = predict  # keeps the tensors that the graph reads
+    def __init__(self, predict: Predict, images: Tensor, held: Callable[[], Any], pool: Any) -> None:
         self._images = images.clone()
         self._graph = torch.cuda.CUDAGraph()
-        stream = torch.cuda.Stream(images.device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(images.device))
-        with torch.cuda.stream(stream):
-            predict(self._images)
-        torch.cuda.current_stream(images.device).wait_stream(stream)
-        with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-            self._outputs = predict(self._images)
+        with torch.cuda.device(images.device):
+            stream = torch.cuda.Stream(images.device)  # type: ignore[no-untyped-call]
+            stream.wait_stream(torch.cuda.current_stream(images.device))
+            with torch.cuda.stream(stream):
+                predict(self._images)
+            torch.cuda.current_stream(images.device).wait_stream(stream)
+            with torch.cuda.graph(self._graph, pool, stream, capture_error_mode="thread_local"):
+                self._outputs = predict(self._images)
+        self._held = predict, held()  # the graph reads their memory
+        self.pool = self._graph.pool()
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return the outputs of images of the recorded shape."""
-        self._images.copy_(images)
-        self._graph.replay()
-        return self._outputs.clone()
+        with torch.cuda.device(images.device):
+            self._images.copy_(images)
+            self._graph.replay()
+            return self._outputs.clone()

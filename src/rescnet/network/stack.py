@@ -71,7 +71,7 @@ class LayerStack:
     classes: int
     layers: list[Layer] = field(default_factory=list)
     half: bool = False  # maps and features are computed in half precision; scores and outputs stay in float32
-    compiled: bool = True  # a CPU may load the compiled program of pooling
+    compiled: bool = True  # a CPU may load the compiled program of pooling and matrix logarithms
 
     def step(self, layer: Layer, maps: Tensor | None, output: Tensor, images: Tensor) -> Step:
         """Apply one layer to a chunk of images (n, channels, h, w), in the units of the training images.
@@ -173,7 +173,7 @@ class LayerStack:
         return FoldedScale.none(self.image_shape[0], input_range.low.device)
 
     def for_images(self, count: int) -> LayerStack:
-        """Return the stack that predicts n images fastest: it loads no compiled program for few of them."""
+        """Return the stack for a prediction of n images: it loads no compiled program for few of them on a CPU."""
         views = len(self.config.views) * (1 + self.config.mirrors_kernel)
         return replace(self, compiled=loads_program(count * views * len(self.layers)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import RLock
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from torch.nn import functional
 ALIGNMENT = 64
 SINGULAR = 1e-6  # of the largest eigenvalue: smaller eigenvalues are rounding errors of float32 sums
 MOST_RIDGES, LEAST_LARGER_RIDGE = 6, 1e-3
+_TF32 = RLock()  # one thread at a time changes the setting, so that it is restored
 TF32_BITS = ~0x1FFF  # of a float32 number: sign, exponent and ten bits of the fraction
 PANEL, CPU_PANEL = 4096, 512  # columns per panel of a Gram matrix; panels skip most of its upper triangle
 
@@ -36,7 +38,11 @@ def aligned_rows(rows: int, width: int, dtype: torch.dtype, device: torch.device
 
 
 def with_zeros(x: Tensor, width: int) -> Tensor:
-    """Return rows (n, D) with zeros up to a width: the same memory if :func:`aligned_rows` made it, else a copy."""
+    """Return rows (n, D) with zeros up to a width.
+
+    Half-precision rows of this stride must come from :func:`aligned_rows`: the memory after each row is read. Others
+    are copied.
+    """
     if x.dtype == torch.float16 and x.stride() == (width, 1):
         return x.as_strided((len(x), width), (width, 1))
     return functional.pad(x, (0, width - x.shape[1]))
@@ -88,53 +94,65 @@ def split(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @contextmanager
 def tf32_products(wanted: bool = True) -> Iterator[None]:
-    """Multiply float32 matrices on a GPU in TF32, whose numbers have three digits, or in float32."""
-    setting = torch.backends.cuda.matmul
-    before, setting.allow_tf32 = setting.allow_tf32, wanted
-    try:
+    """Multiply float32 matrices on a GPU in TF32, whose numbers have three digits, or in float32.
+
+    The setting is that of the process: products of other threads are meanwhile computed like this, too.
+    """
+    if not torch.cuda.is_available():
         yield
-    finally:
-        setting.allow_tf32 = before
+        return
+    setting = torch.backends.cuda.matmul
+    with _TF32:
+        before, setting.allow_tf32 = setting.allow_tf32, wanted
+        try:
+            yield
+        finally:
+            setting.allow_tf32 = before
+
+
+Parts = tuple[Tensor, Tensor | None]
+"""A matrix as the sum of a part that TF32 holds exactly and the rest, or as it is."""
 
 
 def subtract_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Subtract ``a @ b`` from ``total``; float32 matrices on a GPU are split (:func:`tf32_parts`)."""
-    if a.is_cuda and a.dtype == torch.float32:
-        add_parts_product_(total, tf32_parts(a), tf32_parts(b), alpha=-1)
-    else:
-        total.addmm_(a, b, alpha=-1)
+    """Subtract ``a @ b`` from ``total``."""
+    _add_product_of_parts_(total, _parts(a), _parts(b), alpha=-1)
 
 
-def tf32_parts(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return float32 ``x`` as the sum of a part that TF32 holds exactly, and the rest."""
+def lower_product(matrix: Tensor, x: Tensor) -> Tensor:
+    """Return A x (D, K) for a symmetric A (D, D) of which the lower triangle is read, panel by panel."""
+    found = torch.zeros_like(x)
+    for start in range(0, len(matrix), PANEL):
+        here, below = slice(start, min(start + PANEL, len(matrix))), slice(start + PANEL, len(matrix))
+        corner = matrix[here, here].tril()
+        corner += corner.tril(-1).T
+        _add_product_of_parts_(found[here], _parts(corner), _parts(x[here]))
+        high, low = _parts(matrix[below, here])
+        _add_product_of_parts_(found[below], (high, low), _parts(x[here]))
+        _add_product_of_parts_(found[here], (high.T, None if low is None else low.T), _parts(x[below]))
+    return found
+
+
+def _parts(x: Tensor) -> Parts:
+    """Split float32 numbers on a GPU."""
+    if not x.is_cuda or x.dtype != torch.float32:
+        return x, None
     high = (x.contiguous().view(torch.int32) & TF32_BITS).view(torch.float32)
     return high, x - high
 
 
-def add_parts_product_(total: Tensor, a: tuple[Tensor, Tensor], b: tuple[Tensor, Tensor], alpha: float = 1.0) -> None:
-    """Add ``alpha·a @ b`` to ``total`` from the parts of both, without the product of the rests.
+def _add_product_of_parts_(total: Tensor, a: Parts, b: Parts, alpha: float = 1.0) -> None:
+    """Add ``alpha·a @ b`` to ``total``, without the product of the rests.
 
     Three products on tensor cores are almost as exact as one in float32, and several times faster.
     """
     (a_high, a_low), (b_high, b_low) = a, b
+    if a_low is None or b_low is None:
+        total.addmm_(a_high, b_high, alpha=alpha)
+        return
     with tf32_products():
         for left, right in ((a_low, b_high), (a_high, b_low), (a_high, b_high)):
             total.addmm_(left, right, alpha=alpha)
-
-
-def lower_product(matrix: Tensor, x: Tensor) -> Tensor:
-    """Return A x (D, K) for a symmetric A (D, D), float32, of which the lower triangle is read."""
-    found = torch.zeros_like(x)
-    for rows, panel in _panels(len(matrix), PANEL):
-        side = panel.stop - panel.start
-        block = matrix[rows, panel].contiguous()
-        block[:side].tril_()
-        high, low = tf32_parts(block)
-        add_parts_product_(found[rows], (high, low), tf32_parts(x[panel]))
-        high[:side].tril_(-1)
-        low[:side].tril_(-1)
-        add_parts_product_(found[panel], (high.T, low.T), tf32_parts(x[rows]))
-    return found
 
 
 def accurate_product(a: Tensor, b: Tensor) -> Tensor:

@@ -226,6 +226,11 @@ class KernelReadout:
             None if self.correction is None else self.correction.to(device, wide),
         )
 
+    @property
+    def cached(self) -> object:
+        """The tensors of the last prediction, on its device."""
+        return self._ready
+
     def batch(self, stack: LayerStack) -> int:
         """Return how many new images are best predicted together."""
         return stack.chunk

@@ -24,7 +24,7 @@ class FeatureSpread:
     def add(self, features: Tensor, workers: Workers) -> None:
         """Add a chunk (n, D). All are shifted by the first image of rank 0, so that sums do not cancel."""
         if self._shift is None:
-            self._shift = features[0].float()
+            self._shift = features[0].float().clone()  # workers overwrite it
             workers.broadcast(self._shift)
             self._rounding = max(torch.finfo(features.dtype).eps, 64 * torch.finfo(torch.float32).eps)
         add_column_sums(self._sums, features, self._shift)
