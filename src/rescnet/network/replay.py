@@ -27,7 +27,7 @@ class Replays:
 
     def __init__(self) -> None:
         self._predictions: dict[Any, Predict | None] = {}
-        self._pool: Any = None  # of memory, which all graphs share: they run one after the other
+        self._newest: _Graph | None = None  # whose memory the next one shares: they run one after the other
         self._lock = Lock()  # threads would overwrite each other's images
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -44,7 +44,7 @@ class Replays:
             if key not in self._predictions:
                 if len(self._predictions) == MOST_GRAPHS:
                     self._predictions.clear()
-                    self._pool = None
+                    self._newest = None
                 self._predictions[key] = None
                 return predict(images)
             recorded = self._predictions[key] or self._record(predict, images, held)
@@ -55,30 +55,30 @@ class Replays:
         """Return the prediction as a graph, or as it is if it cannot be recorded."""
         try:
             with _recording:
-                graph = _Graph(predict, images, held, self._pool)
+                self._newest = _Graph(predict, images, held, self._newest)
         except RuntimeError as error:  # e.g. out of memory
             logger.warning("a prediction could not be recorded as a CUDA graph: %s", error)
             return predict
-        self._pool = graph.pool
-        return graph
+        return self._newest
 
 
 class _Graph:
-    """A recorded prediction."""
+    """A recorded prediction, which shares stream and memory with the one before."""
 
-    def __init__(self, predict: Predict, images: Tensor, held: Callable[[], Any], pool: Any) -> None:
+    def __init__(self, predict: Predict, images: Tensor, held: Callable[[], Any], before: _Graph | None) -> None:
         self._images = images.clone()
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(images.device):
-            stream = torch.cuda.Stream(images.device)  # type: ignore[no-untyped-call]
-            stream.wait_stream(torch.cuda.current_stream(images.device))
-            with torch.cuda.stream(stream):
+            current = torch.cuda.current_stream(images.device)
+            self._stream = before._stream if before else torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._stream.wait_stream(current)
+            with torch.cuda.stream(self._stream):
                 predict(self._images)
-            torch.cuda.current_stream(images.device).wait_stream(stream)
-            with torch.cuda.graph(self._graph, pool, stream, capture_error_mode="thread_local"):
+            current.wait_stream(self._stream)
+            pool = before._graph.pool() if before else None
+            with torch.cuda.graph(self._graph, pool, self._stream, capture_error_mode="thread_local"):
                 self._outputs = predict(self._images)
         self._held = predict, held()  # the graph reads their memory
-        self.pool = self._graph.pool()
 
     def __call__(self, images: Tensor) -> Tensor:
         """Return the outputs of images of the recorded shape."""
