@@ -70,7 +70,7 @@ class _Graph:
         self._graph = torch.cuda.CUDAGraph()
         with torch.cuda.device(images.device):
             current = torch.cuda.current_stream(images.device)
-            self._stream = before._stream if before else torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._stream: torch.cuda.Stream = before._stream if before else torch.cuda.Stream()  # type: ignore[no-untyped-call]
             self._stream.wait_stream(current)
             with torch.cuda.stream(self._stream):
                 predict(self._images)
