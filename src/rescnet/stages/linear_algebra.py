@@ -110,8 +110,7 @@ def tf32_products(wanted: bool = True) -> Iterator[None]:
             setting.allow_tf32 = before
 
 
-Parts = tuple[Tensor, Tensor | None]
-"""A matrix as the sum of a part that TF32 holds exactly and the rest, or as it is."""
+_Parts = tuple[Tensor, Tensor | None]  # a matrix: what TF32 holds of it exactly, and the rest; or the matrix and None
 
 
 def subtract_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
@@ -133,7 +132,7 @@ def lower_product(matrix: Tensor, x: Tensor) -> Tensor:
     return found
 
 
-def _parts(x: Tensor) -> Parts:
+def _parts(x: Tensor) -> _Parts:
     """Split float32 numbers on a GPU."""
     if not x.is_cuda or x.dtype != torch.float32:
         return x, None
@@ -141,7 +140,7 @@ def _parts(x: Tensor) -> Parts:
     return high, x - high
 
 
-def _add_product_of_parts_(total: Tensor, a: Parts, b: Parts, alpha: float = 1.0) -> None:
+def _add_product_of_parts_(total: Tensor, a: _Parts, b: _Parts, alpha: float = 1.0) -> None:
     """Add ``alpha·a @ b`` to ``total``, without the product of the rests.
 
     Three products on tensor cores are almost as exact as one in float32, and several times faster.
