@@ -26,7 +26,9 @@ class ComputeOptions(Options):
         "auto is exact on a CPU and balanced on a GPU.",
     )
     memory: str = _placement(
-        "auto", "Memory for training, e.g. 500MB or 16GB; auto is 60 % of the device's memory.", common=True
+        "auto",
+        "Memory for training, e.g. 500MB or 16GB; auto is 80 % of a GPU's memory, or 60 % of the host's.",
+        common=True,
     )
     maps: Literal["auto", "device", "host", "file"] = _placement(
         "auto", "Place of all images' maps between layers: device, host or file; auto is the device if they fit."

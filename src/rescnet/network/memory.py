@@ -21,7 +21,7 @@ from ..kernels.half_precision import padded_channels
 from ..stages.second_order import tile_of
 from ..stages.sketch import sketch_size
 
-AUTO_SHARE = 0.6  # of the device's memory
+AUTO_SHARE, GPU_SHARE = 0.6, 0.8  # of the host's memory, and of a GPU's
 CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
 LARGEST_WORKSPACE = {"cpu": 192 * 2**20, "cuda": 4 * 2**30}  # bytes; more is hardly faster
 
@@ -52,7 +52,7 @@ def memory_budget(text: str, device: torch.device, processes: int = 1) -> int:
     if text != "auto":
         return parse_bytes(text)
     if device.type == "cuda":
-        return int(AUTO_SHARE * torch.cuda.get_device_properties(device).total_memory)
+        return int(GPU_SHARE * torch.cuda.get_device_properties(device).total_memory)
     return int(AUTO_SHARE * host_memory()) // processes
 
 
