@@ -16,7 +16,15 @@ from rescnet.model_files import ModelFileError
 from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.network.memory import RunSizes, exact_readout_bytes
 from rescnet.network.model import Model
-from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, fit_correction, leave_one_out
+from rescnet.network.readout.loo_correction import (
+    JITTER,
+    RIDGE,
+    WIDTH,
+    correct_by_others,
+    fit_correction,
+    leave_one_out,
+    nearness,
+)
 from rescnet.stages.augment import view_images
 from rescnet.stages.linear_algebra import factor_solve, inverse_blocks
 
@@ -113,6 +121,26 @@ def test_the_regression_is_the_one_its_formula_says():
     system = near.T @ near + RIDGE * near + JITTER * np.eye(300)
     wanted = np.linalg.solve(system, near.T @ (one_hot(labels, 3).numpy() - o))
     np.testing.assert_allclose(correction(outputs), o + near @ wanted, atol=1e-7)
+
+
+@pytest.mark.parametrize("images", [60, 1500], ids=["all are centres", "half are centres"])
+def test_a_correction_without_an_image_is_the_one_fitted_without_it(images):
+    """The centres stay, as the formula has it; the outputs that are corrected may be others than the known ones."""
+    generator = torch.Generator().manual_seed(3)
+    known = torch.rand(images, 3, generator=generator, dtype=torch.float64)
+    labels = torch.arange(images) % 3
+    targets, numbers = one_hot(labels, 3).double(), torch.tensor([images - 1, 0, 7, 8])
+    outputs = known[numbers] + 0.1 * torch.randn(4, 3, generator=generator, dtype=torch.float64)
+    centres = fit_correction(known, targets).centres
+    assert len(centres) == min(images, 750)
+    corrected = correct_by_others(outputs, numbers, known, targets)
+    for found, output, number in zip(corrected, outputs, numbers, strict=True):
+        kept = torch.arange(images) != number
+        near = nearness(known[kept], centres)
+        system = near.T @ near + RIDGE * nearness(centres, centres) + JITTER * torch.eye(len(centres))
+        coefficients = torch.linalg.solve(system, near.T @ (targets - known)[kept])
+        expected = output + nearness(output[None], centres)[0] @ coefficients
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
 
 
 def test_it_corrects_a_class_with_outputs_too_small():

@@ -7,8 +7,9 @@ left out of (K + εI)·q = Y, its output would have been
 
 exactly and without another fit. If changed copies of the image are rows too, all are left out together: qᵢ are then
 their rows, and the diagonal entry is their block. So all training images have outputs much like those of new images.
-Their errors, y - o, are regressed on o by a Gaussian kernel at some of them: c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then
-added to z.
+Their errors, e = y - o, are regressed on o by a Gaussian kernel at some of them:
+c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then added to z. A formula leaves an image out of this regression, too
+(:func:`correct_by_others`).
 """
 
 from __future__ import annotations
@@ -53,7 +54,32 @@ def leave_one_out(targets: Tensor, solution: Tensor, blocks: Tensor) -> Tensor:
 
 
 def fit_correction(outputs: Tensor, targets: Tensor) -> LeaveOneOutCorrection:
-    """Regress Y - o on o, both (n, classes), in float64: b solves (GᵀG + ρG_c)·b = Gᵀ(Y - o), G (n, m), G_c (m, m)."""
+    """Regress e = Y - o on o, both (n, classes), in float64: A·b = Gᵀe with A = GᵀG + ρG_c, G (n, m), G_c (m, m)."""
+    centres, system, right = _equations(outputs, targets)
+    return LeaveOneOutCorrection(centres, torch.linalg.solve(system, right))
+
+
+def correct_by_others(outputs: Tensor, numbers: Tensor, known: Tensor, targets: Tensor) -> Tensor:
+    """Correct outputs (m, classes) of the images ``numbers`` (m,), each by a correction that has not seen its image.
+
+    The correction is fitted to outputs ``known`` (n, classes) with targets (n, classes). Without image i, whose row of
+    G is gᵢ, its coefficients would be b - A⁻¹gᵢ·(eᵢ - gᵢᵀb) / (1 - gᵢᵀA⁻¹gᵢ). In float64.
+    """
+    centres, system, right = _equations(known, targets)
+    inverse = torch.linalg.inv(system)
+    coefficients, found = inverse @ right, []
+    for some, rows in zip(torch.split(outputs.double(), ROWS), torch.split(numbers, ROWS), strict=True):
+        own, near = known[rows].double(), nearness(some, centres)
+        seen = nearness(own, centres)
+        solved = seen @ inverse
+        unexplained = targets[rows].double() - own - seen @ coefficients
+        without = unexplained / (1 - (solved * seen).sum(1, keepdim=True))
+        found.append(some + near @ coefficients - (solved * near).sum(1, keepdim=True) * without)
+    return torch.cat(found)
+
+
+def _equations(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the centres (m, classes), A (m, m) and Gᵀe (m, classes) of the regression, in float64."""
     outputs, targets = outputs.double(), targets.double()
     centres = outputs[:: -(-len(outputs) // CENTRES)].clone()
     system, right = RIDGE * nearness(centres, centres), torch.zeros_like(centres)
@@ -62,7 +88,7 @@ def fit_correction(outputs: Tensor, targets: Tensor) -> LeaveOneOutCorrection:
         near = nearness(known, centres)
         system += near.T @ near
         right += near.T @ (wanted - known)
-    return LeaveOneOutCorrection(centres, torch.linalg.solve(system, right))
+    return centres, system, right
 
 
 def nearness(outputs: Tensor, centres: Tensor) -> Tensor:

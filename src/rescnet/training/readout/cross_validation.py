@@ -15,14 +15,13 @@ from torch import Tensor
 
 from ...config.network import NetworkConfig
 from ...network.probabilities import fit_temperature
-from ...network.readout.loo_correction import LeaveOneOutCorrection, fit_correction, leave_one_out
+from ...network.readout.loo_correction import LeaveOneOutCorrection, correct_by_others, fit_correction, leave_one_out
 from ...stages.code_kernel import Codes, code_kernel, median_distance
 from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING
 from .system import solve_exactly
 
 FOLDS = 5
 FEW_ROWS = 2000  # up to which all folds are predicted, else two
-SELF_CORRECTED_FROM = 20_000  # images: fewer are known too well to a correction that is fitted to them
 SPREAD = 1.1  # of outputs of new images, relative to those of folds, if all components are kept
 MOST_ROWS = 5000  # the decomposition of their products takes N³ operations
 
@@ -48,14 +47,15 @@ def judge(
         return None, None, None
     known, wanted = leave_one_out(targets, columns, blocks), targets[::side]
     correction = fit_correction(known, wanted) if config.loo_correction and len(known) >= FOLDS else None
-    outputs, numbers = known, torch.arange(len(known), device=known.device)
+    everyone = torch.arange(len(known), device=known.device)
+    outputs, numbers = known, everyone
     if products is not None:
         how = side, size, config.kernel_width, ridge, config.seed, noise
         outputs, numbers = cross_validate(products, targets, *how)
-    if correction is not None and len(known) < SELF_CORRECTED_FROM:
-        outputs = correct_by_others(outputs, numbers, known, wanted, config.seed)
-    elif correction is not None:
-        known = outputs = correction(known)
+    if correction is not None:
+        corrected = correct_by_others(known, everyone, known, wanted)
+        outputs = corrected if outputs is known else correct_by_others(outputs, numbers, known, wanted)
+        known = corrected
     accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
     temperature = fit_temperature(outputs, wanted[numbers].argmax(1))
     if products is not None and side == 1 and size == len(products):
@@ -103,20 +103,6 @@ def cross_validate(
         solution = solve_exactly(near, targets[rows].to(near.values), scale, ridge, 1, weights)
         found.append(code_kernel(far, near, scale) @ solution.columns)
     return torch.cat(found), torch.cat(held)
-
-
-def correct_by_others(outputs: Tensor, numbers: Tensor, known: Tensor, targets: Tensor, seed: int) -> Tensor:
-    """Correct outputs (m, C) of the images ``numbers`` (m,) by corrections that have not seen these images.
-
-    They are fitted to leave-one-out outputs ``known`` (n, C) of the other images, with targets (n, C).
-    """
-    found, drawn = outputs.clone(), torch.randperm(len(outputs), generator=torch.Generator().manual_seed(seed))
-    for fold in range(min(FOLDS, len(outputs))):
-        places = drawn[fold::FOLDS].to(outputs.device)
-        kept = torch.ones(len(known), dtype=torch.bool, device=known.device)
-        kept[numbers[places]] = False
-        found[places] = fit_correction(known[kept], targets[kept])(outputs[places]).to(found)
-    return found
 
 
 def _codes(products: Tensor, rows: Tensor, others: Tensor, size: int) -> tuple[Codes, Codes]:
