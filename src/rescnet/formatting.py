@@ -117,8 +117,8 @@ def wilson_interval(share: float, images: int) -> tuple[float, float]:
 def left_out_interval(share: float, images: int) -> tuple[float, float]:
     """Return the interval that the accuracy on new images is expected in, from the leave-one-out accuracy of n images.
 
-    It is Wilson's, with an upper end that allows for a tenth fewer errors. Leave-one-out outputs leave out
-    heads, metric and correction; with them, errors on unused training images of CIFAR were 3 to 8 % fewer.
+    It is Wilson's, with an upper end that allows for a tenth fewer errors: heads and metric have no part in
+    leave-one-out outputs.
 
     Examples
     --------

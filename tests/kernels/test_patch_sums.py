@@ -1,4 +1,4 @@
-"""Sums over patches from shifted products against the patches themselves, in float64 on fresh random input."""
+"""Sums over patches from shifted products against the patches themselves, in float64 on random input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ON_GPU = [(53, (32, 32)), (61, (28, 28)), (43, (64, 64)), (20, (5, 9)), (70, (5,
 
 
 def random_inputs(channels, size):
-    generator = torch.Generator().manual_seed(torch.seed() % 2**31)
+    generator = torch.Generator().manual_seed(0)
     x = torch.randn(2 * BATCH + 1, channels, *size, generator=generator) + torch.randn(1, channels, 1, 1)
     return (x * torch.rand(1, channels, 1, 1, generator=generator)).half().to(DEVICE)
 

@@ -1,4 +1,4 @@
-"""The fused kernel against the stage it stands in for, in float64 on fresh random input.
+"""The fused kernel against the stage it stands in for, in float64 on random input.
 
 Without a GPU the kernel runs in Triton's interpreter, on small batches.
 """
@@ -20,7 +20,7 @@ BATCH = 64 if DEVICE == "cuda" else 1
 
 def random_maps(n, d, size, dtype):
     """Maps with a mean, of different strength in each channel, some pixels below zero."""
-    generator = torch.Generator().manual_seed(torch.seed() % 2**31)
+    generator = torch.Generator().manual_seed(0)
     maps = torch.randn(n, d, *size, generator=generator) + 0.5 * torch.randn(1, d, 1, 1, generator=generator)
     return (maps * torch.rand(1, d, 1, 1, generator=generator).add(0.1)).to(DEVICE, dtype)
 

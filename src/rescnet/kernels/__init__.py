@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..config.geometry import Rectifier, Reduction
 from ..stages.images import ValueRange
-from ..stages.linear_algebra import column_squares, lower_product, split
+from ..stages.linear_algebra import CACHED_ROWS, column_squares, lower_product, split
 from ..stages.moments import Moments
 from ..stages.pooling import matrix_logs, pool_pyramids, pooling_input
 from ..stages.second_order import Pyramid
@@ -27,6 +27,7 @@ MOST_CHANNELS = 128  # d×d sums of products must fit into the registers of one 
 MOST_LOG_CHANNELS = 64  # three d×d matrices must fit into them
 ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # of patch_sums.py: tile, programs, zones, shifts
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
+ROWS = 2  # of the matrix of pairs, pooled at a time on a CPU
 FEW_PASSES = 128  # of an image through a layer: the plain stages take less time than loading the compiled program
 
 
@@ -165,10 +166,11 @@ def add_column_sums(sums: Tensor, features: Tensor, shift: Tensor) -> None:
         from .sketching import add_column_sums_
 
         return add_column_sums_(sums, features, shift)
-    shifted = features - shift.to(features.dtype)
     wide = torch.promote_types(features.dtype, torch.float32)
-    sums[0] += shifted.sum(0, dtype=wide)
-    sums[1] += column_squares(shifted, wide)
+    for part in torch.split(features, CACHED_ROWS):
+        shifted = part - shift.to(features.dtype)
+        sums[0] += shifted.sum(0, dtype=wide)
+        sums[1] += column_squares(shifted, wide)
     return None
 
 

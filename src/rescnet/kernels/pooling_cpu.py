@@ -21,12 +21,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from ..config.geometry import BlockGrid, Cell, Reduction, count_pairs
 from ..stages.pooling import DOUBLINGS, THREADED, log_scale
 from ..stages.second_order import FLAT, Pyramid, tile_of
 from ..stages.threads import in_threads
-from .pooling_numba import pair_planes, triangle_logs
+from . import ROWS
+from .pooling_numba import MOST_PAIRS, pool_means, pool_planes, triangle_logs
 
 WIDTH = 32  # places are padded to a multiple of this: the compiler's loops take as many numbers at once
 
@@ -44,43 +46,55 @@ class Plan(NamedTuple):
 
 
 class Buffers(NamedTuple):
-    """Arrays that one thread uses for one image after the other."""
+    """Arrays that one thread uses for one image after the other, each row at the start of a cache line."""
 
     x: NDArray[Any]  # maps less their means, (d, pixels of a tile, places)
     scales: NDArray[Any]  # 1/(√area·σ) of the block at a place, (pyramids, d, places)
     means: NDArray[Any]  # √area times its mean
-    work: NDArray[Any]  # sums of products, a row per operation; zeros after the last place
+    work: NDArray[Any]  # sums of products of ``ROWS`` pairs, a row per operation
+    planes: NDArray[Any]  # results of some pairs, (pairs, length) for each pyramid
+    of_cells: NDArray[Any]  # means of some pairs, (cells, pairs)
 
     @classmethod
-    def of(cls, plan: Plan, channels: int) -> Buffers:
-        """Return the buffers for maps with that many channels."""
-        (pyramids, places), dtype = plan.inside.shape, plan.inside.dtype
+    def of(cls, plan: Plan, channels: int, pairs: int, cells: int) -> Buffers:
+        """Return the buffers for maps with that many channels: for planes of some pairs, and for a pyramid's cells."""
+        (pyramids, places), like = plan.inside.shape, torch.from_numpy(plan.inside)
         reach = max((int(distance * (count - 1)) for _, distance, count in plan.sums), default=0)
-        x = np.zeros((channels, prod(plan.tile), places), dtype)
-        scales, means = np.empty((2, pyramids, channels, places), dtype)
-        return cls(x, scales, means, np.zeros((len(plan.sums) + 1, places + reach), dtype))
+        shapes = {
+            "x": (channels, prod(plan.tile), places),
+            "scales": (pyramids, channels, places),
+            "means": (pyramids, channels, places),
+            "work": (len(plan.sums) + 1, ROWS * places + _padded(reach)),
+            "planes": (pyramids, pairs * int(max(plan.lengths))),
+            "of_cells": (cells * MOST_PAIRS,),
+        }
+        # PyTorch's memory is aligned; NumPy's is not, and loops over it take up to half as long again.
+        return cls(**{name: like.new_zeros(shape).numpy() for name, shape in shapes.items()})
 
 
 def compiled_pool(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> Tensor:
     """Return the joined results of ``stages.pooling.pool_pyramids``, (n, Σ cells·pairs)."""
     n, d = maps.shape[:2]
     plan, shares = _plan(tuple((grid, tuple(cells)) for grid, cells in pyramids), maps.dtype)
-    buffers, pairs = Buffers.of(plan, d), count_pairs(d, diagonal)
-    planes = maps.new_empty(len(pyramids), pairs, plan.inside.shape[1])
-    found = maps.new_empty(n, sum(len(cells) for _, cells in pyramids), pairs)
+    counts, pairs = np.array([len(cells) for _, cells in pyramids]), count_pairs(d, diagonal)
+    buffers = Buffers.of(plan, d, ROWS * d if reduction == "mean" else pairs, int(max(counts)))
+    found = maps.new_empty(n, int(sum(counts)), pairs)
     for values, features in zip(maps.contiguous().numpy(), found, strict=True):
-        pair_planes(values, plan, diagonal, buffers, planes.numpy())
-        first = 0
-        for plane, share, (grid, cells) in zip(planes, shares, pyramids, strict=True):
-            of_cells = features[first : first + len(cells)]
-            if reduction == "mean":
-                torch.mm(share, plane[:, : share.shape[1]].T, out=of_cells)
-            else:
-                blocks = _blocks(plane, grid, plan.tile)
-                for c, maxima in zip(cells, of_cells, strict=True):
-                    torch.amax(blocks[:, c.top : c.bottom, c.left : c.right], (1, 2), out=maxima)
-            first += len(cells)
+        if reduction == "mean":
+            pool_means(values, plan, diagonal, buffers, shares, counts, features.numpy())
+        else:
+            pool_planes(values, plan, diagonal, buffers)
+            _take_maxima(torch.from_numpy(buffers.planes), plan, pyramids, features)
     return found.flatten(1)
+
+
+def _take_maxima(planes: Tensor, plan: Plan, pyramids: list[Pyramid], features: Tensor) -> None:
+    """Write the largest result of each cell's blocks into ``features`` (cells, pairs)."""
+    cells = iter(features)
+    for plane, length, (grid, of_grid) in zip(planes, plan.lengths, pyramids, strict=True):
+        blocks = _blocks(plane[: features.shape[1] * length].view(-1, length), grid, plan.tile)
+        for c in of_grid:
+            torch.amax(blocks[:, c.top : c.bottom, c.left : c.right], (1, 2), out=next(cells))
 
 
 def compiled_logs(features: Tensor, channels: int) -> Tensor:
@@ -100,21 +114,20 @@ def compiled_logs(features: Tensor, channels: int) -> Tensor:
 
 def _blocks(plane: Tensor, grid: BlockGrid, tile: tuple[int, int]) -> Tensor:
     """Return a view of the places where blocks begin: (m, places) → (m, block rows, block columns)."""
-    rows, columns = (size // side for size, side in zip(grid.map_size, tile, strict=True))
     down, along = (stride // side for stride, side in zip(grid.stride, tile, strict=True))
-    places = plane[:, : rows * columns].view(-1, rows, columns)
-    return places[:, : grid.shape[0] * down : down, : grid.shape[1] * along : along]
+    row = grid.map_size[1] // tile[1]
+    return plane.as_strided((len(plane), *grid.shape), (plane.stride(0), down * row, along), plane.storage_offset())
 
 
 @lru_cache(maxsize=16)
-def _plan(pyramids: tuple[tuple[BlockGrid, tuple[Cell, ...]], ...], dtype: torch.dtype) -> tuple[Plan, list[Tensor]]:
-    """Return the plan of some pyramids, and the weight of each place in the mean of each cell, (cells, length) each.
+def _plan(pyramids: tuple[tuple[BlockGrid, tuple[Cell, ...]], ...], dtype: torch.dtype) -> tuple[Plan, NDArray[Any]]:
+    """Return the plan of some pyramids, and for each the weights of places in the means of cells, (cells, length).
 
     Pyramids share the sums over tiles, and those over smaller blocks if they divide.
     """
     tile = tile_of([grid for grid, _ in pyramids])
     height, width = (size // side for size, side in zip(pyramids[0][0].map_size, tile, strict=True))
-    inside = torch.zeros(len(pyramids), -(-height * width // WIDTH) * WIDTH, dtype=dtype, device="cpu")
+    inside = torch.zeros(len(pyramids), _padded(height * width), dtype=dtype, device="cpu")
     sums: list[tuple[int, int, int]] = []
     results, lengths, all_shares, before, row = [], [], [], (1, 1), 0
     for begins, (grid, cells) in zip(inside, pyramids, strict=True):
@@ -126,14 +139,19 @@ def _plan(pyramids: tuple[tuple[BlockGrid, tuple[Cell, ...]], ...], dtype: torch
         results.append(row)
         before = size
         _blocks(begins[None], grid, tile).fill_(1)
-        lengths.append(-(-(int(begins.nonzero()[-1, 0]) + 1) // WIDTH) * WIDTH)
+        lengths.append(_padded(int(begins.nonzero()[-1, 0]) + 1))
         shares = begins.new_zeros(len(cells), inside.shape[1])
         for share, c in zip(_blocks(shares, grid, tile), cells, strict=True):
             share[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
-        all_shares.append(shares[:, : lengths[-1]].contiguous())
+        all_shares.append(shares[:, : lengths[-1]].flatten())
     areas = np.array([prod(grid.block) for grid, _ in pyramids], inside.numpy().dtype)
     operations = np.array(sums, np.uintp).reshape(-1, 3)
-    return Plan(tile, inside.numpy(), operations, np.array(results), np.array(lengths), areas, FLAT), all_shares
+    shares = pad_sequence(all_shares, batch_first=True).numpy()
+    return Plan(tile, inside.numpy(), operations, np.array(results), np.array(lengths), areas, FLAT), shares
+
+
+def _padded(places: int) -> int:
+    return -(-places // WIDTH) * WIDTH
 
 
 def _add_neighbours(sums: list[tuple[int, int, int]], row: int, count: int, distance: int) -> int:

@@ -7,9 +7,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from . import ROWS
+
 # Sums may be reordered, which vectors need; infinities and NaN stay what they are. Counters that are added to another
 # index are unsigned: NumPy's rule for negative indices would cost a comparison per element, and the vectors.
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
+MOST_PRODUCTS = 2**17  # multiplications at a time: SciPy's BLAS shares more among threads of its own
+LEAST_PAIRS, MOST_PAIRS = 16, 64  # in them
 
 
 def compiled(function):
@@ -21,36 +25,81 @@ def compiled(function):
 
 
 @compiled
-def pair_planes(maps, plan, diagonal, buffers, planes):
-    """Write the mean products of z-scores of each block of rectified ``maps`` (d, h, w) → planes (pyramids, pairs, t).
+def pool_means(maps, plan, diagonal, buffers, shares, cells, found):
+    """Write the mean products of z-scores of each cell's blocks into ``found`` (cells, pairs), for maps (d, h, w).
 
-    t is the place where a block begins. Between such places planes are zero, after the last one they are not written.
+    Two rows of pairs at a time: their planes stay in the second cache.
     """
-    x, scales, means, work = buffers
+    means = buffers.of_cells
     normalise(maps, plan, buffers)
-    d, places = x.shape[0], x.shape[2]
+    pair, d = 0, len(maps)
+    for i in range(0, d, ROWS):
+        end = min(i + ROWS, d)
+        pairs = write_planes(plan, i, end, diagonal, buffers, 0)
+        first = 0
+        for q in range(len(cells)):
+            count, length = cells[q], plan.lengths[q]
+            share = shares[q][: count * length].reshape(count, length)
+            step = max(LEAST_PAIRS, min(MOST_PAIRS, MOST_PRODUCTS // (count * length)))
+            for start in range(0, pairs, step):
+                n = min(step, pairs - start)
+                planes = buffers.planes[q][start * length : (start + n) * length].reshape(n, length)
+                of_cells = means[: count * n].reshape(count, n)
+                np.dot(share, planes.T, of_cells)
+                for c in range(count):
+                    for k in range(n):
+                        found[first + c, pair + start + k] = of_cells[c, k]
+            first += count
+        pair += pairs
+
+
+@compiled
+def pool_planes(maps, plan, diagonal, buffers):
+    """Write the planes of all pairs of maps (d, h, w)."""
+    normalise(maps, plan, buffers)
     pair = 0
-    for i in range(d):
-        for j in range(i if diagonal else i + 1, d):
-            multiply(x, i, j, work)
-            add_neighbours(work, plan.sums, places)
-            for q in range(len(plan.results)):
-                row = plan.results[q]
-                for t in range(plan.lengths[q]):
-                    covariance = work[row, t] - means[q, i, t] * means[q, j, t]
-                    planes[q, pair, t] = covariance * (scales[q, i, t] * scales[q, j, t])
-            pair += 1
+    for i in range(0, len(maps), ROWS):
+        pair += write_planes(plan, i, min(i + ROWS, len(maps)), diagonal, buffers, pair)
+
+
+@compiled
+def write_planes(plan, top, bottom, diagonal, buffers, before):
+    """Write the planes of the pairs (i, j) of ``top`` ≤ i < ``bottom``, after some others, and return their number.
+
+    The planes (pairs, places) of each pyramid hold the mean product of z-scores of the block that begins at a place:
+    zero between such places. The rows share each map j while it is in the nearest cache.
+    """
+    x, scales, means, work, planes = buffers.x, buffers.scales, buffers.means, buffers.work, buffers.planes
+    d, places = x.shape[0], x.shape[2]
+    for j in range(top, d):
+        for i in range(top, bottom):
+            multiply(x, i, j, work[0, (i - top) * places :])
+        add_neighbours(work, plan.sums, (bottom - top) * places)
+        pair = before
+        for i in range(top, bottom):
+            begin = i if diagonal else i + 1
+            if j >= begin:
+                for q in range(len(plan.results)):
+                    length = np.uintp(plan.lengths[q])
+                    sums = work[plan.results[q], (i - top) * places :]
+                    plane = planes[q, (pair + j - begin) * length :]
+                    for t in range(length):
+                        covariance = sums[t] - means[q, i, t] * means[q, j, t]
+                        plane[t] = covariance * (scales[q, i, t] * scales[q, j, t])
+            pair += d - begin
+    return pair - before
 
 
 @compiled
 def normalise(maps, plan, buffers):
     """Write x = map - μ in tiles, and for the block at each place √area·mean(x) and 1/(√area·σ), or 0 if it is flat."""
-    x, scales, means, work = buffers
+    x, scales, means, work = buffers.x, buffers.scales, buffers.means, buffers.work
     tile, inside, areas = plan.tile, plan.inside, plan.areas
     d, h, w = maps.shape
     size, pixels, places = x.dtype.type(h * w), x.shape[1], x.shape[2]
     rows, columns = h // tile[0], w // tile[1]
     zero, one, eps = x.dtype.type(0), x.dtype.type(1), np.finfo(x.dtype).eps
+    work.fill(zero)  # sums beside the last place are read, and an image of NaN must not be
     for c in range(d):
         values = maps[c].reshape(h * w)
         centre = power = zero
@@ -80,7 +129,7 @@ def normalise(maps, plan, buffers):
             row, root = plan.results[q], one / np.sqrt(areas[q])
             for t in range(places):
                 means[q, c, t] = work[row, t] * root
-        multiply(x, c, c, work)
+        multiply(x, c, c, work[0])
         add_neighbours(work, plan.sums, places)
         for q in range(len(areas)):
             row, share, root = plan.results[q], one / areas[q], one / np.sqrt(areas[q])
@@ -91,14 +140,14 @@ def normalise(maps, plan, buffers):
 
 
 @compiled
-def multiply(x, i, j, work):
-    """Write Σ x_i x_j over the pixels of each tile into the first row of ``work``."""
+def multiply(x, i, j, products):
+    """Write Σ x_i x_j over the pixels of each tile."""
     _, pixels, places = x.shape
     for t in range(places):
-        work[0, t] = x[i, 0, t] * x[j, 0, t]
+        products[t] = x[i, 0, t] * x[j, 0, t]
     for p in range(1, pixels):
         for t in range(places):
-            work[0, t] += x[i, p, t] * x[j, p, t]
+            products[t] += x[i, p, t] * x[j, p, t]
 
 
 @compiled

@@ -16,7 +16,7 @@ from ..config.geometry import count_pairs
 from ..config.grammars import bank_of_layer
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes
-from ..kernels import has_numba, logs_in_place, pools_in_place, sums_in_place
+from ..kernels import ROWS, has_numba, logs_in_place, pools_in_place, sums_in_place
 from ..kernels.half_precision import padded_channels
 from ..stages.second_order import tile_of
 from ..stages.sketch import sketch_size
@@ -113,9 +113,10 @@ def workspace_per_image(
         features += 4 * (pooled + 7) ** 2
     grids, pooling = config.grids((h, w)), 0
     compiled = compiled and device_type == "cpu" and has_numba()
-    if compiled:  # maps, their pixels, and all pairs at each place of a block
+    if compiled:  # maps, their pixels, and pairs at each place of a block: of some rows, or all for their maximum
         tiles = h * w // prod(tile_of([grid for grid, _ in grids])) + 32
-        pooling = 4 * pooled * h * w + len(grids) * tiles * (2 * pooled + pairs)
+        planes = ROWS * pooled if config.pooling == "mean" else pairs
+        pooling = 4 * pooled * h * w + len(grids) * tiles * (2 * pooled + planes)
     for grid, cells in grids:
         # Maps, blocks, and windows: their pixels, the products, the pairs, and pairs summed along rows.
         windows = prod(grid.windows.shape) * (prod(grid.windows.block) * pooled + pooled**2 + pairs)

@@ -26,8 +26,13 @@ def sketch_size(config: NetworkConfig, image_size: tuple[int, int]) -> int:
 
 def sketch(features: Tensor, weights: Tensor, size: int) -> Tensor:
     """Return x, shape (n, m), of features (n, D) with weights w (D,), in the type of the weights."""
-    weighted = F.pad(features.to(weights.dtype) * weights, (0, -len(weights) % size))
-    return weighted.reshape(-1, weighted.shape[1] // size, size).sum(1)
+    if torch.compiler.is_compiling():  # few operations
+        weighted = F.pad(features.to(weights.dtype) * weights, (0, -len(weights) % size))
+        return weighted.reshape(-1, weighted.shape[1] // size, size).sum(1)
+    found = weights.new_zeros(len(features), size)
+    for part, of_part in zip(torch.split(features, size, dim=1), torch.split(weights, size), strict=True):
+        found[:, : len(of_part)].addcmul_(part.to(weights.dtype), of_part)
+    return found
 
 
 def sketch_weights(variances: Tensor, floor: Tensor, seed: int) -> Tensor:
