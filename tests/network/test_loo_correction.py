@@ -16,15 +16,7 @@ from rescnet.model_files import ModelFileError
 from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.network.memory import RunSizes, exact_readout_bytes
 from rescnet.network.model import Model
-from rescnet.network.readout.loo_correction import (
-    JITTER,
-    RIDGE,
-    WIDTH,
-    correct_by_others,
-    fit_correction,
-    leave_one_out,
-    nearness,
-)
+from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, ErrorRegression, leave_one_out, nearness
 from rescnet.stages.augment import view_images
 from rescnet.stages.linear_algebra import factor_solve, inverse_blocks
 
@@ -115,7 +107,7 @@ def test_views_are_averaged_after_the_correction():
 def test_the_regression_is_the_one_its_formula_says():
     generator = torch.Generator().manual_seed(1)
     outputs, labels = torch.rand(300, 3, generator=generator, dtype=torch.float64), torch.arange(300) % 3
-    correction = fit_correction(outputs, one_hot(labels, 3))
+    correction = ErrorRegression.of(outputs, one_hot(labels, 3)).correction
     o = outputs.numpy()
     near = np.exp(-((o[:, None] - o[None]) ** 2).sum(2) / (2 * WIDTH**2))
     system = near.T @ near + RIDGE * near + JITTER * np.eye(300)
@@ -131,9 +123,10 @@ def test_a_correction_without_an_image_is_the_one_fitted_without_it(images):
     labels = torch.arange(images) % 3
     targets, numbers = one_hot(labels, 3).double(), torch.tensor([images - 1, 0, 7, 8])
     outputs = known[numbers] + 0.1 * torch.randn(4, 3, generator=generator, dtype=torch.float64)
-    centres = fit_correction(known, targets).centres
+    regression = ErrorRegression.of(known, targets)
+    centres = regression.centres
     assert len(centres) == min(images, 750)
-    corrected = correct_by_others(outputs, numbers, known, targets)
+    corrected = regression.corrected_others(outputs, numbers)
     for found, output, number in zip(corrected, outputs, numbers, strict=True):
         kept = torch.arange(images) != number
         near = nearness(known[kept], centres)
@@ -141,6 +134,8 @@ def test_a_correction_without_an_image_is_the_one_fitted_without_it(images):
         coefficients = torch.linalg.solve(system, near.T @ (targets - known)[kept])
         expected = output + nearness(output[None], centres)[0] @ coefficients
         torch.testing.assert_close(found, expected, rtol=0, atol=2e-5)
+    everyone = regression.corrected_others(known, torch.arange(images))
+    torch.testing.assert_close(regression.corrected(), everyone, rtol=0, atol=1e-9)
 
 
 def test_it_corrects_a_class_with_outputs_too_small():
@@ -149,7 +144,7 @@ def test_it_corrects_a_class_with_outputs_too_small():
     labels = torch.randint(3, (3000,), generator=generator)
     outputs = one_hot(labels, 3) * 0.6 + 0.15 * torch.randn(3000, 3, generator=generator, dtype=torch.float64)
     outputs[:, 1] -= 0.3
-    correction = fit_correction(outputs[:2000], one_hot(labels[:2000], 3))
+    correction = ErrorRegression.of(outputs[:2000], one_hot(labels[:2000], 3)).correction
     assert len(correction.centres) == 1000
     before, after = (
         float((z[2000:].argmax(1) == labels[2000:]).double().mean()) for z in (outputs, correction(outputs))

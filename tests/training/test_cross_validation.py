@@ -8,6 +8,7 @@ import torch
 from rescnet import NetworkConfig
 from rescnet.network.probabilities import fit_temperature
 from rescnet.network.readout import Encoder, Quantised
+from rescnet.network.readout.loo_correction import ErrorRegression, leave_one_out
 from rescnet.stages.code_kernel import Codes, code_kernel, median_distance
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout import cross_validation
@@ -104,3 +105,32 @@ def test_the_temperature_is_raised_if_all_components_are_kept(side, size, factor
     outputs, numbers = cross_validate(products, targets, *how)
     fitted = fit_temperature(outputs, targets[::side][numbers].argmax(1))
     assert found == pytest.approx(factor * fitted)
+
+
+@pytest.mark.parametrize("few", [False, True])
+def test_accuracy_and_temperature_are_those_of_corrected_outputs(few, generator):
+    """Each output is corrected without its image; the temperature of few images is that of folds."""
+    wanted = torch.arange(60) % 3
+    targets = torch.nn.functional.one_hot(wanted, 3).float()
+    rows = torch.randn(60, 3, generator=generator) + 1.2 * targets
+    kernel = torch.exp(-((torch.cdist(rows, rows) / 2) ** 2)) + 0.5 * torch.eye(60)
+    columns, blocks = torch.linalg.solve(kernel, targets), kernel.inverse().diagonal()[:, None, None]
+    config, products = NetworkConfig(readout="kernel", loo_correction=True), rows @ rows.T if few else None
+    correction, temperature, accuracy = judge(config, targets, columns, blocks, products, 40, 0.5, None)
+
+    known = leave_one_out(targets, columns, blocks)
+    regression = ErrorRegression.of(known, targets)
+    outputs = regression.corrected()
+    assert torch.equal(correction.coefficients, regression.coefficients)
+    assert accuracy == pytest.approx(share_right(outputs, wanted))
+    others = share_right(known, wanted), share_right(regression.correction(known.double()), wanted)
+    assert all(accuracy != pytest.approx(other) for other in others)
+    if few:
+        known, numbers = cross_validate(products, targets, 1, 40, config.kernel_width, 0.5, config.seed)
+        outputs, wanted = regression.corrected_others(known, numbers), wanted[numbers]
+    assert temperature == pytest.approx(fit_temperature(outputs, wanted))
+    assert temperature != pytest.approx(fit_temperature(known, wanted), rel=0.01)
+
+
+def share_right(outputs, labels):
+    return float((outputs.argmax(1) == labels).double().mean())

@@ -32,7 +32,7 @@ from ...stages.residual import one_hot
 from ..memory import image_bytes, memory_budget
 from ..stack import LayerStack
 from .kernel import MIRROR, views_of
-from .loo_correction import UNSOLVED, LeaveOneOutCorrection, fit_correction, leave_one_out
+from .loo_correction import UNSOLVED, ErrorRegression, LeaveOneOutCorrection, leave_one_out
 
 BATCH_BYTES = {"cpu": 2 * 2**30, "cuda": 16 * 2**30}  # of new images that are compared at a time
 VIEWS: tuple[View, View] = (False, 0, 0), MIRROR
@@ -125,7 +125,7 @@ def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor) -> ExactReadout
     correction = None
     if config.loo_correction:
         left_out = leave_one_out(targets, factor_solve(factor, targets), inverse_blocks(factor, 1))
-        correction = fit_correction(left_out, targets).to(torch.device("cpu"))
+        correction = ErrorRegression.of(left_out, targets).correction.to(torch.device("cpu"))
     return ExactReadout(images.clone(), coefficients, scale, config.mirrors_kernel, ridge, correction)
 
 

@@ -8,8 +8,7 @@ left out of (K + εI)·q = Y, its output would have been
 exactly and without another fit. If changed copies of the image are rows too, all are left out together: qᵢ are then
 their rows, and the diagonal entry is their block. So all training images have outputs much like those of new images.
 Their errors, e = y - o, are regressed on o by a Gaussian kernel at some of them:
-c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then added to z. A formula leaves an image out of this regression, too
-(:func:`correct_by_others`).
+c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then added to z. A formula leaves an image out of this regression, too.
 """
 
 from __future__ import annotations
@@ -53,42 +52,63 @@ def leave_one_out(targets: Tensor, solution: Tensor, blocks: Tensor) -> Tensor:
     return targets[:: blocks.shape[1]] - left_out[:, 0]
 
 
-def fit_correction(outputs: Tensor, targets: Tensor) -> LeaveOneOutCorrection:
-    """Regress e = Y - o on o, both (n, classes), in float64: A·b = Gᵀe with A = GᵀG + ρG_c, G (n, m), G_c (m, m)."""
-    centres, system, right = _equations(outputs, targets)
-    return LeaveOneOutCorrection(centres, torch.linalg.solve(system, right))
+@dataclass(frozen=True)
+class ErrorRegression:
+    """The regression of the errors e = Y - o of known outputs o on these, in float64.
 
-
-def correct_by_others(outputs: Tensor, numbers: Tensor, known: Tensor, targets: Tensor) -> Tensor:
-    """Correct outputs (m, classes) of the images ``numbers`` (m,), each by a correction that has not seen its image.
-
-    The correction is fitted to outputs ``known`` (n, classes) with targets (n, classes). Without image i, whose row of
-    G is gᵢ, its coefficients would be b - A⁻¹gᵢ·(eᵢ - gᵢᵀb) / (1 - gᵢᵀA⁻¹gᵢ). In float64.
+    A·b = Gᵀe with A = GᵀG + ρG_c, G (n, m), G_c (m, m).
     """
-    centres, system, right = _equations(known, targets)
-    inverse = torch.linalg.inv(system)
-    coefficients, found = inverse @ right, []
-    for some, rows in zip(torch.split(outputs.double(), ROWS), torch.split(numbers, ROWS), strict=True):
-        own, near = known[rows].double(), nearness(some, centres)
-        seen = nearness(own, centres)
-        solved = seen @ inverse
-        unexplained = targets[rows].double() - own - seen @ coefficients
-        without = unexplained / (1 - (solved * seen).sum(1, keepdim=True))
-        found.append(some + near @ coefficients - (solved * near).sum(1, keepdim=True) * without)
-    return torch.cat(found)
 
+    known: Tensor  # o, (n, classes)
+    targets: Tensor  # Y, (n, classes)
+    centres: Tensor  # (m, classes)
+    inverse: Tensor  # of A, (m, m)
+    coefficients: Tensor  # b, (m, classes)
 
-def _equations(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the centres (m, classes), A (m, m) and Gᵀe (m, classes) of the regression, in float64."""
-    outputs, targets = outputs.double(), targets.double()
-    centres = outputs[:: -(-len(outputs) // CENTRES)].clone()
-    system, right = RIDGE * nearness(centres, centres), torch.zeros_like(centres)
-    system.diagonal().add_(JITTER)
-    for known, wanted in zip(torch.split(outputs, ROWS), torch.split(targets, ROWS), strict=True):
-        near = nearness(known, centres)
-        system += near.T @ near
-        right += near.T @ (wanted - known)
-    return centres, system, right
+    @staticmethod
+    def of(outputs: Tensor, targets: Tensor) -> ErrorRegression:
+        """Regress the errors of outputs (n, classes) of images with targets (n, classes)."""
+        outputs, targets = outputs.double(), targets.double()
+        centres = outputs[:: -(-len(outputs) // CENTRES)].clone()
+        system, right = RIDGE * nearness(centres, centres), torch.zeros_like(centres)
+        system.diagonal().add_(JITTER)
+        for known, wanted in zip(torch.split(outputs, ROWS), torch.split(targets, ROWS), strict=True):
+            near = nearness(known, centres)
+            system += near.T @ near
+            right += near.T @ (wanted - known)
+        factor = torch.linalg.cholesky(system)
+        solution = torch.cholesky_solve(right, factor)
+        return ErrorRegression(outputs, targets, centres, torch.cholesky_inverse(factor), solution)
+
+    @property
+    def correction(self) -> LeaveOneOutCorrection:
+        """The correction of new outputs."""
+        return LeaveOneOutCorrection(self.centres, self.coefficients)
+
+    def corrected(self) -> Tensor:
+        """Return the known outputs, each corrected without its image, (n, classes)."""
+        numbers = torch.arange(len(self.known), device=self.known.device)
+        return torch.cat([self._corrected(None, rows) for rows in torch.split(numbers, ROWS)])
+
+    def corrected_others(self, outputs: Tensor, numbers: Tensor) -> Tensor:
+        """Return other outputs (k, classes) of the images ``numbers`` (k,), each corrected without its image."""
+        parts = zip(torch.split(outputs.double(), ROWS), torch.split(numbers, ROWS), strict=True)
+        return torch.cat([self._corrected(some, rows) for some, rows in parts])
+
+    def _corrected(self, outputs: Tensor | None, rows: Tensor) -> Tensor:
+        """Return outputs of some rows, by default the known ones, each corrected by the regression without its row.
+
+        Without row i, which is gᵢ in G, the coefficients would be b - A⁻¹gᵢ·(eᵢ - gᵢᵀb) / (1 - gᵢᵀA⁻¹gᵢ). The centres
+        stay.
+        """
+        known = self.known[rows]
+        own = nearness(known, self.centres)
+        solved = own @ self.inverse
+        unexplained = self.targets[rows] - known - own @ self.coefficients
+        without = unexplained / (1 - (solved * own).sum(1, keepdim=True))
+        near = own if outputs is None else nearness(outputs, self.centres)
+        change = near @ self.coefficients - (solved * near).sum(1, keepdim=True) * without
+        return (known if outputs is None else outputs) + change
 
 
 def nearness(outputs: Tensor, centres: Tensor) -> Tensor:

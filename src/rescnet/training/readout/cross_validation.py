@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ...config.network import NetworkConfig
 from ...network.probabilities import fit_temperature
-from ...network.readout.loo_correction import LeaveOneOutCorrection, correct_by_others, fit_correction, leave_one_out
+from ...network.readout.loo_correction import ErrorRegression, LeaveOneOutCorrection, leave_one_out
 from ...stages.code_kernel import Codes, code_kernel, median_distance
 from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING
 from .system import solve_exactly
@@ -46,21 +46,18 @@ def judge(
     if blocks is None or float(targets.sum(0).max()) <= side:  # without its only image, a class is unknown
         return None, None, None
     known, wanted = leave_one_out(targets, columns, blocks), targets[::side]
-    correction = fit_correction(known, wanted) if config.loo_correction and len(known) >= FOLDS else None
-    everyone = torch.arange(len(known), device=known.device)
-    outputs, numbers = known, everyone
+    regression = ErrorRegression.of(known, wanted) if config.loo_correction and len(known) >= FOLDS else None
+    outputs = regression.corrected() if regression else known
+    accuracy = float((outputs.argmax(1) == wanted.argmax(1)).double().mean())
     if products is not None:
         how = side, size, config.kernel_width, ridge, config.seed, noise
         outputs, numbers = cross_validate(products, targets, *how)
-    if correction is not None:
-        corrected = correct_by_others(known, everyone, known, wanted)
-        outputs = corrected if outputs is known else correct_by_others(outputs, numbers, known, wanted)
-        known = corrected
-    accuracy = float((known.argmax(1) == wanted.argmax(1)).double().mean())
-    temperature = fit_temperature(outputs, wanted[numbers].argmax(1))
+        outputs = regression.corrected_others(outputs, numbers) if regression else outputs
+        wanted = wanted[numbers]
+    temperature = fit_temperature(outputs, wanted.argmax(1))
     if products is not None and side == 1 and size == len(products):
         temperature *= SPREAD
-    return correction.to(torch.device("cpu")) if correction is not None else None, temperature, accuracy
+    return regression.correction.to(torch.device("cpu")) if regression else None, temperature, accuracy
 
 
 def cross_validate(
