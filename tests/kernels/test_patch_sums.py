@@ -20,7 +20,8 @@ ON_GPU = [(53, (32, 32)), (61, (28, 28)), (43, (64, 64)), (20, (5, 9)), (70, (5,
 
 def random_inputs(channels, size):
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(2 * BATCH + 1, channels, *size, generator=generator) + torch.randn(1, channels, 1, 1)
+    x = torch.randn(2 * BATCH + 1, channels, *size, generator=generator)
+    x += torch.randn(1, channels, 1, 1, generator=generator)
     return (x * torch.rand(1, channels, 1, 1, generator=generator)).half().to(DEVICE)
 
 

@@ -74,8 +74,10 @@ def flat_in_places(channels, block, stride, z_score, diagonal, reduction, genera
 
 @pytest.mark.parametrize("reduction", ["max", "mean"])
 @pytest.mark.parametrize("blocks", [(4, 8), (8, 4), (4, 6, 12), (3, 5)])
-def test_pyramids_pooled_together_equal_each_alone(blocks, reduction, generator):
-    maps = torch.randn(2, 5, 16, 16, generator=generator, dtype=torch.float64)
+@pytest.mark.parametrize("channels", [1, 5, 40])
+def test_pyramids_pooled_together_equal_each_alone(channels, blocks, reduction, generator):
+    """Rows of 40 pairs are more than are multiplied at a time."""
+    maps = torch.randn(2, channels, 16, 16, generator=generator, dtype=torch.float64)
     grids = [BlockGrid((16, 16), (block, block), (2, 2)) for block in blocks]
     pyramids = [(grid, pyramid_cells(grid, (2, 1), "adaptive")) for grid in grids]
     alone = [pool_features(maps, grid, cells, reduction=reduction) for grid, cells in pyramids]

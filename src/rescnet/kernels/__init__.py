@@ -13,11 +13,12 @@ from torch import Tensor
 
 from ..config.geometry import Rectifier, Reduction
 from ..stages.images import ValueRange
-from ..stages.linear_algebra import CACHED_ROWS, column_squares, lower_product, split
+from ..stages.linear_algebra import CACHED_ROWS, LEAST_COLUMNS, lower_product, split
 from ..stages.moments import Moments
 from ..stages.pooling import matrix_logs, pool_pyramids, pooling_input
 from ..stages.second_order import Pyramid
 from ..stages.sketch import sketch
+from ..stages.threads import in_threads
 from .half_precision import CopiedPatchSums, FoldedScale, convolve_scaled, raw_input
 
 if TYPE_CHECKING:
@@ -166,12 +167,19 @@ def add_column_sums(sums: Tensor, features: Tensor, shift: Tensor) -> None:
         from .sketching import add_column_sums_
 
         return add_column_sums_(sums, features, shift)
-    wide = torch.promote_types(features.dtype, torch.float32)
-    for part in torch.split(features, CACHED_ROWS):
-        shifted = part - shift.to(features.dtype)
-        sums[0] += shifted.sum(0, dtype=wide)
-        sums[1] += column_squares(shifted, wide)
+    sums += in_threads(_column_sums, features.T, shift.to(features.dtype), least=LEAST_COLUMNS).T
     return None
+
+
+def _column_sums(columns: Tensor, shift: Tensor) -> Tensor:
+    """Return Σ (f - shift) and Σ (f - shift)² of some columns (c, n) of features, with shifts (c,), shape (c, 2)."""
+    wide = torch.promote_types(columns.dtype, torch.float32)
+    sums = columns.new_zeros(len(columns), 2, dtype=torch.float64)
+    for part in torch.split(columns, CACHED_ROWS, dim=1):
+        shifted = (part.T - shift).to(wide)
+        sums[:, 0] += shifted.sum(0)
+        sums[:, 1] += shifted.square_().sum(0)
+    return sums
 
 
 def moments_for(features: Tensor) -> type[Moments]:

@@ -1,9 +1,10 @@
-"""Stages 5 and 6, and matrix logarithms, compiled for a CPU by Numba: without the block grid in memory.
+"""Stages 5 and 6, and matrix logarithms, compiled for a CPU by Numba.
 
 As in :mod:`rescnet.stages.second_order`, sums over blocks are sums of tiles. A *place* is a tile at which a block may
-begin: there are 256 on 32×32 pixels with stride 2. One pair of channels is pooled after the other. Its products at all
-places stay in the processor's nearest cache until they are normalised. In PyTorch, each operation passes over all
-pairs, and waits for memory most of the time.
+begin: there are 256 on 32×32 pixels with stride 2. Two pairs of channels are pooled at a time. Their products at all
+places stay in the processor's nearest cache until they are normalised, and the results of two rows of pairs in the
+second one until they are cells' means. In PyTorch, each operation passes over all pairs, and waits for memory most of
+the time. Maxima of cells are taken by PyTorch, from the results of all pairs.
 
 For the default network (64 channels, blocks of 8 and 16 pixels at stride 2), each of the 2,080 pairs takes 4,000
 operations for products and sums over blocks, and 1,200 to normalise. Cells are one product of matrices, with 7,700.
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,48 +29,25 @@ from ..stages.pooling import DOUBLINGS, THREADED, log_scale
 from ..stages.second_order import FLAT, Pyramid, tile_of
 from ..stages.threads import in_threads
 from . import ROWS
-from .pooling_numba import MOST_PAIRS, pool_means, pool_planes, triangle_logs
+from .pooling_numba import MOST_PAIRS, Buffers, Plan, pool_means, pool_planes, triangle_logs
 
 WIDTH = 32  # places are padded to a multiple of this: the compiler's loops take as many numbers at once
 
 
-class Plan(NamedTuple):
-    """Arrays and numbers that follow from the pyramids alone."""
-
-    tile: tuple[int, int]
-    inside: NDArray[Any]  # 1 where a block begins at a place, else 0, (pyramids, places)
-    sums: NDArray[np.uintp]  # (row, distance, n): sums of n numbers in a row of the workspace, (operations, 3)
-    results: NDArray[np.int64]  # row with the sums over each pyramid's blocks
-    lengths: NDArray[np.int64]  # places up to the last block of each pyramid
-    areas: NDArray[Any]  # pixels of a block
-    flat: float  # of a map's standard deviation; not a constant of the program, which is kept when constants change
-
-
-class Buffers(NamedTuple):
-    """Arrays that one thread uses for one image after the other, each row at the start of a cache line."""
-
-    x: NDArray[Any]  # maps less their means, (d, pixels of a tile, places)
-    scales: NDArray[Any]  # 1/(√area·σ) of the block at a place, (pyramids, d, places)
-    means: NDArray[Any]  # √area times its mean
-    work: NDArray[Any]  # sums of products of ``ROWS`` pairs, a row per operation
-    planes: NDArray[Any]  # results of some pairs, (pairs, length) for each pyramid
-    of_cells: NDArray[Any]  # means of some pairs, (cells, pairs)
-
-    @classmethod
-    def of(cls, plan: Plan, channels: int, pairs: int, cells: int) -> Buffers:
-        """Return the buffers for maps with that many channels: for planes of some pairs, and for a pyramid's cells."""
-        (pyramids, places), like = plan.inside.shape, torch.from_numpy(plan.inside)
-        reach = max((int(distance * (count - 1)) for _, distance, count in plan.sums), default=0)
-        shapes = {
-            "x": (channels, prod(plan.tile), places),
-            "scales": (pyramids, channels, places),
-            "means": (pyramids, channels, places),
-            "work": (len(plan.sums) + 1, ROWS * places + _padded(reach)),
-            "planes": (pyramids, pairs * int(max(plan.lengths))),
-            "of_cells": (cells * MOST_PAIRS,),
-        }
-        # PyTorch's memory is aligned; NumPy's is not, and loops over it take up to half as long again.
-        return cls(**{name: like.new_zeros(shape).numpy() for name, shape in shapes.items()})
+def _buffers(plan: Plan, channels: int, pairs: int, cells: int) -> Buffers:
+    """Return the buffers for maps with that many channels: for planes of some pairs, and for a pyramid's cells."""
+    (pyramids, places), like = plan.inside.shape, torch.from_numpy(plan.inside)
+    reach = max((int(distance * (count - 1)) for _, distance, count in plan.sums), default=0)
+    shapes = {
+        "x": (channels, prod(plan.tile), places),
+        "scales": (pyramids, channels, places),
+        "means": (pyramids, channels, places),
+        "work": (len(plan.sums) + 1, ROWS * places + _padded(reach)),
+        "planes": (pyramids, pairs * int(max(plan.lengths))),
+        "of_cells": (cells * MOST_PAIRS,),
+    }
+    # PyTorch's memory is aligned; NumPy's is not, and loops over it take up to half as long again.
+    return Buffers(**{name: like.new_zeros(shape).numpy() for name, shape in shapes.items()})
 
 
 def compiled_pool(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> Tensor:
@@ -77,7 +55,7 @@ def compiled_pool(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reducti
     n, d = maps.shape[:2]
     plan, shares = _plan(tuple((grid, tuple(cells)) for grid, cells in pyramids), maps.dtype)
     counts, pairs = np.array([len(cells) for _, cells in pyramids]), count_pairs(d, diagonal)
-    buffers = Buffers.of(plan, d, ROWS * d if reduction == "mean" else pairs, int(max(counts)))
+    buffers = _buffers(plan, d, ROWS * d if reduction == "mean" else pairs, int(max(counts)))
     found = maps.new_empty(n, int(sum(counts)), pairs)
     for values, features in zip(maps.contiguous().numpy(), found, strict=True):
         if reduction == "mean":
@@ -147,7 +125,7 @@ def _plan(pyramids: tuple[tuple[BlockGrid, tuple[Cell, ...]], ...], dtype: torch
     areas = np.array([prod(grid.block) for grid, _ in pyramids], inside.numpy().dtype)
     operations = np.array(sums, np.uintp).reshape(-1, 3)
     shares = pad_sequence(all_shares, batch_first=True).numpy()
-    return Plan(tile, inside.numpy(), operations, np.array(results), np.array(lengths), areas, FLAT), shares
+    return Plan(tile, inside.numpy(), operations, np.array(results), np.array(lengths), areas, ROWS, FLAT), shares
 
 
 def _padded(places: int) -> int:

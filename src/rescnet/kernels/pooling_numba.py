@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from . import ROWS
-
+# A compiled program is kept until this file changes: constants and fields of other files must not be part of it.
 # Sums may be reordered, which vectors need; infinities and NaN stay what they are. Counters that are added to another
 # index are unsigned: NumPy's rule for negative indices would cost a comparison per element, and the vectors.
 OPTIONS = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
@@ -24,17 +26,41 @@ def compiled(function):
         return njit(**OPTIONS)(function)
 
 
+class Plan(NamedTuple):
+    """Arrays and numbers that follow from the pyramids alone."""
+
+    tile: tuple[int, int]
+    inside: NDArray[Any]  # 1 where a block begins at a place, else 0, (pyramids, places)
+    sums: NDArray[np.uintp]  # (row, distance, n): sums of n numbers in a row of the workspace, (operations, 3)
+    results: NDArray[np.int64]  # row with the sums over each pyramid's blocks
+    lengths: NDArray[np.int64]  # places up to the last block of each pyramid
+    areas: NDArray[Any]  # pixels of a block
+    rows: int  # of the matrix of pairs, pooled at a time
+    flat: float  # ``FLAT``, of a map's standard deviation
+
+
+class Buffers(NamedTuple):
+    """Arrays that one thread uses for one image after the other, each row at the start of a cache line."""
+
+    x: NDArray[Any]  # maps less their means, (d, pixels of a tile, places)
+    scales: NDArray[Any]  # 1/(√area·σ) of the block at a place, (pyramids, d, places)
+    means: NDArray[Any]  # √area times its mean
+    work: NDArray[Any]  # sums of products of ``ROWS`` pairs, a row per operation
+    planes: NDArray[Any]  # results of some pairs, (pairs, length) for each pyramid
+    of_cells: NDArray[Any]  # means of some pairs, (cells, pairs)
+
+
 @compiled
 def pool_means(maps, plan, diagonal, buffers, shares, cells, found):
     """Write the mean products of z-scores of each cell's blocks into ``found`` (cells, pairs), for maps (d, h, w).
 
-    Two rows of pairs at a time: their planes stay in the second cache.
+    Few rows of pairs at a time: their planes stay in the second cache.
     """
     means = buffers.of_cells
     normalise(maps, plan, buffers)
     pair, d = 0, len(maps)
-    for i in range(0, d, ROWS):
-        end = min(i + ROWS, d)
+    for i in range(0, d, plan.rows):
+        end = min(i + plan.rows, d)
         pairs = write_planes(plan, i, end, diagonal, buffers, 0)
         first = 0
         for q in range(len(cells)):
@@ -58,8 +84,8 @@ def pool_planes(maps, plan, diagonal, buffers):
     """Write the planes of all pairs of maps (d, h, w)."""
     normalise(maps, plan, buffers)
     pair = 0
-    for i in range(0, len(maps), ROWS):
-        pair += write_planes(plan, i, min(i + ROWS, len(maps)), diagonal, buffers, pair)
+    for i in range(0, len(maps), plan.rows):
+        pair += write_planes(plan, i, min(i + plan.rows, len(maps)), diagonal, buffers, pair)
 
 
 @compiled
@@ -99,7 +125,7 @@ def normalise(maps, plan, buffers):
     size, pixels, places = x.dtype.type(h * w), x.shape[1], x.shape[2]
     rows, columns = h // tile[0], w // tile[1]
     zero, one, eps = x.dtype.type(0), x.dtype.type(1), np.finfo(x.dtype).eps
-    work.fill(zero)  # sums beside the last place are read, and an image of NaN must not be
+    work.fill(zero)  # what is beside a pair's last place is read, though no block begins there: NaN of another image
     for c in range(d):
         values = maps[c].reshape(h * w)
         centre = power = zero

@@ -15,12 +15,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from .threads import in_threads
+
 ALIGNMENT = 64
 SINGULAR = 1e-6  # of the largest eigenvalue: smaller eigenvalues are rounding errors of float32 sums
 MOST_RIDGES, LEAST_LARGER_RIDGE = 6, 1e-3
 _TF32 = RLock()  # one thread at a time changes the setting, so that it is restored
 TF32_BITS = ~0x1FFF  # of a float32 number: sign, exponent and ten bits of the fraction
 CACHED_ROWS = 32  # of features that a CPU takes in several steps: of more, each step waits for memory
+LEAST_COLUMNS = 1024  # per thread
 PANEL, CPU_PANEL = 4096, 512  # columns per panel of a Gram matrix; panels skip most of its upper triangle
 
 
@@ -180,10 +183,15 @@ def column_squares(x: Tensor, dtype: torch.dtype) -> Tensor:
     if x.is_cuda:  # without a copy in the wider type
         norms: Tensor = torch.linalg.vector_norm(x, dim=0, dtype=dtype)
         return norms.square()
-    found = x.new_zeros(x.shape[1], dtype=dtype)
-    for part in torch.split(x, CACHED_ROWS):  # a norm of columns takes up to a hundred times as long there
+    return in_threads(lambda columns: _squares(columns.T, dtype), x.T, least=LEAST_COLUMNS)
+
+
+def _squares(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the sum of squares of each column in pieces: ``vector_norm`` takes up to a hundred times as long."""
+    found = x.new_zeros(x.shape[1], dtype=torch.float64)
+    for part in torch.split(x, CACHED_ROWS):
         found += part.to(dtype).square().sum(0)
-    return found
+    return found.to(dtype)
 
 
 Solver = Callable[[Tensor], Tensor]

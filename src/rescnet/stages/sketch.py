@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..config.network import NetworkConfig
+from .threads import in_threads
 
 TOTAL, LEAST = 51_200, 64  # numbers of all layers together, and of one layer at least
 
@@ -29,10 +30,14 @@ def sketch(features: Tensor, weights: Tensor, size: int) -> Tensor:
     if torch.compiler.is_compiling():  # few operations
         weighted = F.pad(features.to(weights.dtype) * weights, (0, -len(weights) % size))
         return weighted.reshape(-1, weighted.shape[1] // size, size).sum(1)
-    found = weights.new_zeros(len(features), size)
-    for part, of_part in zip(torch.split(features, size, dim=1), torch.split(weights, size), strict=True):
-        found[:, : len(of_part)].addcmul_(part.to(weights.dtype), of_part)
-    return found
+
+    def of_images(features: Tensor) -> Tensor:
+        found = weights.new_zeros(len(features), size)
+        for part, of_part in zip(torch.split(features, size, dim=1), torch.split(weights, size), strict=True):
+            found[:, : len(of_part)].addcmul_(part.to(weights.dtype), of_part)
+        return found
+
+    return in_threads(of_images, features)
 
 
 def sketch_weights(variances: Tensor, floor: Tensor, seed: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Images in threads, one each, instead of PyTorch's threads, which share every operation."""
+"""Images or columns in threads, some each, instead of PyTorch's threads, which share every operation."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import torch
 from torch import Tensor
 
 
-def in_threads(function: Callable[[Tensor], Tensor], x: Tensor, least: int = 1) -> Tensor:
-    """Return ``function(x)``, computed on a CPU in threads that take some rows each, at least ``least``.
+def in_threads(function: Callable[..., Tensor], *x: Tensor, least: int = 1) -> Tensor:
+    """Return ``function(*x)``, computed on a CPU in threads that take some rows of each tensor, at least ``least``.
 
     PyTorch's own threads share each operation and wait for the slowest at its end. That takes several times as long if
     other programs use a core. Without MKL it multiplies batches of small matrices in one thread.
     """
-    if x.is_cuda or torch.compiler.is_compiling():
-        return function(x)
+    if x[0].is_cuda or torch.compiler.is_compiling():
+        return function(*x)
     threads, inference = torch.get_num_threads(), torch.is_inference_mode_enabled()
-    parts = min(threads, len(x) // least)
+    parts = min(threads, len(x[0]) // least)
     if parts <= 1:
-        return function(x)
+        return function(*x)
 
-    def apply(part: Tensor) -> Tensor:
+    def apply(*part: Tensor) -> Tensor:
         with torch.inference_mode(inference):
-            return function(part)
+            return function(*part)
 
     try:
         with ThreadPoolExecutor(parts, initializer=torch.set_num_threads, initargs=(threads // parts,)) as pool:
-            return torch.cat(list(pool.map(apply, x.tensor_split(parts))))
+            return torch.cat(list(pool.map(apply, *(rows.tensor_split(parts) for rows in x))))
     finally:
         torch.set_num_threads(threads)  # else threads that start later would have the last number set
