@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .threads import in_threads
+from .threads import in_threads, one_thread_if_small
 
 ALIGNMENT = 64
 SINGULAR = 1e-6  # of the largest eigenvalue: smaller eigenvalues are rounding errors of float32 sums
@@ -270,9 +270,16 @@ def cholesky_solver(matrix: Tensor) -> Solver:
     return lambda right: torch.cholesky_solve(right, factor)
 
 
+def eigen(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the eigenvalues (..., M), ascending, and eigenvectors of symmetric (..., M, M), as columns."""
+    with one_thread_if_small(matrix.shape[-1]):
+        values, vectors = torch.linalg.eigh(matrix)
+    return values, vectors
+
+
 def leading_eigenvectors(matrix: Tensor, count: int) -> Tensor:
     """Return ``count`` eigenvectors of symmetric (..., M, M), largest eigenvalue first, shape (..., M, count)."""
-    vectors: Tensor = torch.linalg.eigh(matrix).eigenvectors  # ascending order, as columns
+    _, vectors = eigen(matrix)
     return vectors.flip(-1)[..., :count]
 
 
@@ -281,7 +288,7 @@ def inverse_root(matrix: Tensor, ridge: float = 0.0) -> Tensor:
 
     With a ridge r the columns are q/√(λ + r·λ̄), where λ̄ is the mean eigenvalue; the subspace stays the same.
     """
-    values, vectors = torch.linalg.eigh(matrix)
+    values, vectors = eigen(matrix)
     regular = values > SINGULAR * values.max().clamp_min(torch.finfo(values.dtype).tiny)
     root: Tensor = (vectors[:, regular] / (values[regular] + ridge * values.mean()).sqrt()).flip(1)
     return root

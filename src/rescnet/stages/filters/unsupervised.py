@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..linear_algebra import SINGULAR, fix_signs, inverse_root, leading_eigenvectors
+from ..linear_algebra import SINGULAR, eigen, fix_signs, inverse_root, leading_eigenvectors
 from .bank import BankOptions, Filters, PatchSource, check_count, register_bank, sample_patches
 
 RIDGE = 0.1  # ε of whitened patches, relative to the mean variance
@@ -63,7 +63,7 @@ def random_filters(source: PatchSource, count: int, generator: torch.Generator, 
 @register_bank("patches")
 def patch_filters(source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
     """Return ``count`` random patches, whitened twice, of unit norm; the bias is chosen like that of PCA filters."""
-    values, vectors = torch.linalg.eigh(source.covariance())
+    values, vectors = eigen(source.covariance())
     regular = values > SINGULAR * values.max().clamp_min(torch.finfo(values.dtype).tiny)
     basis, variances = vectors[:, regular], values[regular] + RIDGE * values.clamp_min(0).mean()
     mean = source.mean().to(basis.device)

@@ -17,6 +17,8 @@ from ...config.network import NetworkConfig
 from ...network.probabilities import fit_temperature
 from ...network.readout.loo_correction import ErrorRegression, LeaveOneOutCorrection, leave_one_out
 from ...stages.code_kernel import Codes, code_kernel, median_distance
+from ...stages.linear_algebra import eigen
+from ...stages.threads import in_threads
 from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING
 from .system import solve_exactly
 
@@ -86,10 +88,11 @@ def cross_validate(
     """
     images = len(products) // side
     drawn = torch.randperm(images, generator=torch.Generator().manual_seed(seed)).to(products.device)
-    used = FOLDS if len(products) <= FEW_ROWS else 2
-    held = [drawn[fold::FOLDS].sort().values for fold in range(min(used, images))]
-    found = []
-    for out in held:
+    few = len(products) <= FEW_ROWS
+    held = [drawn[fold::FOLDS].sort().values for fold in range(min(FOLDS if few else 2, images))]
+
+    def predict(out: Tensor) -> Tensor:
+        """Return the outputs of the images of a fold."""
         kept = torch.ones(images, dtype=torch.bool, device=products.device)
         kept[out] = False
         rows = kept.repeat_interleave(side).nonzero()[:, 0]
@@ -97,9 +100,14 @@ def cross_validate(
         median = median_distance(near)
         scale = width / median if median > 0 else 0.0
         weights = None if noise is None else noise[rows]
-        solution = solve_exactly(near, targets[rows].to(near.values), scale, ridge, 1, weights)
-        found.append(code_kernel(far, near, scale) @ solution.columns)
-    return torch.cat(found), torch.cat(held)
+        solution = solve_exactly(near, targets[rows].to(near.values), scale, ridge, 0, weights)
+        return code_kernel(far, near, scale) @ solution.columns
+
+    folds = torch.arange(len(held), device=products.device)
+    found = in_threads(
+        lambda some: torch.cat([predict(held[fold]) for fold in some.tolist()]), folds, least=1 if few else len(held)
+    )
+    return found, torch.cat(held)
 
 
 def _codes(products: Tensor, rows: Tensor, others: Tensor, size: int) -> tuple[Codes, Codes]:
@@ -109,7 +117,7 @@ def _codes(products: Tensor, rows: Tensor, others: Tensor, size: int) -> tuple[C
     lengths = products.diagonal()[others].double() - 2 * shifts + means.mean()
     inner = inner - means - means[:, None] + means.mean()
     cross = cross - means - shifts[:, None] + means.mean()
-    variances, vectors = torch.linalg.eigh(inner / len(rows))
+    variances, vectors = eigen(inner / len(rows))
     kept = variances > LEAST_VARIANCE_OF_FEW * variances[-1].clamp_min(torch.finfo(torch.float32).tiny)
     variances, vectors = variances[kept][-size:], vectors[:, kept][:, -size:]
     roots, factors = (len(rows) * variances).sqrt(), variances.pow(-WHITENING / 2)

@@ -17,7 +17,7 @@ from torch import Tensor
 from ...network.readout.kernel import Encoder, Quantised, lengths_of
 from ...stages.code_kernel import Codes
 from ...stages.images import ValueRange
-from ...stages.linear_algebra import add_single_gram_, product
+from ...stages.linear_algebra import add_single_gram_, eigen, product
 from ..distributed.workers import Workers
 
 WHITENING = 0.25  # p
@@ -75,7 +75,7 @@ class SketchRows:
             projected = _product(chunk, basis)
             within += projected.T @ projected
         self._workers.all_reduce(within)
-        variances, vectors = torch.linalg.eigh(within / self._images)
+        variances, vectors = eigen(within / self._images)
         kept = variances > LEAST_VARIANCE * variances[-1].clamp_min(torch.finfo(torch.float32).tiny)
         scale = variances[kept].pow(-WHITENING / 2)
         components: Tensor = basis @ (vectors[:, kept] * scale)
@@ -84,7 +84,7 @@ class SketchRows:
     def _components_of_few(self, size: int) -> Tensor:
         """Return the components of few images, from the products of the images with each other, shape (P, r)."""
         rows = self._drawn(self._images, 0)  # all, in order
-        variances, vectors = torch.linalg.eigh((self.products(rows) / self._images).double())
+        variances, vectors = eigen((self.products(rows) / self._images).double())
         kept = variances > LEAST_VARIANCE_OF_FEW * variances[-1].clamp_min(torch.finfo(torch.float32).tiny)
         variances, vectors = variances[kept][-size:], vectors[:, kept][:, -size:]
         scale = variances.pow(-WHITENING / 2) / (self._images * variances).sqrt()

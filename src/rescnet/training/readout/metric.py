@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...stages.code_kernel import Codes, code_kernel
-from ...stages.linear_algebra import product
+from ...stages.linear_algebra import eigen, product
 
 POWER = 0.3  # p
 IMAGES = 10_000  # drawn at most, at which derivatives are taken
@@ -45,7 +45,7 @@ def learned_metric(codes: Codes, solution: Tensor, scale: float, seed: int) -> T
             pulled = product(near, weighted) if near.dtype == torch.float16 else near @ weighted
             change = output[:, None] * own - pulled
             total.addmm_(change.T, change)
-    sizes, vectors = torch.linalg.eigh(total.double())
+    sizes, vectors = eigen(total.double())
     mean = sizes.mean()
     if not float(mean) > 0:  # all codes are equal
         return torch.eye(len(total), dtype=total.dtype, device=total.device)

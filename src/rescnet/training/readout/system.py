@@ -20,6 +20,7 @@ from ...stages.linear_algebra import (
     growing_ridges,
     inverse_blocks,
 )
+from ...stages.threads import one_thread_if_small
 
 CONSTANT_UNTIL = 100_000  # rows: with more, ε grows in proportion, as the eigenvalues of K do
 
@@ -79,9 +80,10 @@ def solve_exactly(
             panel = slice(start, start + PANEL)
             matrix[start:, panel] = code_kernel(codes[start:], codes[panel], scale)
         matrix.diagonal().fill_(1).add_(tried if noise is None else tried * noise)
-        try:
-            cholesky_(matrix)
-        except NotPositiveDefiniteError:
-            continue
-        return Solution(factor_solve(matrix, right), inverse_blocks(matrix, side) if side else None, tried)
+        with one_thread_if_small(len(codes)):
+            try:
+                cholesky_(matrix)
+            except NotPositiveDefiniteError:
+                continue
+            return Solution(factor_solve(matrix, right), inverse_blocks(matrix, side) if side else None, tried)
     raise FloatingPointError(UNSOLVED)
