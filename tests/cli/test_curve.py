@@ -72,6 +72,8 @@ def test_sentences():
         "us and late cross at about 32 images per class: us is ahead below; the lead changes again at about 320."
     )
     assert describe_crossing(curves, "late", "us").startswith("late and us cross at about 32 images per class: us is")
+    assert describe_crossing({"us": {3: 1.0, 6: 1.0}, "svc": {3: 1.0, 6: 1.0}}, "us", "svc") == "us and svc are level."
+    assert describe_crossing({"us": {3: 1.0, 6: 0.9}, "svc": {3: 1.0, 6: 1.0}}, "us", "svc").startswith("svc is ahead")
     assert describe_crossing(curves, "us", "none") == "us and none have no point in common."
 
 

@@ -251,7 +251,7 @@ def test_warnings_are_one_line(small, rescnet, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_default_network_needs_no_validation_images(rescnet, refused, pictures, tmp_path):
+def test_the_default_network_needs_no_validation_images(rescnet, refused, pictures, tmp_path, monkeypatch):
     pictures = pictures / "train"  # without test images
     words = ["train", pictures, "--limit", 60, "--quality", "fast", "--time-limit", "10m", "--filters", 4]
     result = rescnet(*words, "--out", tmp_path / "m")
@@ -269,6 +269,8 @@ def test_the_default_network_needs_no_validation_images(rescnet, refused, pictur
     assert '"left_out":{"accuracy":' in (tmp_path / "m" / "report.html").read_text()
     assert "must not be used with a preset" in refused(*words, "--preset", "paper")
     assert "time_limit must be a positive number of s, m or h" in refused("train", pictures, "--time-limit", "soon")
+    monkeypatch.setattr("rescnet.cli.clock._STARTED", time.monotonic() - 1000)  # the start of the program counts
+    assert re.search(r"time_limit must be at least 16 min 4\d s", refused(*words))
     assert "quality must be one of" in refused("train", pictures, "--quality", "good")
 
 

@@ -41,6 +41,19 @@ def test_mirror_images_are_tried(generator, kind, flips):
     assert choose_network(images[:40], labels[:40], CPU).config.augment == ""  # too few to try
 
 
+@pytest.mark.slow
+def test_validation_images_decide_where_they_are_given(generator):
+    """With wrong labels, the better of two classifiers has the greater error."""
+    (images, labels), (others, right) = (stripes(generator, "either slope") for _ in range(2))
+    for truth, flips, verdict in ((right, "flip", "the same class"), (1 - right, "", "not the same class")):
+        found = choose_network(images, labels, CPU, validation=(others, truth))
+        assert found.config.augment == flips
+        assert found.notes[0].startswith(f"mirror images: {verdict} (squared error ")
+        assert found.notes[0].endswith("on 80 validation images)")
+    loo = choose_network(images, labels, CPU)
+    assert choose_network(images, labels, CPU, validation=(others[..., 1:], right)) == loo  # refused later
+
+
 TIMES = {  # seconds per image and layer, of which half for filters and heads: what fits in 10.5 s for 80 images
     0.0001: {"layers": 12, "filters": 16, "kernel_copies": "8 shift 1 + jitter 0.1"},
     0.004: {"layers": 5, "filters": 16, "kernel_copies": "8 shift 1 + jitter 0.1"},

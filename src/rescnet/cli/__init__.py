@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from . import clock  # noqa: F401, it starts here
 from .errors import BAD_INPUT, one_line_warnings, rank0_reports_usage, report_error, report_interrupt
 
 __all__ = ["app", "main"]

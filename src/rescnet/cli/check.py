@@ -107,4 +107,4 @@ def _print(console: Console, scan: FolderScan, dataset: Dataset | None, obstacle
     elif dataset is not None:
         channels, height, width = dataset.shape
         what = f"{height}×{width} images in {'grey' if channels == 1 else 'colour'}"
-        say(console, f"training would use {what}; --image-size chooses another size")
+        say(console, f"training would use {what}; train --image-size chooses another size")

@@ -24,6 +24,7 @@ from ..config.presets import (
     preset_names,
 )
 from ..formatting import count, parse_seconds, show_seconds
+from .clock import since_start
 from .shared import Source, SourceOption, command_line, given, one_source, with_flags
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
     if config is None:
         config, notes, seconds = _chosen(dataset, compute, quality, limit, asked, workers)
         notes = (*notes, f"choice of the network: {show_seconds(seconds)}") if notes else ()
-        limit = None if limit is None else max(1.0, limit - seconds)
+    limit = None if limit is None else max(1.0, limit - since_start())
     about = {
         "dataset": dataset.name,
         "source": full_name(source),
@@ -258,8 +259,10 @@ def _chosen(
 
     sent = b""
     if workers.is_rank0:
-        images = as_images(dataset.train.images)
-        choice = choose_network(images, as_labels(dataset.train.labels, images), compute, quality, limit, asked)
+        images, held = as_images(dataset.train.images), dataset.validation
+        labels = as_labels(dataset.train.labels, images)
+        validation = None if held is None else (pictures := as_images(held.images), as_labels(held.labels, pictures))
+        choice = choose_network(images, labels, compute, quality, limit, asked, validation, since_start())
         check_readout_options(choice.config, asked)
         sent = json.dumps([choice.config.to_dict(), choice.notes, choice.seconds]).encode()
     options, notes, seconds = json.loads(workers.broadcast_bytes(sent))

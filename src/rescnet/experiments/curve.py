@@ -68,7 +68,10 @@ def describe_crossing(curves: Curves, ours: str, theirs: str) -> str:
     shared = sorted(mine.keys() & other.keys())
     if not shared:
         return f"{ours} and {theirs} have no point in common."
-    first = ours if mine[shared[0]] >= other[shared[0]] else theirs
+    ahead = [mine[n] - other[n] for n in shared if mine[n] != other[n]]
+    if not ahead:
+        return f"{ours} and {theirs} are level."
+    first = ours if ahead[0] > 0 else theirs
     found = [f"{float(f'{at:.2g}'):,.0f}" for at in crossings(mine, other)]
     if not found:
         second = theirs if first == ours else ours

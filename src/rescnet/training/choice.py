@@ -1,6 +1,6 @@
 """Choice of a network for given images: whether mirror images are the same class, and what fits in a time limit.
 
-Both are found by a trial on some of the images. A choice by leave-one-out needs no validation images: all images train.
+Both are found by a trial on some of the images. Validation images decide where they are given, else leave-one-out.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from ..network.history import LayerRecord
 from ..network.memory import RunSizes
 from ..network.readout.loo_correction import leave_one_out
 from ..stages.augment import view_images
-from ..stages.code_kernel import Codes, median_distance
-from ..stages.residual import one_hot
+from ..stages.code_kernel import Codes, code_kernel, median_distance
 from .data import TrainingData
 from .distributed.workers import Workers
 from .readout.system import solve_exactly
@@ -56,10 +55,13 @@ def choose_network(
     quality: Quality = "balanced",
     time_limit: float | None = None,
     given: Mapping[str, Any] | None = None,
+    validation: tuple[Tensor, Tensor] | None = None,
+    passed: float = 0.0,
 ) -> Choice:
     """Choose the network for training images (n, channels, height, width) with labels (n,).
 
-    ``given`` are options that the user has set, which stay. ``time_limit`` is in seconds.
+    ``given`` are options that the user has set, which stay. ``time_limit`` is in seconds, of which some have
+    ``passed``. ``validation`` are images and labels that decide in place of leave-one-out.
     """
     began, given, notes = perf_counter(), dict(given or {}), []
     _, channels, height, width = images.shape
@@ -72,16 +74,21 @@ def choose_network(
     elif "augment" not in given:
         config = NetworkConfig(**(default_settings(*facts) | given))
         some = _spread(labels, TRIAL_IMAGES[device.type])
-        plain, mean = _errors_of_mirrors(images[some], labels[some], config, compute)
+        held_out, kind, count = None, "leave-one-out ", f"{len(some):,}"
+        if validation is not None and validation[0].shape[1:] == images.shape[1:]:  # others are refused in training
+            held = _spread(validation[1], TRIAL_IMAGES[device.type])
+            held_out = validation[0][held], validation[1][held]
+            kind, count = "", f"{len(held):,} validation"
+        plain, mean = _errors_of_mirrors(images[some], labels[some], held_out, config, compute)
         mirrored = mean < plain
         verdict = "the same class" if mirrored else "not the same class"
         notes.append(
-            f"mirror images: {verdict} (squared leave-one-out error {mean:.3f} with them, {plain:.3f} without, "
-            f"on {len(some)} images)"
+            f"mirror images: {verdict} (squared {kind}error {mean:.3f} with them, {plain:.3f} without, "
+            f"on {count} images)"
         )
     config = NetworkConfig(**(default_settings(*facts, mirrored) | given))
     if time_limit is not None or (quality == "best" and choose_device(compute.device).type == "cpu"):
-        limit, spent = inf if time_limit is None else time_limit, perf_counter() - began
+        limit, spent = inf if time_limit is None else time_limit, passed + perf_counter() - began
         fitting, seconds = _fit_to_time(images, labels, config, compute, limit - spent, given)
         seconds += spent
         if fitting is None:
@@ -102,31 +109,51 @@ def _spread(labels: Tensor, most: int) -> Tensor:
 
 
 def _errors_of_mirrors(
-    images: Tensor, labels: Tensor, config: NetworkConfig, compute: ComputeOptions
+    images: Tensor,
+    labels: Tensor,
+    held_out: tuple[Tensor, Tensor] | None,
+    config: NetworkConfig,
+    compute: ComputeOptions,
 ) -> tuple[float, float]:
-    """Return the leave-one-out errors of one small layer: of the images, and of the mean with their mirror images."""
+    """Return the errors of one small layer: of the images, and of the mean with their mirror images.
+
+    They are those of images held out, else leave-one-out errors.
+    """
     small = replace(_of_layers_alone(config, 1), filters=min(config.filters, TRIAL_FILTERS))
     config = replace(small, stack_depth=0, grey_stack_every=0)
-    labels = _without_gaps(labels)
-    trainer = Trainer(config, TrainingData.of(config, images, labels), compute, Workers())
+    classes, numbers = torch.unique(labels, return_inverse=True)
+    trainer = Trainer(config, TrainingData.of(config, images, numbers), compute, Workers())
     trainer.add_layer()
     stack, device = trainer.stack, trainer.device
+    pictures, of_pictures = images, labels
+    if held_out is not None:
+        pictures, of_pictures = torch.cat([images, held_out[0]]), torch.cat([labels, held_out[1]])
     seen, mirrored = (
         torch.cat([step.features.float() for part in parts for step in stack.steps(part.to(device))])
-        for parts in (torch.split(views, stack.chunk) for views in (images, view_images(images, (True, 0, 0))))
+        for parts in (torch.split(views, stack.chunk) for views in (pictures, view_images(pictures, (True, 0, 0))))
     )
-    targets = one_hot(labels.to(device), int(labels.max()) + 1, torch.float32)
-    return _loo_error(seen, targets, config), _loo_error((seen + mirrored) / 2, targets, config)
+    targets, known = (of_pictures[:, None] == classes).float().to(device), len(images)
+    return _error(seen, targets, known, config), _error((seen + mirrored) / 2, targets, known, config)
 
 
-def _loo_error(features: Tensor, targets: Tensor, config: NetworkConfig) -> float:
-    """Return the mean squared leave-one-out error of a kernel regression on features (n, D)."""
-    spread = features.std(0)
-    codes = Codes.of((features - features.mean(0)) / torch.where(spread > 0, spread, 1))
+def _error(features: Tensor, targets: Tensor, known: int, config: NetworkConfig) -> float:
+    """Return the mean squared error of a kernel regression on the first features (n, D): of the others, if any.
+
+    Else it is the leave-one-out error.
+    """
+    first = features[:known]
+    spread = first.std(0)
+    scaled = (features - first.mean(0)) / torch.where(spread > 0, spread, 1)
+    codes = Codes.of(scaled[:known])
     median = median_distance(codes)
-    found = solve_exactly(codes, targets, config.kernel_width / median if median > 0 else 0.0, config.kernel_ridge)
+    scale = config.kernel_width / median if median > 0 else 0.0
+    found = solve_exactly(codes, targets[:known], scale, config.kernel_ridge)
     assert found.blocks is not None
-    return float((leave_one_out(targets, found.columns, found.blocks) - targets).square().sum(1).mean())
+    if known == len(features):
+        outputs = leave_one_out(targets, found.columns, found.blocks)
+    else:
+        outputs, targets = code_kernel(Codes.of(scaled[known:]), codes, scale) @ found.columns, targets[known:]
+    return float((outputs - targets).square().sum(1).mean())
 
 
 def _fit_to_time(

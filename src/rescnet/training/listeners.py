@@ -158,6 +158,8 @@ class TrainingTable:
                 self._say(show_left_out(*history.left_out))
             shares = {name: getattr(history.readout, f"{name}_accuracy") for name in ("validation", "test")}
             known = {name: show_percent(share) for name, share in shares.items() if share is not None}
+            if not known and not history.left_out:
+                self._say("the accuracy on new images is not known: evaluate the model on other images")
             found = [f"{name} accuracy [bold]{percent} %[/bold]" for name, percent in known.items()]
             read = history.readout.layers
             first = "layer" if read == 1 else f"{read} layers"

@@ -140,7 +140,8 @@ class TrainingRun:
         if reason is not None or self._time_limit is None or not self.history.records:
             return reason
         late = monotonic() - self._began + self._seconds_with_another_layer() > self._time_limit
-        return StopReason.TIME if late else None
+        assert self._trainer is not None
+        return StopReason.TIME if self._trainer.workers.sum_int(int(late)) else None  # clocks of workers differ
 
     def _seconds_with_another_layer(self) -> float:
         """Predict the seconds that are left if one more layer is learned, and then the readout."""
@@ -191,8 +192,9 @@ def train(
     if labels is None:
         raise ValueError("labels must be given with arrays of images, got None.")
     if config is None:
-        images = as_images(images)
-        choice = choose_network(images, as_labels(labels, images), compute or ComputeOptions(), time_limit=time_limit)
+        held = None if validation is None else _checked(*validation)
+        given = compute or ComputeOptions()
+        choice = choose_network(*_checked(images, labels), given, time_limit=time_limit, validation=held)
         config = choice.config
         time_limit = None if time_limit is None else max(1.0, time_limit - choice.seconds)
     run = TrainingRun(
@@ -212,3 +214,8 @@ def train(
     for _ in run:
         pass
     return run.network, run.history
+
+
+def _checked(images: Array, labels: Array) -> tuple[Tensor, Tensor]:
+    checked = as_images(images)
+    return checked, as_labels(labels, checked)
