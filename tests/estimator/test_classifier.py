@@ -291,6 +291,8 @@ def test_refit_uses_all_images_to_the_best_depth(digits):
     np.testing.assert_array_equal(again.decision_function(test), plain.decision_function(test))
     with pytest.raises(ValueError, match=r"^refit must not be used with warm_start or a time_limit"):
         small(refit=True, warm_start=True).fit(images, labels)
+    with pytest.raises(ValueError, match="refit must be used with n_iter_no_change"):
+        small(refit=True).fit(images, labels)
 
 
 def test_a_warm_start_that_adds_nothing_says_why(digits):

@@ -240,6 +240,8 @@ class ResCNetClassifier(FittedNetwork):
         held: NDArray[np.intp] | None = None
         if config.patience:
             kept, held = stratified_split(labels, self.validation_fraction, config.seed)
+        elif self.refit:
+            raise ValueError("refit must be used with n_iter_no_change. Without it, all images train already.")
         if continues:
             check_grows(self, layout, classes, config, held)
         images = layout.to_images(array)
