@@ -45,7 +45,7 @@ class Buffers(NamedTuple):
     x: NDArray[Any]  # maps less their means, (d, pixels of a tile, places)
     scales: NDArray[Any]  # 1/(√area·σ) of the block at a place, (pyramids, d, places)
     means: NDArray[Any]  # √area times its mean
-    work: NDArray[Any]  # sums of products of ``ROWS`` pairs, a row per operation
+    work: NDArray[Any]  # sums of products of ``plan.rows`` pairs, a row per operation
     planes: NDArray[Any]  # results of some pairs, (pairs, length) for each pyramid
     of_cells: NDArray[Any]  # means of some pairs, (cells, pairs)
 
@@ -92,8 +92,8 @@ def pool_planes(maps, plan, diagonal, buffers):
 def write_planes(plan, top, bottom, diagonal, buffers, before):
     """Write the planes of the pairs (i, j) of ``top`` ≤ i < ``bottom``, after some others, and return their number.
 
-    The planes (pairs, places) of each pyramid hold the mean product of z-scores of the block that begins at a place:
-    zero between such places. The rows share each map j while it is in the nearest cache.
+    The planes (pairs, places) of each pyramid hold the mean product of z-scores of the block that begins at a place,
+    and zero where none begins. The rows share each map j while it is in the nearest cache.
     """
     x, scales, means, work, planes = buffers.x, buffers.scales, buffers.means, buffers.work, buffers.planes
     d, places = x.shape[0], x.shape[2]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..config.network import NetworkConfig
-from .threads import in_threads
+from .linear_algebra import CACHED_ROWS
 
 TOTAL, LEAST = 51_200, 64  # numbers of all layers together, and of one layer at least
 
@@ -27,17 +27,14 @@ def sketch_size(config: NetworkConfig, image_size: tuple[int, int]) -> int:
 
 def sketch(features: Tensor, weights: Tensor, size: int) -> Tensor:
     """Return x, shape (n, m), of features (n, D) with weights w (D,), in the type of the weights."""
-    if torch.compiler.is_compiling():  # few operations
-        weighted = F.pad(features.to(weights.dtype) * weights, (0, -len(weights) % size))
-        return weighted.reshape(-1, weighted.shape[1] // size, size).sum(1)
+    if features.is_cuda or torch.compiler.is_compiling():
+        return _sums(features, weights, size)
+    return torch.cat([_sums(part, weights, size) for part in torch.split(features, CACHED_ROWS)])
 
-    def of_images(features: Tensor) -> Tensor:
-        found = weights.new_zeros(len(features), size)
-        for part, of_part in zip(torch.split(features, size, dim=1), torch.split(weights, size), strict=True):
-            found[:, : len(of_part)].addcmul_(part.to(weights.dtype), of_part)
-        return found
 
-    return in_threads(of_images, features)
+def _sums(features: Tensor, weights: Tensor, size: int) -> Tensor:
+    weighted = F.pad(features.to(weights.dtype) * weights, (0, -len(weights) % size))
+    return weighted.reshape(-1, weighted.shape[1] // size, size).sum(1)
 
 
 def sketch_weights(variances: Tensor, floor: Tensor, seed: int) -> Tensor:

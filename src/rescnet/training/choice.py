@@ -195,7 +195,8 @@ def _timed_layer(
     """Return the record of the second layer on some of the images, and their number."""
     some = _spread(labels, TIMED_IMAGES[choose_device(compute.device).type])
     few = _of_layers_alone(config, 2)
-    trainer = Trainer(few, TrainingData.of(few, images[some], _without_gaps(labels[some])), compute, Workers())
+    numbers = torch.unique(labels[some], return_inverse=True)[1]
+    trainer = Trainer(few, TrainingData.of(few, images[some], numbers), compute, Workers())
     trainer.add_layer()
     return trainer.add_layer(), len(some)
 
@@ -205,9 +206,3 @@ def _of_layers_alone(config: NetworkConfig, layers: int) -> NetworkConfig:
     return replace(
         config, layers=layers, readout="heads", kernel_copies="", loo_correction=False, augment="", copies=1, patience=0
     )
-
-
-def _without_gaps(labels: Tensor) -> Tensor:
-    """Return labels numbered from 0 among the classes that occur."""
-    found: Tensor = torch.unique(labels, return_inverse=True)[1]
-    return found
