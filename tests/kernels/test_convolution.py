@@ -68,6 +68,10 @@ def test_any_number_of_channels(maps, filters):
     check(*random_inputs(BATCH, maps, 3, (6, 5)), filters, 3, "global")
 
 
+def test_large_tiles():
+    check(*random_inputs(2, 36, 3, (16, 32)), 40, 3)
+
+
 def test_one_image_smaller_than_a_tile():
     check(*random_inputs(1, 5, 1, (3, 4)), 4, 3)
 

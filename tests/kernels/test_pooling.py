@@ -52,6 +52,8 @@ def check(maps, pyramids, bound, rectifier="relu", **options):
 def test_kernel_equals_stage_at_any_geometry(size, block, stride, levels, cells, rectifier, reduction):
     grid = BlockGrid(size, block, stride)
     maps = random_maps(BATCH, 5, size, torch.float32)
+    # Blocks that vary hardly more or less than a flat one would differ by rounding.
+    maps[maps.abs() < 0.1 * maps.std((2, 3), keepdim=True)] = 0
     other = BlockGrid(size, (3, 2), (2, 2))
     pyramids = [(each, pyramid_cells(each, levels, cells)) for each in (grid, other)]
     check(maps, pyramids, 2e-4, rectifier, reduction=reduction, diagonal=rectifier == "both")

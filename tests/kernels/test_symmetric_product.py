@@ -14,7 +14,7 @@ from rescnet.kernels.symmetric_product import symmetric_product
 from rescnet.stages.linear_algebra import lower_product
 
 
-@pytest.mark.parametrize(("size", "columns"), [(64, 3), (150, 16), (200, 20), (129, 32)])
+@pytest.mark.parametrize(("size", "columns"), [(64, 3), (150, 16), (200, 20), (129, 32), (70, 40)])
 def test_kernel_equals_the_whole_product(size, columns, generator):
     matrix = torch.randn(size, size, generator=generator)
     whole = matrix.tril() + matrix.tril(-1).T

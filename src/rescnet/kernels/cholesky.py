@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..stages.linear_algebra import Solver, accurate_product, add_product_, cholesky_solver, tf32_products
+from ..stages.linear_algebra import Solver, add_product_, cholesky_solver, lower_copy, split, tf32_products
 from . import symmetric_multiplier
 
 BLOCK = 2048
@@ -66,7 +66,9 @@ def blocked_cholesky(matrix: Tensor, block: int = BLOCK) -> BlockedFactor | None
         if end == size:
             break
         below = matrix[end:, start:end]
-        below.copy_(accurate_product(below.half(), inverses[-1].T))
+        rounded, (high, low) = below.half(), split(inverses[-1].T)
+        add_product_(below, rounded, high, beta=0)
+        add_product_(below, rounded, low)
         panel = below.half()
         negative = -panel
         for column in range(end, size, block):
@@ -104,7 +106,7 @@ def blocked_solver(matrix: Tensor, block: int = BLOCK, tolerance: float = TOLERA
 
     If the blocked factorisation fails, or its refinement does not converge, the plain factorisation is used.
     """
-    blocked = blocked_cholesky(matrix.clone(), block)
+    blocked = blocked_cholesky(lower_copy(matrix), block)
     if blocked is None:
         return cholesky_solver(matrix)
     factors = [blocked]

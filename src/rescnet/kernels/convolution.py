@@ -28,10 +28,10 @@ from torch import Tensor
 from ..stages.images import ValueRange
 from .half_precision import FoldedScale, padded_channels
 
-TILE = 128  # pixels per program
+TILE, LARGE = 128, 256  # pixels per program; the large tile is a tenth faster where it divides an image
 MOST_READ, MOST_WRITTEN = 64, 128  # channels per product: of the maps, and filters
 GATHERED = 32  # pairs of offset and image channel per product
-LAUNCH = {"num_warps": 4, "num_stages": 3}
+STAGES = {TILE: 3, LARGE: 2}
 
 
 class FusedConvolution:
@@ -68,7 +68,8 @@ class FusedConvolution:
         at a time. They may hold any finite number. In the result they are zero.
         """
         n, _, h, w = images.shape
-        tiles = triton.cdiv(n * h * w, TILE)
+        tile = LARGE if self.written == 64 and h * w % LARGE == 0 else TILE
+        tiles = triton.cdiv(n * h * w, tile)
         stored = padded_channels(self.filters)
         out = self._of_images.new_empty(n, h, w, stored)
         ends = self._of_images.new_empty(2, tiles, self.padded)
@@ -83,8 +84,9 @@ class FusedConvolution:
             READ=self.read,
             WRITTEN=self.written,
             GATHERED=GATHERED,
-            TILE=TILE,
-            **LAUNCH,
+            TILE=tile,
+            num_warps=4,
+            num_stages=STAGES[tile],
         )
         found = ends[:, :, : self.filters]
         return out.permute(0, 3, 1, 2)[:, : self.filters], ValueRange(found[0].amin(0), found[1].amax(0))

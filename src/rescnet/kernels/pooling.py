@@ -83,7 +83,12 @@ def fused_pool(
     options = {"RAW": max(16, triton.next_power_of_2(raw)) if both else padded, "BOTH": both, "FLAT": FLAT}
     strides = maps.stride(0), maps.stride(1), maps.stride(3)
     centre_maps[(n,)](
-        maps, x, floor, relative_floor, h * w, raw, *strides, STEP=128, CHANNELS=padded, **options, num_warps=4
+        *(maps, x, floor, relative_floor, h * w, raw, *strides),
+        **options,
+        SUMMED=64,
+        STEP=128,
+        CHANNELS=padded,
+        num_warps=8,
     )
     sizes = [len(cells) * count_pairs(d, diagonal) for _, cells in pyramids]
     features = aligned_rows(n, sum(sizes), out_dtype or maps.dtype, maps.device)

@@ -37,6 +37,7 @@ def centre_maps(
     image_stride,
     channel_stride,
     pixel_stride,
+    SUMMED: tl.constexpr,
     STEP: tl.constexpr,
     RAW: tl.constexpr,
     CHANNELS: tl.constexpr,
@@ -47,29 +48,30 @@ def centre_maps(
 
     With BOTH, the negative parts of the ``raw`` maps follow the positive ones as more channels. A correlation does not
     depend on a map's unit, and half precision is most accurate near 1. ``floor`` is the variance, in this unit, below
-    which a block is flat.
+    which a block is flat. Each thread has sums of its own, over every SUMMED-th pixel, until the end.
     """
     image = tl.program_id(0).to(tl.int64)
     maps += image * image_stride
     x += image * pixels * CHANNELS
     floor += image * CHANNELS
-    total = tl.zeros((RAW,), tl.float32)
-    squares = tl.zeros((RAW,), tl.float32)
-    total_below = tl.zeros((RAW,), tl.float32)
-    squares_below = tl.zeros((RAW,), tl.float32)
-    for start in range(0, pixels, STEP):
-        pixel, channel, places, inside = tile_places(start, pixels, raw, channel_stride, pixel_stride, STEP, RAW)
+    total = tl.zeros((SUMMED, RAW), tl.float32)
+    squares = tl.zeros((SUMMED, RAW), tl.float32)
+    total_below = tl.zeros((SUMMED, RAW), tl.float32)
+    squares_below = tl.zeros((SUMMED, RAW), tl.float32)
+    for start in range(0, pixels, SUMMED):
+        pixel, channel, places, inside = tile_places(start, pixels, raw, channel_stride, pixel_stride, SUMMED, RAW)
         value = tl.load(maps + places, mask=inside, other=0.0).to(tl.float32)
         above = tl.maximum(value, 0.0)
-        total += tl.sum(above, 0)
-        squares += tl.sum(above * above, 0)
+        total += above
+        squares += above * above
         if BOTH:
             below = above - value
-            total_below += tl.sum(below, 0)
-            squares_below += tl.sum(below * below, 0)
+            total_below += below
+            squares_below += below * below
     channel = tl.arange(0, RAW)
-    mean, unit, least = unit_of(total, squares, pixels, relative_floor, FLAT)
-    mean_below, unit_below, least_below = unit_of(total_below, squares_below, pixels, relative_floor, FLAT)
+    mean, unit, least = unit_of(tl.sum(total, 0), tl.sum(squares, 0), pixels, relative_floor, FLAT)
+    sums_below = tl.sum(total_below, 0), tl.sum(squares_below, 0)
+    mean_below, unit_below, least_below = unit_of(sums_below[0], sums_below[1], pixels, relative_floor, FLAT)
     if BOTH:
         tl.store(floor + channel, least, mask=channel < raw)
         tl.store(floor + raw + channel, least_below, mask=channel < raw)

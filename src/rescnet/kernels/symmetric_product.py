@@ -13,62 +13,60 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.nn import functional
 
-MOST_COLUMNS = 32  # with more, whole products of panels are faster
+MOST_COLUMNS = 96  # with more, whole products of panels are faster
 ROWS, STEP = 64, 32  # per program, and columns of the matrix per product; ROWS is a multiple of STEP
+LAUNCH = {"num_warps": 4, "num_stages": 3}
 
 
 def symmetric_product(matrix: Tensor, x: Tensor) -> Tensor:
     """Return A x, shape (D, K), for the lower triangle of A (D, D) and x (D, K), float32."""
     size, columns = x.shape
-    x = x.contiguous()
-    out = torch.empty_like(x)
-    options = {"ROWS": ROWS, "STEP": STEP, "WIDTH": max(16, triton.next_power_of_2(columns))}
-    multiply_rows[(triton.cdiv(size, ROWS),)](
-        matrix, matrix.stride(0), x, out, size, columns, **options, num_warps=4, num_stages=3
+    width = 16 if columns <= 16 else 32  # columns per program
+    given = functional.pad(x, (0, -columns % width, 0, -size % ROWS))  # whole tiles are loaded without a mask
+    out = torch.empty_like(given)
+    multiply_rows[(given.shape[1] // width, triton.cdiv(size, ROWS))](
+        *(matrix, matrix.stride(0), given, out, size, given.shape[1]), ROWS=ROWS, STEP=STEP, WIDTH=width, **LAUNCH
     )
-    return out
-
-
-@triton.jit
-def columns_of(x, inner, column, size, columns):
-    """Load rows ``inner`` of some columns of x; zero outside."""
-    inside = (inner < size)[:, None] & (column < columns)[None, :]
-    return tl.load(x + inner[:, None] * columns + column[None, :], mask=inside, other=0.0)
+    return out[:size, :columns]
 
 
 @triton.jit
 def multiply_rows(
     matrix,  # (D, D), ``stride`` numbers from one row to the next
     stride,
-    x,  # (D, columns)
-    out,  # (D, columns)
+    x,  # (D, columns); zeros follow, to multiples of ROWS and WIDTH
+    out,  # (D, columns), as large
     size,  # D
     columns,
     ROWS: tl.constexpr,
     STEP: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    """Compute ROWS rows of the product: left of the diagonal, around it, and below, where the matrix is transposed."""
-    first = tl.program_id(0) * ROWS
+    """Compute ROWS rows of the product: left of the diagonal, around it, and below, where the matrix is transposed.
+
+    Programs of the same rows follow each other, so only the first of them reads the matrix from memory.
+    """
+    first = tl.program_id(1) * ROWS
     row = first + tl.arange(0, ROWS)
-    column = tl.arange(0, WIDTH)
+    column = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
     here = row.to(tl.int64)[:, None] * stride
+    x += column[None, :]
     total = tl.zeros((ROWS, WIDTH), tl.float32)
     for start in range(0, first, STEP):
         inner = start + tl.arange(0, STEP)
         part = tl.load(matrix + here + inner[None, :], mask=(row < size)[:, None], other=0.0)
-        total = tl.dot(part, columns_of(x, inner, column, size, columns), total, input_precision="tf32x3")
+        total = tl.dot(part, tl.load(x + inner[:, None] * columns), total, input_precision="tf32x3")
     for start in range(first, first + ROWS, STEP):
         inner = start + tl.arange(0, STEP)
         there = inner.to(tl.int64)[None, :] * stride
         place = tl.where(row[:, None] >= inner[None, :], here + inner[None, :], there + row[:, None])
         part = tl.load(matrix + place, mask=(row < size)[:, None] & (inner < size)[None, :], other=0.0)
-        total = tl.dot(part, columns_of(x, inner, column, size, columns), total, input_precision="tf32x3")
+        total = tl.dot(part, tl.load(x + inner[:, None] * columns), total, input_precision="tf32x3")
     for start in range(first + ROWS, size, STEP):
         inner = start + tl.arange(0, STEP)
         there = inner.to(tl.int64)[:, None] * stride
         part = tl.load(matrix + there + row[None, :], mask=(inner < size)[:, None], other=0.0)
-        total = tl.dot(tl.trans(part), columns_of(x, inner, column, size, columns), total, input_precision="tf32x3")
-    inside = (row < size)[:, None] & (column < columns)[None, :]
-    tl.store(out + row[:, None] * columns + column[None, :], total, mask=inside)
+        total = tl.dot(tl.trans(part), tl.load(x + inner[:, None] * columns), total, input_precision="tf32x3")
+    tl.store(out + row[:, None] * columns + column[None, :], total)

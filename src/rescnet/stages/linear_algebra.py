@@ -59,12 +59,12 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return a.float() @ b.float()
 
 
-def add_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
-    """Add ``a @ b`` of matrices of one type to ``total``, which is float32 if they are in half precision."""
+def add_product_(total: Tensor, a: Tensor, b: Tensor, beta: float = 1.0) -> None:
+    """Add ``a @ b`` of matrices of one type to ``beta`` times the ``total``: float32 if they are in half precision."""
     if a.is_cuda and a.dtype == torch.float16:
-        torch.addmm(total, a, b, out_dtype=torch.float32, out=total)
+        torch.addmm(total, a, b, beta=beta, out_dtype=torch.float32, out=total)
     else:
-        total.addmm_(a.to(total.dtype), b.to(total.dtype))
+        total.addmm_(a.to(total.dtype), b.to(total.dtype), beta=beta)
 
 
 def add_gram_(gram: Tensor, x: Tensor) -> None:
@@ -82,6 +82,14 @@ def add_single_gram_(gram: Tensor, x: Tensor) -> None:
     with tf32_products(False):
         for rows, panel in _panels(x.shape[1], PANEL if x.is_cuda else CPU_PANEL):
             gram[rows, panel].addmm_(x[:, rows].T, x[:, panel])
+
+
+def lower_copy(matrix: Tensor) -> Tensor:
+    """Return a matrix (D, D) with the lower triangle of another one. The rest, but for its panels, is not written."""
+    found = torch.empty_like(matrix)
+    for rows, panel in _panels(len(matrix), PANEL):
+        found[rows, panel] = matrix[rows, panel]
+    return found
 
 
 def _panels(size: int, width: int) -> Iterator[tuple[slice, slice]]:

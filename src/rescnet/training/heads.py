@@ -29,6 +29,7 @@ from .distributed.workers import Workers
 from .stream import ImageStream
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tensor cores
+TOGETHER = 16  # chunks whose targets are computed at a time: small operations on a GPU wait for their launch
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Targets:
         """Return the targets of a layer, counted from 1; those of the first are the classes, all positive."""
         if number == 1:
             return Targets(stream, config, stream.labels, torch.ones_like(stream.labels, dtype=torch.bool))
-        found = [labels_and_signs(residuals(stream, config, part)) for part in stream.parts()]
+        found = [labels_and_signs(residuals(stream, config, part)) for part in stream.parts(TOGETHER)]
         labels, positive = (torch.cat(pieces) for pieces in zip(*found, strict=True))
         return Targets(stream, config, labels, positive)
 
