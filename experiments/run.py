@@ -20,13 +20,14 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from rescnet import ComputeOptions
-from rescnet.data import load
+from rescnet.data import Dataset, load
 from rescnet.experiments.plans import Plan, load_plan, plan_names, read_plan
 from rescnet.experiments.records import Results, shown_command
 from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key
@@ -62,6 +63,12 @@ def plan_of(name: str) -> tuple[Plan, dict[str, Any]]:
     return read_plan(name, content), content
 
 
+@lru_cache(maxsize=1)
+def images_of(dataset: str) -> Dataset:
+    """Return a data set; it is kept until another one is asked for."""
+    return load(dataset)
+
+
 def show(record: LayerRecord) -> None:
     """Print a line for the first layer and every twentieth."""
     if record.layer % 20 in (0, 1):
@@ -78,7 +85,7 @@ def run_networks(arguments: argparse.Namespace) -> None:
     held_out = arguments.held_out if arguments.held_out is not None else how.get("held_out", 5000)
     limit = arguments.limit or how.get("limit")
     command = shown_command("python", "-m", "experiments.run")
-    options = RunOptions(held_out, limit, STATE, deadline, compute, command)
+    options = RunOptions(held_out, limit, None if arguments.no_save else STATE, deadline, compute, command)
     layers = {"layers": arguments.layers} if arguments.layers else {}
     results = Results(STATE / f"{arguments.question}.json")
     for experiment in plan.only(arguments.only):
@@ -89,7 +96,7 @@ def run_networks(arguments: argparse.Namespace) -> None:
                 if done or options.time_is_up:
                     continue
                 print(f"{experiment.name}, seed {seed}", flush=True)
-                entry = ExperimentRun(experiment, config, load(experiment.dataset), results, options, show).go()
+                entry = ExperimentRun(experiment, config, images_of(experiment.dataset), results, options, show).go()
             except (ValueError, ArithmeticError, RuntimeError) as error:  # the others still run
                 print(f"{experiment.name}, seed {seed}: {str(error).splitlines()[0]}", flush=True)
                 continue
@@ -166,6 +173,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--layers", type=int, default=None, help="layers of every network, for a trial")
     made.add_argument("--precision", default="auto")
     made.add_argument("--memory", default="auto", help="memory limit, e.g. 40GB")
+    made.add_argument("--no-save", action="store_true", help="keep no layers to resume from")
     made.add_argument("--records", type=Path, default=RECORDS, help="folder of the record")
     return made
 
