@@ -1,0 +1,38 @@
+"""Several readouts of the same layers, on a few images."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from experiments.readouts import changes_of, main
+from rescnet.data import Dataset, ImageSet
+
+
+def test_options_are_read_as_numbers_or_words():
+    assert changes_of("kernel_ridge=0.03; kernel_copies=1 shift 2") == {
+        "kernel_ridge": 0.03,
+        "kernel_copies": "1 shift 2",
+    }
+    assert changes_of("") == {}
+
+
+def test_each_readout_uses_its_own_options_and_the_same_layers(blobs, monkeypatch, tmp_path):
+    images, labels = blobs
+    parts = [
+        ImageSet(images[part], labels[part].astype(np.int64), tuple("abcdef")) for part in (slice(90), slice(90, 150))
+    ]
+    monkeypatch.setattr("experiments.readouts.load", lambda name: Dataset(name, parts[0], None, parts[1]))
+    out = tmp_path / "entry.json"
+    changes = "layers=1; stack_depth=1; filters=4; grey_stack_every=0; block_sizes=[4]; bank=pca"
+    words = ["cifar10-best", "--held-out", "30", "--changes", changes, "--out", str(out)]
+    monkeypatch.setattr(
+        "sys.argv", ["readouts", *words, "--readout", "readout_size=1900", "--readout", "kernel_ridge=10"]
+    )
+    main()
+    preset, same, other = json.loads(out.read_text())["runs"]
+    names = "loo_accuracy", "validation_accuracy", "test_accuracy", "ridge"
+    assert [same[name] for name in names] == [preset[name] for name in names]
+    assert (preset["ridge"], other["ridge"]) == (pytest.approx(0.01), pytest.approx(10))
