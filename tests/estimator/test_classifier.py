@@ -429,6 +429,13 @@ def test_bad_parameters_are_refused_in_one_sentence(name):
     assert "\n" not in str(error.value)
 
 
+def test_grey_images_may_have_an_axis_of_channels(digits, fitted):
+    test = digits[1][0]
+    expected = fitted.decision_function(test)
+    for axis in (1, 3):
+        np.testing.assert_array_equal(fitted.decision_function(np.expand_dims(test, axis)), expected)
+
+
 def test_bad_images_and_labels(digits, fitted):
     (images, labels), (test, _) = digits
     broken = test.copy()

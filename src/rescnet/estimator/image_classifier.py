@@ -168,7 +168,7 @@ def check_same_images(X: NDArray[Any], layout: ImageLayout, name: str) -> None:
     """
     if X.ndim < 2:
         raise ValueError(f"X must be a batch of images, got shape {X.shape}. Reshape your data.")
-    if X.shape[1:] in (layout.shape, (layout.numbers,)):
+    if layout.matches(X.shape[1:]):
         return
     if X.shape == layout.shape:
         raise ValueError(f"X must be a batch, got a single image of shape {X.shape}. Use X[None].")

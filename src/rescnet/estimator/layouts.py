@@ -43,6 +43,12 @@ class ImageLayout:
         channels, height, width = self.channels_first
         return channels, height * self.enlargement[0], width * self.enlargement[1]
 
+    def matches(self, shape: tuple[int, ...]) -> bool:
+        """Whether images of this shape have the layout, or are flat rows; a grey image may have an axis of channels."""
+        channels, height, width = self.channels_first
+        grey = {(height, width), (1, height, width), (height, width, 1)} if channels == 1 else set()
+        return shape in {self.shape, (self.numbers,), *grey}
+
     def to_images(self, X: NDArray[Any]) -> NDArray[Any]:
         """Return images (n, channels, height, width) from an array (n, …) of this layout or of flat rows.
 
