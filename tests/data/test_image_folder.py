@@ -149,6 +149,11 @@ def mistake_size(folder):
     return Kind.SIZE, r"must have one size \(height×width\), got 6×9 and 5×5 for .*3\.png\. Use --image-size"
 
 
+def mistake_twice(folder):
+    (folder / "test" / "a" / "1.png").write_bytes((folder / "train" / "a" / "1.png").read_bytes())
+    return Kind.TWICE, r"test/a/1\.png must not have the same pixels as .*train/a/1\.png\. Remove one"
+
+
 MISTAKES = [value for name, value in list(globals().items()) if name.startswith("mistake_")]
 
 

@@ -20,10 +20,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..formatting import count
 from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_readable
 from .image_set import DataError, Dataset, ImageSet
+from .splits import checksum
 
 Size = tuple[int, int]  # (h, w)
 LARGEST_SIDE = 64
@@ -45,6 +47,7 @@ class Kind(Enum):
     MISSING = "class without images in a split", "classes without images in a split", "kept"
     GREY = "grey image among colour ones", "grey images among colour ones", "converted to colour"
     SIZE = "image of another size", "images of another size", "resized and centre-cropped"
+    TWICE = "image that another class or split has too", "images that another class or split has too", "kept"
 
 
 class Problem(NamedTuple):
@@ -185,6 +188,7 @@ class FolderScan:
         if not names:
             raise self._unusable()
         self._compare_headers(channels)
+        self._compare_images(images)
         if strict:
             self._refuse([problem for problem in self.problems if problem.kind is not Kind.SIZE or image_size is None])
         number = {name: index for index, name in enumerate(names)}
@@ -236,6 +240,14 @@ class FolderScan:
             if (header.height, header.width) != most:
                 reason = f"images must have one size (height×width), got {most[0]}×{most[1]} and"
                 self.add(Kind.SIZE, path, f"{reason} {header.height}×{header.width} for {path}. Use --image-size.")
+
+    def _compare_images(self, images: NDArray[np.uint8]) -> None:
+        """Add images, shape (n, channels, h, w), whose pixels another class or split has."""
+        first: dict[bytes, tuple[Path, ImageFile]] = {}
+        for image, (path, file) in zip(images, self.files.items(), strict=True):
+            other, found = first.setdefault(checksum(image), (path, file))
+            if (file.split, file.class_name) != (found.split, found.class_name):
+                self.add(Kind.TWICE, path, f"{path} must not have the same pixels as {other}. Remove one.")
 
     def _unusable(self) -> DataError:
         first = f"; {self.problems[0].rule}" if self.problems else ""

@@ -117,17 +117,18 @@ def checksums(images: NDArray[Any]) -> str | None:
     """Return short checksums of images (n, c, h, w) as text, to recognise them later; None if there are too many."""
     if len(images) > MOST_CHECKSUMS:
         return None
-    return b64encode(b"".join(sorted(_checksum(image) for image in images))).decode()
+    return b64encode(b"".join(sorted(checksum(image) for image in images))).decode()
 
 
 def are_among(images: NDArray[Any], known: str) -> NDArray[np.bool_]:
     """Return whether each image (n, c, h, w) has one of the known checksums, shape (n,)."""
     joined = b64decode(known)
     listed = {joined[start : start + CHECKSUM_BYTES] for start in range(0, len(joined), CHECKSUM_BYTES)}
-    return np.array([_checksum(image) in listed for image in images], bool)
+    return np.array([checksum(image) in listed for image in images], bool)
 
 
-def _checksum(image: NDArray[Any]) -> bytes:
+def checksum(image: NDArray[Any]) -> bytes:
+    """Return the short checksum of an image."""
     return hashlib.blake2b(np.ascontiguousarray(image).data, digest_size=CHECKSUM_BYTES).digest()
 
 
