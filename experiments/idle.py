@@ -92,7 +92,7 @@ def profile(case: Case) -> list[Event]:
     images, labels = case.images(choose_device("auto"))
     train, test = (images[: case.train], labels[: case.train]), (images[case.train :], labels[case.train :])
     layers = iter(TrainingRun(*train, case.config, test=test, compute=ComputeOptions()))
-    for _ in range(WARM_UP):
+    for _ in range(min(WARM_UP, case.config.layers - 1)):
         next(layers)
     with _named_stages(), torch.profiler.profile() as watched:
         next(layers)

@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rescnet import ComputeOptions, make_config
+from rescnet import ComputeOptions, NetworkConfig, make_config
+from rescnet.config.option import options_of
 from rescnet.data import load
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.experiments.records import origin, shown_command
@@ -26,11 +27,31 @@ from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.fit import Collected, fit_readout
 from rescnet.training.trainer import Trainer
 
+DECLARED = options_of(NetworkConfig)
+CHANGED = [
+    name
+    for name, entry in DECLARED.items()
+    if entry.metadata["group"] == DECLARED["readout"].metadata["group"] and name != "readout"
+]
+
 
 def changes_of(words: str) -> dict[str, Any]:
     """Return the options in ``kernel_ridge=0.03; kernel_copies=1 shift 2``."""
-    pairs = (word.partition("=")[::2] for word in words.split(";") if word)
+    pairs = (word.partition("=")[::2] for word in words.split(";") if word.strip())
     return {name.strip(): _value(text.strip()) for name, text in pairs}
+
+
+def configs_of(config: NetworkConfig, readouts: list[str]) -> dict[str, NetworkConfig]:
+    """Return the network's configuration and that of each readout; the layers do not depend on what they change."""
+    if config.readout != "kernel":
+        raise ValueError(f"readout must be kernel, got {config.readout}. Use a preset ending in -best.")
+    found = {"preset": config}
+    for words in readouts:
+        changes = changes_of(words)
+        if wrong := [name for name in changes if name not in CHANGED]:
+            raise ValueError(f"--readout must change {', '.join(CHANGED)}, got {wrong[0]}. Use --changes for layers.")
+        found[words] = replace(config, **changes)
+    return found
 
 
 def _value(text: str) -> Any:
@@ -52,9 +73,9 @@ def main() -> None:
     made.add_argument("--memory", default="auto", help="memory limit, e.g. 40GB")
     made.add_argument("--out", default="", help="file for the entry, instead of the record")
     arguments = made.parse_args()
-    dataset = max((name for name in PUBLIC_SETS if arguments.preset.startswith(name)), key=len)
     config = make_config(arguments.preset, seed=arguments.seed, **changes_of(arguments.changes))
-    configs = {words: replace(config, **changes_of(words)) for words in ("", *arguments.readout)}
+    configs = configs_of(config, arguments.readout)
+    dataset = max((name for name in PUBLIC_SETS if arguments.preset.startswith(name)), key=len)
     splits = split_images(load(dataset), arguments.held_out, arguments.limit, arguments.seed)
     pairs = {name: (images.images, images.labels) for name, images in splits.items()}
     data = TrainingData.of(config, *pairs.pop("train"), **pairs)
@@ -69,12 +90,13 @@ def main() -> None:
         network.stack.config = changed
         record = fit_readout(network, data, collected)
         names = "loo_accuracy", "validation_accuracy", "test_accuracy", "ridge", "seconds"
-        runs.append({"readout": words or "preset"} | {name: getattr(record, name) for name in names})
+        runs.append({"readout": words} | {name: getattr(record, name) for name in names})
         print(" ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in runs[-1].values()))
     facts = origin(choose_device("auto"), shown_command("python", "-m", "experiments.readouts"))
     entry = {"file": "readouts", "name": arguments.preset, "question": "readout", "dataset": dataset, **facts}
     entry |= {"seed": arguments.seed, "images": {name: len(images) for name, images in splits.items()}}
-    entry |= {"changes": changes_of(arguments.changes), "layer_seconds": round(layers_took, 1), "runs": runs}
+    entry |= {"changes": changes_of(arguments.changes), "config": config.to_dict()}
+    entry |= {"layer_seconds": round(layers_took, 1), "runs": runs}
     if arguments.out:  # where pandas, which the record needs, is not installed
         Path(arguments.out).write_text(json.dumps(entry))
         return

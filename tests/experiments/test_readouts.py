@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from experiments.readouts import changes_of, main
+from experiments.readouts import changes_of, configs_of, main
+from rescnet import make_config
 from rescnet.data import Dataset, ImageSet
 
 
@@ -28,11 +29,20 @@ def test_each_readout_uses_its_own_options_and_the_same_layers(blobs, monkeypatc
     out = tmp_path / "entry.json"
     changes = "layers=1; stack_depth=1; filters=4; grey_stack_every=0; block_sizes=[4]; bank=pca"
     words = ["cifar10-best", "--held-out", "30", "--changes", changes, "--out", str(out)]
-    monkeypatch.setattr(
-        "sys.argv", ["readouts", *words, "--readout", "readout_size=1900", "--readout", "kernel_ridge=10"]
-    )
+    monkeypatch.setattr("sys.argv", ["readouts", *words, "--readout", "readout_size=1", "--readout", "kernel_ridge=10"])
     main()
-    preset, same, other = json.loads(out.read_text())["runs"]
-    names = "loo_accuracy", "validation_accuracy", "test_accuracy", "ridge"
-    assert [same[name] for name in names] == [preset[name] for name in names]
-    assert (preset["ridge"], other["ridge"]) == (pytest.approx(0.01), pytest.approx(10))
+    preset, fewer, other = json.loads(out.read_text())["runs"]
+    assert preset["readout"] == "preset"
+    assert fewer["ridge"] == preset["ridge"] == pytest.approx(0.01) and other["ridge"] == pytest.approx(10)
+    assert fewer["validation_accuracy"] < 0.8 < preset["validation_accuracy"]
+
+
+@pytest.mark.parametrize("words", ["ridge=50", "test_views=flip", "layers=2", "readout=heads"])
+def test_only_options_of_the_readout_may_change(words):
+    with pytest.raises(ValueError, match=f"got {words.partition('=')[0]}. Use --changes for layers"):
+        configs_of(make_config("cifar10-best"), [words])
+
+
+def test_a_network_without_a_readout_is_refused():
+    with pytest.raises(ValueError, match="readout must be kernel, got heads"):
+        configs_of(make_config("cifar10"), [])

@@ -13,7 +13,7 @@ from kernels.on_device import DEVICE
 
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.kernels import convolution_for
-from rescnet.kernels.convolution import FusedConvolution
+from rescnet.kernels.convolution import LARGE, TILE, FusedConvolution, tile_for
 from rescnet.kernels.half_precision import FoldedScale, convolve_scaled, padded_channels
 from rescnet.stages.convolution import convolve
 from rescnet.stages.images import ValueRange, concatenate, min_max_scale
@@ -69,7 +69,9 @@ def test_any_number_of_channels(maps, filters):
 
 
 def test_large_tiles():
-    check(*random_inputs(2, 36, 3, (16, 32)), 40, 3)
+    assert (tile_for(64, 16 * 32), tile_for(64, 16 * 31), tile_for(32, 16 * 32)) == (LARGE, TILE, TILE)
+    for filters in (40, 64):
+        check(*random_inputs(2, 36, 3, (16, 32)), filters, 3)
 
 
 def test_one_image_smaller_than_a_tile():

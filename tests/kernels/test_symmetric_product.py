@@ -14,11 +14,13 @@ from rescnet.kernels.symmetric_product import symmetric_product
 from rescnet.stages.linear_algebra import lower_product
 
 
-@pytest.mark.parametrize(("size", "columns"), [(64, 3), (150, 16), (200, 20), (129, 32), (70, 40)])
-def test_kernel_equals_the_whole_product(size, columns, generator):
+@pytest.mark.parametrize(("size", "columns"), [(64, 3), (64, 16), (128, 32), (150, 16), (200, 20), (129, 32), (70, 40)])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_kernel_equals_the_whole_product(size, columns, transposed, generator):
     matrix = torch.randn(size, size, generator=generator)
     whole = matrix.tril() + matrix.tril(-1).T
-    x = torch.randn(size, columns, generator=generator)
+    x = torch.randn(columns, size, generator=generator).T
+    x = x if transposed else x.contiguous()
     exact = whole.double() @ x.double()
     given = matrix.tril() + torch.full_like(matrix, 1e30).triu(1)
     for product in (symmetric_product, lambda a, b: symmetric_multiplier(a)(b)):

@@ -87,11 +87,12 @@ def test_a_draw_without_ridge_is_plain_lda(generator):
     np.testing.assert_allclose(weights[0].numpy(), judge.coef_[0], rtol=1e-6)
 
 
-def test_draws_take_positives_of_one_class_and_negatives_of_the_others(generator):
+@pytest.mark.parametrize("numbers", [(0, 1, 2), (0, 1, 40_000)])  # of the classes
+def test_draws_take_positives_of_one_class_and_negatives_of_the_others(numbers, generator):
     """Each image's pixels are its label, so a patch shows which class it comes from."""
     labels = torch.tensor([0, 1, 1, 2, 2, 2, 2])
     images = labels.double().view(-1, 1, 1, 1).expand(-1, 1, 6, 6)
-    source = source_of(images, labels)
+    source = source_of(images, torch.tensor(numbers)[labels])
     patches = draw_patches(source, 500, generator, BankOptions())
     label = (patches[..., 0] * 2).round()
     assert bool((label[:, :2] == label[:, :1]).all())

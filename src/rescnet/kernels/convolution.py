@@ -68,7 +68,7 @@ class FusedConvolution:
         at a time. They may hold any finite number. In the result they are zero.
         """
         n, _, h, w = images.shape
-        tile = LARGE if self.written == 64 and h * w % LARGE == 0 else TILE
+        tile = tile_for(self.written, h * w)
         tiles = triton.cdiv(n * h * w, tile)
         stored = padded_channels(self.filters)
         out = self._of_images.new_empty(n, h, w, stored)
@@ -90,6 +90,11 @@ class FusedConvolution:
         )
         found = ends[:, :, : self.filters]
         return out.permute(0, 3, 1, 2)[:, : self.filters], ValueRange(found[0].amin(0), found[1].amax(0))
+
+
+def tile_for(written: int, pixels: int) -> int:
+    """Return the pixels per program, for the filters per program and the pixels of an image."""
+    return LARGE if written == 64 and pixels % LARGE == 0 else TILE
 
 
 def _sum_inside(weights: Tensor, low: Tensor) -> Tensor:

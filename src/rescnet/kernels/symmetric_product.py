@@ -24,7 +24,8 @@ def symmetric_product(matrix: Tensor, x: Tensor) -> Tensor:
     """Return A x, shape (D, K), for the lower triangle of A (D, D) and x (D, K), float32."""
     size, columns = x.shape
     width = 16 if columns <= 16 else 32  # columns per program
-    given = functional.pad(x, (0, -columns % width, 0, -size % ROWS))  # whole tiles are loaded without a mask
+    # Whole tiles are loaded without a mask, row by row; the right side of a ridge regression is a transposed matrix.
+    given = functional.pad(x, (0, -columns % width, 0, -size % ROWS)).contiguous()
     out = torch.empty_like(given)
     multiply_rows[(given.shape[1] // width, triton.cdiv(size, ROWS))](
         *(matrix, matrix.stride(0), given, out, size, given.shape[1]), ROWS=ROWS, STEP=STEP, WIDTH=width, **LAUNCH

@@ -1,6 +1,6 @@
 """Heads of a layer from the sums over its features: one factorisation for all classes and both signs (stage 7).
 
-Targets are made chunk by chunk: they grow with the number of classes.
+Targets are made chunk by chunk, or some chunks together on a GPU: they grow with the number of classes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .distributed.workers import Workers
 from .stream import ImageStream
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tensor cores
-TOGETHER = 16  # chunks whose targets are computed at a time: small operations on a GPU wait for their launch
+TOGETHER = {"cuda": 16}  # chunks whose targets are computed at a time: small operations wait for their launch
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ class Targets:
         """Return the targets of a layer, counted from 1; those of the first are the classes, all positive."""
         if number == 1:
             return Targets(stream, config, stream.labels, torch.ones_like(stream.labels, dtype=torch.bool))
-        found = [labels_and_signs(residuals(stream, config, part)) for part in stream.parts(TOGETHER)]
+        together = TOGETHER.get(stream.output.device.type, 1)
+        found = [labels_and_signs(residuals(stream, config, part)) for part in stream.parts(together)]
         labels, positive = (torch.cat(pieces) for pieces in zip(*found, strict=True))
         return Targets(stream, config, labels, positive)
 

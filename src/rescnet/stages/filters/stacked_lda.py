@@ -64,8 +64,10 @@ def _accepted(source: PatchSource, count: int, generator: torch.Generator, optio
 
 def draw_patches(source: PatchSource, draws: int, generator: torch.Generator, options: BankOptions) -> Tensor:
     """Return the patches of many draws, positives first, shape (draws, positives + negatives, M)."""
-    order = source.labels.short().argsort(stable=True)  # images by class; 16 bits are sorted three times as fast
     sizes = source.labels.bincount(source.weights)  # images per class, or their total weight
+    few = len(sizes) <= torch.iinfo(torch.int16).max + 1
+    labels = source.labels.short() if few else source.labels  # 16 bits are sorted three times as fast
+    order = labels.argsort(stable=True)  # images by class
     classes = sizes.nonzero()[:, 0]
     starts = sizes.cumsum(0) - sizes
     ends = None if source.weights is None else source.weights[order].cumsum(0)
