@@ -68,6 +68,8 @@ def test_every_plan_can_be_configured_and_holds_the_papers_figures():
     assert best == {"cifar10": 87.54, "cifar100": 64.9, "mnist": 99.52, "tiny-imagenet": 44.37}
     flips = {e.dataset: e.paper[0].accuracy for e in load_plan("table4").experiments if "augment" in e.changes}
     assert flips == {"cifar10": 88.35, "cifar100": 67.8, "tiny-imagenet": 45.91}
+    others = {"cifair10", "cifair100", "svhn", "stl10", "kmnist", "k49", "emnist-balanced", "emnist-letters"}
+    assert {experiment.dataset for experiment in load_plan("records").experiments} > {*best, "fashion-mnist"} | others
     with pytest.raises(ValueError, match="Did you mean 'table2'"):
         load_plan("tabel2")
     with pytest.raises(ValueError, match=r"got 'cifar'\. Did you mean 'cifar10"):
@@ -251,6 +253,7 @@ def test_the_command_runs_resumes_and_reuses_other_tables(small_cifar, tmp_path)
     first = CliRunner().invoke(app, words)
     assert first.exit_code == 0, first.output
     assert "cifar100 is not here, skipped" in first.output and "2 layers in" in first.output
+    assert "not run yet" not in first.output and "kernel" not in first.output  # only rows and columns with figures
     assert "cifar10: CIFAR-10, up to 2 layers; images: 42 training, 18 held out, 30 test" in first.output
     (entry,) = json.loads((tmp_path / "out" / "table2.json").read_text())
     assert entry["name"] == "cifar10" and entry["layers"] == 2 and entry["images"]["validation"] == 18

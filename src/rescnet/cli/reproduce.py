@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -213,11 +214,15 @@ def _write_table(plan: Plan, results: Results) -> None:
 
 
 def _print_table(console: Console, plan: Plan, results: Results) -> None:
+    """Print the experiments that were run, without empty columns; the file has all."""
     from ..experiments.presentation import table_rows, titles
 
     entries = results.entries()
-    table = _folding_table(*titles(entries), title=plan.title, title_justify="left")
-    for row in table_rows(plan, entries):
+    names = {entry["name"] for entry in entries}
+    rows = table_rows(replace(plan, experiments=tuple(e for e in plan.experiments if e.name in names)), entries)
+    columns = [column for column in zip(titles(entries), *rows, strict=True) if set(column[1:]) - {"", "–"}]
+    table = _folding_table(*(title for title, *_ in columns), title=plan.title, title_justify="left")
+    for row in zip(*(cells for _, *cells in columns), strict=True):
         table.add_row(*(escape(cell.replace("**", "")) for cell in row))
     console.print(table)
 
