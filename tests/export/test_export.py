@@ -172,6 +172,9 @@ def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
     assert (facts["rescnet_version"], facts["layers"]) == (__version__, "1")
     assert facts["images"] == "float32 (n, 3, 12, 12), values as in training: 0 to 255"
     assert facts["images"] in made.doc_string and "float32 (n, 6), one per class" in made.doc_string
+    temperature = float(facts["probabilities"].removeprefix("softmax(outputs / ").removesuffix(")"))
+    found = torch.softmax(torch.as_tensor(run_onnx(file, blobs[0][:30])).double() / temperature, 1).numpy()
+    np.testing.assert_allclose(found, model.predict_proba(blobs[0][:30]), rtol=0, atol=1e-2)
     assert made.graph.input[0].doc_string == facts["images"]
 
 

@@ -34,7 +34,7 @@ def export(
     The input is float32 (n, channels, height, width), in the range of the training images: 0 to 255 for image files,
     not divided by 255. The output is one number per class; the largest is the prediction.
 
-    ONNX takes seconds to a minute per layer, mostly for the conversion.
+    ONNX takes seconds per layer, mostly for the conversion.
     """
     from ..export.files import export_onnx, export_program, images_wanted
     from ..model_files import load_model
@@ -59,7 +59,7 @@ def export(
     console = Console()
     say(console, f"{escape(str(out))}: {depth}, {size}")
     say(console, f"input: {images_wanted(loaded.network)}")
-    console.print(f"largest difference from the model's outputs: {difference:.2g}", highlight=False)
+    console.print(f"largest difference from the model's outputs, on random images: {difference:.2g}", highlight=False)
 
 
 def report(
