@@ -1,4 +1,4 @@
-"""Choice of a network: mirror images, and a time limit."""
+"""Choice of a network: mirror images, a time limit, and too little memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ import torch
 
 from rescnet import ComputeOptions, ResCNetClassifier
 from rescnet.network.history import LayerRecord
+from rescnet.network.memory import TooLittleMemoryError
 from rescnet.training import choice
 from rescnet.training.choice import choose_network
+from rescnet.training.data import TrainingData
+from rescnet.training.distributed.workers import Workers
+from rescnet.training.memory_plan import plan_run
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
 CPU = ComputeOptions(device="cpu")
@@ -119,3 +123,19 @@ def test_the_estimator_has_quality_and_time_limit(generator):
     ):
         with pytest.raises(ValueError, match=words):
             ResCNetClassifier(**wrong).fit(X, y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [80, 2000])
+def test_the_memory_that_a_refusal_names_is_enough(generator, count, monkeypatch):
+    """For layers and readout, before any trial: the error that needs most is raised."""
+    images, labels = torch.rand(count, 1, 8, 8, generator=generator), torch.arange(count) % 2
+    monkeypatch.setattr(choice, "_errors_of_mirrors", lambda *_: pytest.fail("memory comes first"))
+    with pytest.raises(TooLittleMemoryError, match="got 1 kB") as error:
+        choose_network(images, labels, ComputeOptions(device="cpu", memory="1kB"))
+    monkeypatch.setattr(choice, "_errors_of_mirrors", lambda *_: (0.0, 1.0))
+    enough, less = (ComputeOptions(device="cpu", memory=str(error.value.needed - bytes)) for bytes in (0, 1))
+    config = choose_network(images, labels, enough).config
+    assert plan_run(config, TrainingData.of(config, images, labels), enough, torch.device("cpu"), Workers()).chunk > 0
+    with pytest.raises(TooLittleMemoryError):
+        choose_network(images, labels, less)

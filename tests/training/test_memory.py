@@ -285,6 +285,15 @@ def test_workers_of_one_host_share_its_memory(monkeypatch):
     assert [found.maps_place for found in plans] == ["host", "file"]
 
 
+def test_the_file_of_a_readout_has_the_images_of_all_workers():
+    config = make_config("cifar10-best")
+    alone, shared = (
+        MemoryPlan.of(config, RunSizes((3, 32, 32), 10, 1200 // count), Machine(CPU, 10**11, count, count))
+        for count in (1, 2)
+    )
+    assert alone.readout_bytes == shared.readout_bytes
+
+
 def test_few_images_are_solved_by_rows_and_take_less_memory():
     """D is 3,990 here: up to two thirds as many images take no matrix of features with features."""
     few, many, fewer = plan("8GB", n=2_660), plan("8GB", n=2_661), plan("8GB", n=100)

@@ -262,7 +262,7 @@ def _chosen(
         images, held = as_images(dataset.train.images), dataset.validation
         labels = as_labels(dataset.train.labels, images)
         validation = None if held is None else (pictures := as_images(held.images), as_labels(held.labels, pictures))
-        choice = choose_network(images, labels, compute, quality, limit, asked, validation, since_start())
+        choice = choose_network(images, labels, compute, quality, limit, asked, validation, since_start(), workers)
         check_readout_options(choice.config, asked)
         sent = json.dumps([choice.config.to_dict(), choice.notes, choice.seconds]).encode()
     options, notes, seconds = json.loads(workers.broadcast_bytes(sent))

@@ -12,6 +12,7 @@ Hidden files, and files that only file managers use, are no problem: they are ig
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -258,7 +259,8 @@ class FolderScan:
         if not problems:
             return
         more = count(len(problems) - 1, "more problem", "more problems")
-        listed = f"{problems[0].rule}, and {more}. List all with rescnet check {self.folder}."
+        command = shlex.join(["rescnet", "check", str(self.folder)])
+        listed = f"{problems[0].rule}, and {more}. List all with {command}."
         raise DataError(listed if len(problems) > 1 else problems[0].reason)
 
 

@@ -15,7 +15,7 @@ import torch
 from ..config.geometry import count_pairs
 from ..config.grammars import bank_of_layer
 from ..config.network import NetworkConfig
-from ..formatting import parse_bytes
+from ..formatting import parse_bytes, show_bytes
 from ..kernels import ROWS, has_numba, logs_in_place, pools_in_place, sums_in_place
 from ..kernels.half_precision import padded_channels
 from ..stages.second_order import tile_of
@@ -24,6 +24,16 @@ from ..stages.sketch import sketch_size
 AUTO_SHARE, GPU_SHARE = 0.6, 0.8  # of the host's memory, and of a GPU's
 CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
 LARGEST_WORKSPACE = {"cpu": 192 * 2**20, "cuda": 4 * 2**30}  # bytes; more is hardly faster
+
+
+class TooLittleMemoryError(ValueError):
+    """A budget in bytes that is too small for something that needs more."""
+
+    def __init__(self, needed: int, what: str, budget: int, remedy: str) -> None:
+        super().__init__(
+            f"memory must be at least {show_bytes(needed)} {what}, got {show_bytes(budget)}. Allow more, or {remedy}."
+        )
+        self.needed = needed
 
 
 @dataclass(frozen=True)

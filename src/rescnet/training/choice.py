@@ -26,6 +26,7 @@ from ..stages.augment import view_images
 from ..stages.code_kernel import Codes, code_kernel, median_distance
 from .data import TrainingData
 from .distributed.workers import Workers
+from .memory_plan import plan_run
 from .readout.system import solve_exactly
 from .time_plan import TimePlan, product_speed
 from .trainer import Trainer
@@ -57,11 +58,12 @@ def choose_network(
     given: Mapping[str, Any] | None = None,
     validation: tuple[Tensor, Tensor] | None = None,
     passed: float = 0.0,
+    workers: Workers | None = None,
 ) -> Choice:
     """Choose the network for training images (n, channels, height, width) with labels (n,).
 
     ``given`` are options that the user has set, which stay. ``time_limit`` is in seconds, of which some have
-    ``passed``. ``validation`` are images and labels that decide in place of leave-one-out.
+    ``passed``. ``validation`` are images and labels that decide in place of leave-one-out. ``workers`` will train.
     """
     began, given, notes = perf_counter(), dict(given or {}), []
     _, channels, height, width = images.shape
@@ -69,6 +71,9 @@ def choose_network(
     device = choose_device(compute.device)
     facts = shape, len(images), classes, quality
     mirrored = False
+    if time_limit is None:  # which would take a smaller network: say what the whole one needs, not the trial
+        config = NetworkConfig(**(default_settings(*facts) | given | {"patience": 0}))
+        plan_run(config, TrainingData.of(config, images, labels), compute, device, workers or Workers())
     if "augment" not in given and len(images) < LEAST_IMAGES:
         notes.append(f"mirror images: not added, since {LEAST_IMAGES} images are needed to try them")
     elif "augment" not in given:

@@ -9,6 +9,7 @@ workspace of one image decides how many images a chunk has.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,6 +26,7 @@ from ..network.memory import (
     AUTO_SHARE,
     LARGEST_WORKSPACE,
     RunSizes,
+    TooLittleMemoryError,
     class_sum_banks,
     exact_readout_bytes,
     host_memory,
@@ -37,6 +39,7 @@ from ..stages.linear_algebra import padded_size
 from ..stages.moments import FEW, FEW_IN_HALF
 from ..stages.sketch import sketch_size
 from .data import TrainingData
+from .distributed.workers import Workers
 from .readout.encoder import decomposition_bytes
 from .readout.iterative import check_least_memory
 from .stores.host import WRITES_UNDER_WAY
@@ -114,33 +117,39 @@ class MemoryPlan:
         per_image = max(workspace_per_image(config, sizes.image_shape, sizes.itemsize, device.type, sizes.half), row)
         staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * sizes.itemsize
         all_features, libraries = sizes.train * width * sizes.stored, LIBRARIES[device.type]
+        ways = _ways(device, machine.processes_here * maps_bytes, place)
+
+        def held(where: Place) -> int:
+            """Return the bytes of all maps in a place."""
+            return maps_bytes if where == "device" or (where == "host" and device.type == "cpu") else 0
+
+        def chunked(where: Place) -> int:
+            """Return the bytes per image of a chunk."""
+            return per_image + (0 if where == "device" else staged)
+
+        least = gram_bytes + libraries + min(held(where) + chunked(where) for where, _ in ways)  # chunks of one image
         images, sketches = readout_rows(config, sizes.train // config.copies_of_each), 0
         if config.readout == "kernel":
             sketches = images * config.layers * sketch_size(config, (h, w)) * HALF
             if device.type == "cuda" and sketches > budget // SKETCH_SHARE:
                 sketches = 0  # they are on the host
-            elif device.type == "cpu" and 2 * sketches <= budget // SKETCH_SHARE:
+            elif device.type == "cpu" and 2 * sketches <= min(budget // SKETCH_SHARE, budget - least):
                 sketches *= 2  # there is room for float32
         full = max(1, min(LARGEST_WORKSPACE[device.type] // per_image, sizes.train))
 
         def room(where: Place, keep: bool) -> int:
             """Return the bytes left for chunks."""
-            in_memory = where == "device" or (where == "host" and device.type == "cpu")
-            held = (maps_bytes if in_memory else 0) + (all_features if keep else 0)
-            return budget - gram_bytes - libraries - sketches - held
+            return budget - gram_bytes - libraries - sketches - held(where) - (all_features if keep else 0)
 
         def chunk_of(where: Place, keep: bool) -> int:
-            return min(full, room(where, keep) // (per_image + (0 if where == "device" else staged)))
+            return min(full, room(where, keep) // chunked(where))
 
-        ways = _ways(device, machine.processes_here * maps_bytes, place)
         where, keep = next((way for way in ways if chunk_of(*way) >= full), max(ways, key=lambda way: chunk_of(*way)))
         chunk, left = chunk_of(where, keep), min(room(where, keep), LARGEST_WORKSPACE[device.type])
         if chunk < 1:
-            needed = gram_bytes + libraries + sketches + per_image + (maps_bytes if where == "device" else staged)
-            raise ValueError(
-                f"memory must be at least {show_bytes(needed)} for this network ({show_bytes(gram_bytes)} of sums and "
-                f"heads), got {show_bytes(budget)}. Allow more, or use smaller images, fewer filters or layers."
-            )
+            what = f"for this network ({show_bytes(gram_bytes)} of sums and heads)"
+            remedy = "use smaller images, fewer filters or layers"
+            raise TooLittleMemoryError(least + sketches, what, budget, remedy)
         return MemoryPlan(
             features=features,
             width=width,
@@ -153,8 +162,8 @@ class MemoryPlan:
             gram_bytes=gram_bytes,
             features_bytes=all_features if keep else 0,
             sketch_bytes=sketches,
-            readout_bytes=readout_file_bytes(config, sizes.image_shape, sizes.classes, images),
-            workspace_bytes=chunk * (per_image + (0 if where == "device" else staged)) + libraries,
+            readout_bytes=readout_file_bytes(config, sizes.image_shape, sizes.classes, machine.processes * images),
+            workspace_bytes=chunk * chunked(where) + libraries,
             budget=budget,
         )
 
@@ -168,18 +177,29 @@ def check_size_fits(
     MemoryPlan.of(config, sizes, Machine(device, memory_budget(compute.memory, device)), compute.maps)
 
 
+def plan_run(
+    config: NetworkConfig, data: TrainingData, compute: ComputeOptions, device: torch.device, workers: Workers
+) -> MemoryPlan:
+    """Return the plan of one worker. A budget too small for layers and readout is refused by what needs more."""
+    half, itemsize = choose_precision(compute, device) != "exact", 8 if compute.dtype == "float64" else 4
+    sizes, here = data.sizes(config, itemsize, half, workers.count), workers.on_this_machine
+    machine = Machine(device, memory_budget(compute.memory, device, here), here, workers.count)
+    whole = replace(machine, budget=memory_budget(compute.memory, device))
+    _check_all(
+        lambda: MemoryPlan.of(config, sizes, machine, compute.maps),
+        lambda: check_readout_fits(config, data, itemsize, half, whole),
+    )
+    return MemoryPlan.of(config, sizes, machine, compute.maps)
+
+
 def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int, half: bool, machine: Machine) -> None:
     """Raise ValueError if a kernel readout cannot be fitted; the budget is that of the whole device."""
     if config.readout == "kernel":
         images = readout_rows(config, len(data.images))
-        check_least_memory(config, images, 2 * data.classes, itemsize, machine.budget)
-        numbers = config.layers * sketch_size(config, data.image_shape[1:])
-        needed = decomposition_bytes(images, numbers)
-        if images <= min(config.readout_size, numbers) and needed > machine.budget:
-            raise ValueError(
-                f"memory must be at least {show_bytes(needed)} for {images:,} components of a readout, one per image, "
-                f"got {show_bytes(machine.budget)}. Allow more, or use a smaller readout_size."
-            )
+        _check_all(
+            lambda: check_least_memory(config, images, 2 * data.classes, itemsize, machine.budget),
+            lambda: _check_components(config, images, data.image_shape[1:], machine.budget),
+        )
     if config.readout != "kernel-exact":
         return
     if config.rows_of_each > 1:
@@ -189,10 +209,29 @@ def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int,
     sizes = replace(data.sizes(config, itemsize, half), train=len(data.images))
     needed = exact_readout_bytes(config, sizes, machine.device.type)
     if needed > machine.budget:
-        raise ValueError(
-            f"memory must be at least {show_bytes(needed)} for an exact kernel readout of {sizes.train:,} images, got "
-            f"{show_bytes(machine.budget)}. Allow more, use fewer images, or readout 'kernel'."
-        )
+        what = f"for an exact kernel readout of {sizes.train:,} images"
+        raise TooLittleMemoryError(needed, what, machine.budget, "use fewer images, or readout 'kernel'")
+
+
+def _check_components(config: NetworkConfig, images: int, size: tuple[int, int], budget: int) -> None:
+    """Raise TooLittleMemoryError if the components of a readout, one per image (h, w), cannot be computed."""
+    numbers = config.layers * sketch_size(config, size)
+    needed = decomposition_bytes(images, numbers)
+    if images <= min(config.readout_size, numbers) and needed > budget:
+        what = f"for {images:,} components of a readout, one per image"
+        raise TooLittleMemoryError(needed, what, budget, "use a smaller readout_size")
+
+
+def _check_all(*checks: Callable[[], object]) -> None:
+    """Run all checks, and raise the error of the one that needs most memory."""
+    errors = []
+    for check in checks:
+        try:
+            check()
+        except TooLittleMemoryError as error:
+            errors.append(error)
+    if errors:
+        raise max(errors, key=lambda error: error.needed)
 
 
 def filter_sums_bytes(

@@ -29,7 +29,7 @@ from .data import TrainingData
 from .distributed.workers import Workers
 from .heads import FeatureSums, Targets, no_head, solve_on_rank0
 from .layer_patches import LayerInput, LayerPatches
-from .memory_plan import SKETCH_SHARE, Machine, MemoryPlan, check_readout_fits
+from .memory_plan import SKETCH_SHARE, plan_run
 from .readout.sketches import Sketches
 from .stopwatch import Stopwatch
 from .stores import AugmentedImages, MapStore, make_store, store_images
@@ -44,12 +44,9 @@ class Trainer:
         self.device = choose_device(compute.device) if workers.count == 1 else workers.device
         self.dtype = {"float32": torch.float32, "float64": torch.float64}[compute.dtype]
         self.precision = choose_precision(compute, self.device)
-        half, itemsize = self.precision != "exact", self.dtype.itemsize
-        here = workers.on_this_machine
-        machine = Machine(self.device, memory_budget(compute.memory, self.device, here), here, workers.count)
-        self.plan = MemoryPlan.of(config, data.sizes(config, itemsize, half, workers.count), machine, compute.maps)
+        half = self.precision != "exact"
+        self.plan = plan_run(config, data, compute, self.device, workers)
         self.readout_budget = memory_budget(compute.memory, self.device)
-        check_readout_fits(config, data, itemsize, half, replace(machine, budget=self.readout_budget))
         self.stack = LayerStack(config, data.image_shape, data.classes, half=half)
         self.network, self.history = Network(self.stack), History()
         self._scratch = compute.scratch

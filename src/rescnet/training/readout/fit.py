@@ -154,7 +154,7 @@ class CodeFit:
             correction,
             temperature,
         )
-        return readout, solution, accuracy
+        return readout, solution, accuracy if scale > 0 else None  # codes that do not differ tell nothing of an image
 
     def _shared(self, components: Tensor) -> Quantised:
         """Return components (P, r) rounded, those of rank 0: other machines may differ in the last bit."""

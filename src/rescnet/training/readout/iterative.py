@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from ...config.network import NetworkConfig
-from ...formatting import show_bytes
 from ...kernels import halves_of_exp
+from ...network.memory import TooLittleMemoryError
 from ...network.readout.loo_correction import UNSOLVED
 from ...stages.code_kernel import Codes, code_kernel
 from ...stages.linear_algebra import (
@@ -71,10 +71,8 @@ def check_least_memory(config: NetworkConfig, images: int, columns: int, itemsiz
     held = images * itemsize * (min(config.readout_size, images) + VECTORS * (columns + PROBES))
     needed = held + PER_CENTRE * min(LEAST_CENTRES, images) ** 2
     if budget < needed:
-        raise ValueError(
-            f"memory must be at least {show_bytes(needed)} to fit a readout of {images:,} images, got "
-            f"{show_bytes(budget)}. Allow more, or use a smaller readout_size."
-        )
+        what = f"to fit a readout of {images:,} images"
+        raise TooLittleMemoryError(needed, what, budget, "use a smaller readout_size")
     return budget - held
 
 
