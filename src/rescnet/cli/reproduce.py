@@ -179,24 +179,22 @@ def _print_plan(
     device: str,
 ) -> None:
     """Print the experiments; the expected time follows from layers that have run on this device, or from our record."""
-    table = _folding_table("experiment", "data", "layers", "varied", "published", "expected time")
     entries = [entry for entry in results.entries() if entry["device"] == device]
     per_layer = {entry["name"]: entry["seconds"] / entry["layers"] for entry in entries}
+    width = max(len(experiment.name) for experiment in experiments)
     for experiment in experiments:
         layers, recorded, where = configs[experiment.name].layers, experiment.recorded, ""
         seconds = per_layer.get(experiment.name)
         if seconds is None and recorded is not None:
             seconds, where = recorded.seconds / recorded.layers, f" on {recorded.device}"
-        varied = ", ".join(f"{key} {value}" for key, value in experiment.changes.items() if key != "layers")
-        table.add_row(
-            experiment.name,
-            experiment.dataset if present[experiment.dataset] else f"{experiment.dataset} (not here)",
-            str(layers),
-            varied or "–",
-            "; ".join(f"{figure.accuracy:g}" for figure in experiment.paper),
-            "unknown" if seconds is None else f"{show_seconds(seconds * layers)}{where}",
-        )
-    console.print(table)
+        expected = "time unknown" if seconds is None else f"{show_seconds(seconds * layers)}{where}"
+        here = experiment.dataset if present[experiment.dataset] else f"{experiment.dataset} (not here)"
+        published = ", ".join(f"{figure.accuracy:g}" for figure in experiment.paper)
+        line = f"{here}, {count(layers, 'layer', 'layers')}, {expected}"
+        line += f"; published {published}" if published else ""
+        say(console, f"[bold]{experiment.name:{width}}[/bold]  {escape(line)}")
+        if varied := [f"{key} {value}" for key, value in experiment.changes.items() if key != "layers"]:
+            say(console, f"{'':{width}}  {escape(', '.join(varied))}", "dim")
     if any(name not in per_layer for name in configs):
         say(console, "times on this device are unknown until some layers have run, e.g. with --layers 5")
 
