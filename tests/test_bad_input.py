@@ -178,7 +178,7 @@ def test_labels_with_gaps_are_doubted_and_trained_with():
 
 
 UNITS = {
-    "divided by 255": (255, GOOD / 255, r"units of the training images, up to 255, got 1\. Do not divide them by 255"),
+    "divided by 255": (255, GOOD / 255, r"units of the training images, up to 255, got 1\. Do not scale them to 1"),
     "times 255": (1, GOOD, "images should be in the units of the training images, up to 1, got 255"),
     "floats times 255": (1, GOOD * 1.0, "up to 1, got 255"),
     "floats": (255, GOOD * 1.0, None),

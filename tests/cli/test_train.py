@@ -26,10 +26,10 @@ def test_a_run_is_printed_and_saved_layer_by_layer(small, rescnet, pictures, tmp
         "  160 training, 40 validation, 100 test images; settings of the preset paper\n",
         "up to 3 layers of 6 pca filters",
         "3 layers in",
-        "stopped because all layers were added.",
         f"model: {tmp_path / 'm'}",
     ):
         assert words in result.stdout
+    assert "stopped because" not in result.stdout
     assert re.search(r"validation accuracy: [\d.]+ % at layer 3, the last", result.stdout)
     at_best = r"test accuracy: [\d.]+ % at layer 3, the last(;.*|,.*| and) the best validation depth"
     assert re.search(at_best, result.stdout)
@@ -265,7 +265,7 @@ def test_the_default_network_needs_no_validation_images(rescnet, refused, pictur
     assert "with the kernel readout, each image left out" in shown and found.exit_code == 0
     assert "leave-one-out accuracy of 60 training images: " in found.stdout
     assert json.loads(rescnet("evaluate", tmp_path / "m", "--json").stdout)["split"] == "leave-one-out"
-    assert "Add others with --source FOLDER" in rescnet("report", tmp_path / "m").stdout
+    assert "Name others with --source FOLDER" in rescnet("report", tmp_path / "m").stdout
     assert '"left_out":{"accuracy":' in (tmp_path / "m" / "report.html").read_text()
     assert "must not be used with a preset" in refused(*words, "--preset", "paper")
     assert "time_limit must be a positive number of s, m or h" in refused("train", pictures, "--time-limit", "soon")

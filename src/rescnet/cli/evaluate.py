@@ -122,7 +122,7 @@ def _left_out(folder: ModelFolder, console: Console) -> bool:
         typer.echo(json.dumps(facts | {"interval": left_out_interval(accuracy, images)}))
         return True
     say(console, show_left_out(accuracy, images))
-    say(console, "No image was held out. Name other images to measure the model on them.", style="dim")
+    say(console, "These images trained the model: none was held out. Name others to measure it on them.", style="dim")
     return True
 
 

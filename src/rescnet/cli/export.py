@@ -114,4 +114,4 @@ def report(
         written = write_report(loaded, page, dataset, overwrite=overwrite, progress=show)
     say(Console(), f"report: [bold]{escape(str(written))}[/bold]")
     if dataset is None and not without_images:
-        say(Console(), "It shows no images, because all were used for training. Add others with --source FOLDER.")
+        say(Console(), "It shows no images, because these trained the model. Name others with --source FOLDER.")

@@ -14,6 +14,8 @@ from rich.table import Table
 from ..formatting import count, show_bytes, show_percent
 from .shared import HOLDS_IMAGES, Json, Model, plain_table, say
 
+MOST_NUMBERS = 6  # of layers, listed one by one
+
 if TYPE_CHECKING:
     from ..model_files import ModelFolder
 
@@ -72,6 +74,7 @@ def _architecture(folder: ModelFolder) -> list[dict[str, Any]]:
                     "first": alike[0],
                     "last": alike[-1],
                     "layers": len(alike),
+                    "numbers": alike,
                     "grey": alike is grey,
                     "input": [depth, height, width],
                     "filters": [config.filters, depth, side, side],
@@ -138,7 +141,7 @@ def _architecture_table(rows: list[dict[str, Any]]) -> Table:
     table = plain_table("layer", "input", "filters", "features", "head", "parameters")
     for row in rows:
         table.add_row(
-            _which(row["first"], row["last"], row["layers"]),
+            _which(row["numbers"]),
             "{1}×{2}×{0}".format(*row["input"]) + (", grey" if row["grey"] else ""),
             "{0} of {2}×{3}×{1}".format(*row["filters"]),
             f"{row['features']:,}",
@@ -148,11 +151,15 @@ def _architecture_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def _which(first: int, last: int, layers: int) -> str:
-    """Return the layers of a row of the architecture."""
-    if layers == 1:
+def _which(numbers: list[int]) -> str:
+    """Return the layers of a row of the architecture, e.g. ``1, 5, … 21, each``."""
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) == 1:
         return f"{first}"
-    return f"{first} to {last}, each" if last - first + 1 == layers else f"{first} and {layers - 1} more, each"
+    if last - first + 1 == len(numbers):
+        return f"{first} to {last}, each"
+    shown = ", ".join(map(str, numbers)) if len(numbers) <= MOST_NUMBERS else f"{first}, {numbers[1]}, … {last}"
+    return f"{shown}, each"
 
 
 def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int], misses_readout: bool) -> Table:

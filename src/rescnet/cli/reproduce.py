@@ -120,6 +120,7 @@ def _run(
     again: bool,
 ) -> None:
     from ..experiments.runner import ExperimentRun, experiment_key
+    from ..network.history import StopReason
     from ..training.stopwatch import free_memory
     from .images import check_limit, load_source
 
@@ -150,7 +151,8 @@ def _run(
         say(console, "  no layer was learned: the time limit was reached")
         return
     took = f"{count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s"
-    say(console, f"  {took}; stopped because {entry['stopped']}")
+    why = "" if entry["stopped"] == StopReason.DEPTH else f"; stopped because {entry['stopped']}"
+    say(console, f"  {took}{why}")
     if readout := entry["readout"]:
         held, test = (show_percent(readout[f"{split}_accuracy"]) for split in ("validation", "test"))
         say(console, f"  with the kernel readout  held out {held}  test {test}  {readout['seconds']:.2f} s")

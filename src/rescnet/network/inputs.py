@@ -115,17 +115,17 @@ def warn_of_other_units(images: Tensor, low: float, high: float) -> None:
 
     The median of the images' maxima is compared: more than 10 times the training maximum, or, for 16 or more floating
     images, at most 1/8 of it; for fewer images, less in proportion, so 1/128 for one. Usually one of the two sets was
-    divided by 255. Black images are ignored.
+    divided by 255, or by another maximum from 10 on. Black images are ignored.
     """
     if not images.is_floating_point() and 10 * high >= 255:
         return
     largest = float(images.flatten(1).amax(1).median())
     dark = images.is_floating_point() and low >= 0 and 0 < 8 * largest * max(1, SEVERAL / len(images)) <= high
-    divided = low >= 0 and high >= 100 and 0 < largest <= 1 and bool((images.frac() != 0).any())
+    divided = low >= 0 and high >= 10 and 0 < largest <= 1 and bool((images.frac() != 0).any())
     if divided or dark or 0 < 10 * max(high, -low) < largest:
         warnings.warn(
             f"images should be in the units of the training images, up to {high:.3g}, got {largest:.3g}."
-            f"{' Do not divide them by 255.' if divided else ''}",
+            f"{' Do not scale them to 1.' if divided else ''}",
             InputWarning,
             stacklevel=3,
         )

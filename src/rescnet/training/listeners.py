@@ -15,7 +15,7 @@ from torch import Tensor
 from ..config.geometry import count_pairs
 from ..config.network import GREY_FILTER_SIZE
 from ..formatting import count, show_bytes, show_left_out, show_percent, show_seconds
-from ..network.history import History, LayerRecord, ReadoutRecord
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
 from ..network.network import Network
 from ..progress import Bar
 from .memory_plan import MemoryPlan
@@ -133,7 +133,8 @@ class TrainingTable:
         layers = count(len(history), "layer", "layers")
         total = show_seconds(sum(record.total_seconds for record in history))
         alone = ", without the readout" if history.readout else ""
-        self._say(f"\n{layers} in {total}{alone}; stopped because {history.stopped}.")
+        why = "" if history.stopped == StopReason.DEPTH else f"; stopped because {history.stopped}"
+        self._say(f"\n{layers} in {total}{alone}{why}.")
         early = self._config.stop_at_zero_error and len(history) <= min(EARLY, self._config.layers - 1)
         if early and last.train_accuracy == 1:
             self._say(
