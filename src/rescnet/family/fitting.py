@@ -13,7 +13,7 @@ from ..formatting import show_bytes
 from ..stages.discriminant import LinearHead
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
-from ..stages.moments import FEW, Moments, RowMoments
+from ..stages.moments import BLOCK_BYTES, FEW, Moments, RowMoments
 from ..stages.patches import remove_patch_means
 from ..training.stopwatch import trim_heap
 from .config import FamilyConfig
@@ -123,10 +123,12 @@ class Fitting:
         """Fit a one-vs-rest LDA to a stage's features. They are streamed; those of few images are held in memory."""
         features, images = self.config.features(self.network.image_shape, number), len(self.images)
         by_rows = images <= FEW * features
-        # By rows: features, centred features, their products and a factor. Otherwise: scatter, factor and two copies.
-        numbers = 2 * images * (features + images) if by_rows else 4 * features**2
+        # By rows: features, a block of scaled ones, products and a factor. Otherwise: scatter, factor and two copies.
+        itemsize = self.network.input_range.low.dtype.itemsize
+        block = min(BLOCK_BYTES // itemsize, images * features)
+        numbers = images * (features + 2 * images) + block if by_rows else 4 * features**2
         what = f"{features:,} features of {images:,} images" if by_rows else f"the scatter of {features:,} features"
-        self._check_memory(numbers * self.network.input_range.low.dtype.itemsize, what)
+        self._check_memory(numbers * itemsize, what)
         kind = RowMoments if by_rows else Moments
         chunks = ((part, self.labels[index]) for index, part in self._features(number))
         return fit_lda(chunks, self.classes, self.config.ridge, kind)

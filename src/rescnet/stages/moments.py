@@ -19,7 +19,7 @@ features, about a hundredth. Nothing is subtracted, so it is as accurate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Self, TypeAlias
 
@@ -170,17 +170,29 @@ FEW = 2 / 3  # images per feature: up to here the dual form takes at most about 
 FEW_IN_HALF = 1 / 3  # the same in half precision, in which the factor of A is computed, but not that of M
 
 
+BLOCK_BYTES = 2**28  # of centred and scaled features that are in memory at a time
+
+
 @dataclass
 class RowMoments(Moments):
-    """Sums over images, and the features of each image instead of their Gram matrix, which is empty, (0, 0)."""
+    """Sums over images, and the features of each image instead of their Gram matrix, which is empty, (0, 0).
 
-    rows: list[Tensor] = field(default_factory=list)  # f - shift, each (m, D)
+    The features are those that were added, not a copy: they must not change until the heads are solved.
+    """
+
+    rows: list[Tensor] = field(default_factory=list)  # f, each (m, D)
+    square_total: Tensor | float = 0.0  # Σ (f - shift)², (D,)
     targets: list[Tensor] = field(default_factory=list)  # each (m, K)
-    roots: list[Tensor] = field(default_factory=list)  # √w, each (m, 1), which rows and targets are multiplied by
+    roots: list[Tensor] = field(default_factory=list)  # √w, each (m, 1), which targets are multiplied by
     has_gram: ClassVar[bool] = False
 
+    def add(self, features: Tensor, targets: Tensor, weights: Tensor | None = None) -> None:
+        """Add a chunk, and keep its features."""
+        super().add(features, targets, weights)
+        self.rows.append(features)
+
     def _add_pairs(self, shifted: Tensor, targets: Tensor, root: Tensor | None) -> None:
-        self.rows.append(shifted)
+        self.square_total = self.square_total + column_squares(shifted, self.total.dtype)
         self.targets.append(targets)
         if root is not None:
             self.roots.append(root)
@@ -191,10 +203,7 @@ class RowMoments(Moments):
 
     def squares(self) -> Tensor:
         """Return Σ (f - shift)², shape (D,)."""
-        found = torch.zeros_like(self.total)
-        for rows in self.rows:
-            found += column_squares(rows, found.dtype)
-        return found
+        return self.total.new_zeros(()) + self.square_total
 
     def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
         """Return the solver of A = S + γI of scaled features; ``method``, which is for D×D matrices, is not used."""
@@ -202,10 +211,11 @@ class RowMoments(Moments):
             return lambda moments, mix: torch.zeros_like(mixed(moments.cross.T, mix))
         if ridge <= 0:
             raise NotPositiveDefiniteError("ridge must be positive with fewer images than features.")
-        z, half = self._centred(self.rows, self.mean_offset).mul_(scale), self.rows[0].dtype == torch.float16
-        z = z.half() if half else z
-        inner = self.total.new_zeros(len(z), len(z))
-        (add_gram_ if half else add_single_gram_)(inner, z.T)
+        inner = self.total.new_zeros(self.count, self.count)
+        few = self.count * len(scale) * scale.itemsize <= BLOCK_BYTES
+        blocks = list(self._blocks(scale)) if few else None
+        for z in blocks or self._blocks(scale):
+            (add_gram_ if z.dtype == torch.float16 else add_single_gram_)(inner, z.T)
         check_finite(inner.diagonal())
         inner.mul_(1 / self.count).diagonal().add_(ridge)
         solve = cholesky_solver(inner)
@@ -213,15 +223,32 @@ class RowMoments(Moments):
         def solve_cross(moments: Moments, mix: Tensor | None) -> Tensor:
             assert isinstance(moments, RowMoments)
             found = solve(mixed(moments.deviations(), mix))
-            return accurate_product(z.T, found) if half else z.T @ found
+            half = self.rows[0].dtype == torch.float16
+            times = accurate_product if half else torch.matmul
+            return torch.cat([times(z.T, found) for z in blocks or self._blocks(scale)])
 
         return solve_cross
 
     def deviations(self) -> Tensor:
         """Return y, shape (n, K): deviations of the targets from their mean, divided by n; Zᵀy is the scaled cross."""
-        return self._centred(self.targets, self.target_total / self.count).div_(self.count)
+        joined, mean = torch.cat(self.targets), self.target_total / self.count
+        joined = joined.addr_(torch.cat(self.roots)[:, 0], mean, alpha=-1) if self.roots else joined.sub_(mean)
+        return joined.div_(self.count)
 
-    def _centred(self, values: list[Tensor], mean: Tensor) -> Tensor:
-        """Return values (n, K) minus their mean (K,), both times √w if there are weights."""
-        joined = torch.cat([value.to(mean.dtype) for value in values])
-        return joined.addr_(torch.cat(self.roots)[:, 0], mean, alpha=-1) if self.roots else joined.sub_(mean)
+    def _blocks(self, scale: Tensor) -> Iterator[Tensor]:
+        """Yield Z, some columns at a time, each (n, d): centred features times their scale, and √w, if any.
+
+        They are in half precision if the features are.
+        """
+        wide, offset = self.shift.dtype, self.mean_offset
+        width = max(1, BLOCK_BYTES // (self.count * wide.itemsize))
+        for start in range(0, len(scale), width):
+            here = slice(start, start + width)
+            z = scale.new_empty(self.count, len(scale[here]))
+            for rows, part in zip(self.rows, torch.split(z, [len(rows) for rows in self.rows]), strict=True):
+                torch.sub(rows[:, here].to(wide), self.shift[here], out=part)
+            z.sub_(offset[here])
+            if self.roots:
+                z.mul_(torch.cat(self.roots))
+            z.mul_(scale[here])
+            yield z.half() if self.rows[0].dtype == torch.float16 else z

@@ -1,7 +1,7 @@
 """Memory plan of a run: chunk sizes from a byte budget.
 
-A layer holds the Gram matrix with its scatter and factor, or, for few images, their features twice with their products
-and a factor of these; the heads; and the outputs of all images. If they fit, it also holds the features of all training
+A layer holds the Gram matrix with its scatter and factor, or, for few images, their features with their products and a
+factor of these; the heads; and the outputs of all images. If they fit, it also holds the features of all training
 images and the maps of all images, which are the next layer's input. Maps that do not fit are streamed from the host or
 from a file (``stores``). The block grid is never held as a whole. The rest of the budget is workspace, and the
 workspace of one image decides how many images a chunk has.
@@ -36,7 +36,7 @@ from ..network.memory import (
     workspace_per_image,
 )
 from ..stages.linear_algebra import padded_size
-from ..stages.moments import FEW, FEW_IN_HALF
+from ..stages.moments import BLOCK_BYTES, FEW, FEW_IN_HALF
 from ..stages.sketch import sketch_size
 from .data import TrainingData
 from .distributed.workers import Workers
@@ -118,6 +118,7 @@ class MemoryPlan:
         staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * sizes.itemsize
         all_features, libraries = sizes.train * width * sizes.stored, LIBRARIES[device.type]
         ways = _ways(device, machine.processes_here * maps_bytes, place)
+        ways = [(where, keep) for where, keep in ways if keep or not by_rows]  # these products need all features
 
         def held(where: Place) -> int:
             """Return the bytes of all maps in a place."""
@@ -127,7 +128,8 @@ class MemoryPlan:
             """Return the bytes per image of a chunk."""
             return per_image + (0 if where == "device" else staged)
 
-        least = gram_bytes + libraries + min(held(where) + chunked(where) for where, _ in ways)  # chunks of one image
+        least = gram_bytes + libraries + (all_features if by_rows else 0)
+        least += min(held(where) + chunked(where) for where, _ in ways)  # chunks of one image
         images, sketches = readout_rows(config, sizes.train // config.copies_of_each), 0
         if config.readout == "kernel":
             sketches = images * config.layers * sketch_size(config, (h, w)) * HALF
@@ -260,9 +262,10 @@ def filter_sums_bytes(
 
 def _sums_bytes(config: NetworkConfig, sizes: RunSizes, width: int, by_rows: bool, fused: bool) -> int:
     """Return the bytes of the sums over patches or features, of the heads, and of all outputs and labels."""
-    # Gram, scatter and factor; or features and their products, twice. Before them, the sums over patches.
-    pairs = 2 * sizes.train * (width + sizes.train) if by_rows else 3 * width**2
-    sums = max(pairs * sizes.itemsize, filter_sums_bytes(config, sizes.image_shape, sizes.classes, fused))
+    # Gram, scatter and factor; or products of features, a factor, and a block of scaled features, also in halves.
+    block = min(BLOCK_BYTES, sizes.train * width * sizes.itemsize)
+    pairs = 2 * sizes.train**2 * sizes.itemsize + 3 * block // 2 if by_rows else 3 * width**2 * sizes.itemsize
+    sums = max(pairs, filter_sums_bytes(config, sizes.image_shape, sizes.classes, fused))
     heads = (config.layers + 4) * config.features(sizes.image_shape[1:]) * 2 * sizes.classes * sizes.itemsize
     # Output and label of all images; new label and sign of the training images.
     outputs = (sizes.train + sizes.other) * (sizes.classes * sizes.itemsize + 8) + sizes.train * 16
