@@ -77,8 +77,9 @@ def show(record: LayerRecord) -> None:
         print(f"  layer {record.layer:4d}  train {train}  validation {validation}  test {test}", flush=True)
 
 
-def run_networks(arguments: argparse.Namespace) -> None:
-    """Run the networks of a question, every seed of each, until the time limit."""
+def run_networks(arguments: argparse.Namespace) -> int:
+    """Run the networks of a question, every seed of each, until the time limit; return how many have failed."""
+    failed = 0
     plan, how = plan_of(arguments.question)
     deadline = time.monotonic() + arguments.seconds
     compute = ComputeOptions(precision=arguments.precision, memory=arguments.memory)
@@ -99,14 +100,18 @@ def run_networks(arguments: argparse.Namespace) -> None:
                 entry = ExperimentRun(experiment, config, images_of(experiment.dataset), results, options, show).go()
             except (ValueError, ArithmeticError, RuntimeError) as error:  # the others still run
                 print(f"{experiment.name}, seed {seed}: {str(error).splitlines()[0]}", flush=True)
+                failed += 1
                 continue
-            if entry:
+            if entry and arguments.records:
                 print(
                     f"  {append(line_of(arguments.question, entry), layer_rows(entry), arguments.records)}", flush=True
                 )
+            elif entry:
+                print(f"  a trial, not recorded: {json.dumps(entry['summary'])}", flush=True)
             gc.collect()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
+    return failed
 
 
 def line_of(question: str, entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,9 +138,9 @@ def layer_rows(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def run_models(arguments: argparse.Namespace, content: Mapping[str, Any]) -> None:
-    """Compare the models of a question, one process each."""
-    deadline = time.monotonic() + arguments.seconds
+def run_models(arguments: argparse.Namespace, content: Mapping[str, Any]) -> int:
+    """Compare the models of a question, one process each; return how many have failed."""
+    failed, deadline = 0, time.monotonic() + arguments.seconds
     words = {"--held-out": content.get("held_out"), "--splits": content.get("splits"), "--limit": arguments.limit}
     words = {word: str(value) for word, value in words.items() if value is not None}
     if arguments.memory != "auto":
@@ -152,12 +157,15 @@ def run_models(arguments: argparse.Namespace, content: Mapping[str, Any]) -> Non
                 (row,) = json.loads(out.read_text())
             except (subprocess.TimeoutExpired, OSError, ValueError) as error:
                 print(f"{model}: {type(error).__name__}", flush=True)
+                failed += 1
                 continue
         kind = "network" if model.startswith("rescnet") else "family"
         line = {"file": arguments.question, "question": arguments.question, "kind": kind}
         line |= {key: value for key, value in row.items() if key != "config"}
         line["options"] = differing(row["config"], kind)
-        print(f"{model}: {append(line, [], arguments.records)}, accuracy {row['accuracy']}", flush=True)
+        recorded = append(line, [], arguments.records) if arguments.records else "a trial, not recorded"
+        print(f"{model}: {recorded}, accuracy {row['accuracy']}", flush=True)
+    return failed
 
 
 def parser() -> argparse.ArgumentParser:
@@ -168,23 +176,32 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seeds", nargs="+", type=int, default=None, help="default: the question's")
     made.add_argument("--seconds", type=float, default=500, help="start nothing after this time")
     made.add_argument("--member-seconds", type=float, default=480, help="time limit of one model")
-    made.add_argument("--held-out", type=int, default=None, help="validation images; default: the question's, or 5000")
-    made.add_argument("--limit", type=int, default=None, help="training images, for a trial")
+    made.add_argument(
+        "--held-out",
+        type=int,
+        default=None,
+        help="validation images, of a trial the same share; default: the question's, or 5000",
+    )
+    made.add_argument("--limit", type=int, default=None, help="training images, for a trial, which is not recorded")
     made.add_argument("--layers", type=int, default=None, help="layers of every network, for a trial")
     made.add_argument("--precision", default="auto")
     made.add_argument("--memory", default="auto", help="memory limit, e.g. 40GB")
     made.add_argument("--no-save", action="store_true", help="keep no layers to resume from")
-    made.add_argument("--records", type=Path, default=RECORDS, help="folder of the record")
+    made.add_argument("--records", type=Path, default=None, help="folder of the record, also for a trial")
     return made
 
 
 def main() -> None:
-    """Run a question."""
+    """Run a question; exit with 1 if a network has failed."""
     arguments = parser().parse_args()
+    if arguments.records is None and arguments.limit is None:
+        arguments.records = RECORDS
     if arguments.question not in plan_names() and "models" in (content := read_question(arguments.question)):
-        run_models(arguments, content)
+        failed = run_models(arguments, content)
     else:
-        run_networks(arguments)
+        failed = run_networks(arguments)
+    if failed:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -176,7 +176,9 @@ def test_the_family_page_lists_every_member_and_its_banks_exist():
     assert set(member_names()) <= spans
     listed = names_in_column(DOCS / "family.md", "Filter banks in ResCNet", 0)
     assert len(listed) > 8
-    assert set(listed) <= KNOWN
+    assert set(listed) == KNOWN
+    keys = names_in_column(DOCS / "family.md", "The frame", 1)
+    assert set(keys) == {entry.name for entry in fields(FamilyConfig)} and len(keys) == len(set(keys))
 
 
 def test_the_guide_lists_every_command():

@@ -38,7 +38,7 @@ def predict(
     Images become grey or colour like the training images of the model. Images of another size are resized and cropped
     around their centre. Missing and unreadable files are listed at the end; the exit code is then 1.
 
-    Probabilities are calibrated if the model has a kernel readout. Without one they are scores, and too high
+    Probabilities are calibrated if the model has the readout "kernel". Without it they are scores, and too high
     after training on few images.
     """
     import torch

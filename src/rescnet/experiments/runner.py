@@ -196,7 +196,14 @@ def split_images(dataset: Dataset, held_out: int, limit: int | None, seed: int) 
     train = _some(dataset.train, limit, seed)
     found = {}
     if held_out:
-        kept, held = stratified_split(train.labels, min(0.5, held_out / len(dataset.train)), seed)
+        share = min(0.5, held_out / len(dataset.train))
+        if share * len(train) < 1:
+            least = -(-len(dataset.train) // len(train))
+            raise ValueError(
+                f"held_out must be at least {least:,} of all {len(dataset.train):,} training images for one of "
+                f"{len(train):,} to be held out, got {held_out}."
+            )
+        kept, held = stratified_split(train.labels, share, seed)
         found["validation"], train = train.subset(held), train.subset(kept)
     if dataset.test is not None:
         found["test"] = _some(dataset.test, limit, seed)

@@ -65,7 +65,7 @@ def fused_pool(
     rectifier: Rectifier = "relu",
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return the features of all pyramids, shape (n, Σ cells·pairs): ``stages.pooling.pool_features`` of each.
+    """Return the features of all pyramids, shape (n, Σ cells·pairs): ``stages.pooling.pool_pyramids``.
 
     Half-precision maps are multiplied on tensor cores and summed in float32; float32 maps are multiplied in float32.
     Features have the type of the maps unless ``out_dtype`` is given. In half precision zeros follow each row

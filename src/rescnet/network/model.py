@@ -51,7 +51,7 @@ class Model:
     def predict_proba(self, images: Array | Paths) -> NDArray[np.float64]:
         """Return a probability for each class, in the order of ``class_names``, shape (n, C).
 
-        With a kernel readout they are calibrated (:mod:`rescnet.network.probabilities`).
+        With readout ``"kernel"`` they are calibrated (:mod:`rescnet.network.probabilities`).
         """
         return network_probabilities(self.network, self.network.outputs(self._read(images)).cpu()).numpy()
 

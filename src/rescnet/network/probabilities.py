@@ -52,7 +52,7 @@ def probabilities(outputs: Tensor, ceiling: float, temperature: float | None = N
 
 
 def network_probabilities(network: Network, outputs: Tensor) -> Tensor:
-    """Return the probabilities (n, C) of a network's outputs: calibrated if it has a kernel readout."""
+    """Return the probabilities (n, C) of a network's outputs: calibrated if its readout has a fitted temperature."""
     readout = network.readout
     ceiling = network.config.ceiling if readout is None else 1.0
     return probabilities(outputs, ceiling, getattr(readout, "temperature", None))

@@ -1,7 +1,7 @@
 """Stage 6: the spatial pyramid of PCANet (section 2.3.2); stages 5 and 6 together; and matrix logarithms of cells.
 
 Each level p divides the map into p×p cells; the second-order features of the blocks in a cell are reduced to one.
-:mod:`rescnet.kernels.pooling` replaces :func:`pool_features` on a GPU, and :mod:`rescnet.kernels.pooling_cpu` on a CPU.
+:mod:`rescnet.kernels.pooling` replaces :func:`pool_pyramids` on a GPU, and :mod:`rescnet.kernels.pooling_cpu` on a CPU.
 :mod:`rescnet.kernels.matrix_log` replaces :func:`matrix_logs` on a GPU. The logarithms go beyond the paper.
 """
 
