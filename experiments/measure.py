@@ -35,7 +35,7 @@ from rescnet.experiments.bench import choose_cases, measure_case
 from rescnet.experiments.records import origin, shown_command
 from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
-from rescnet.stages.code_kernel import Codes, median_distance
+from rescnet.stages.code_kernel import Codes, kernel_scale, median_squared_distance
 from rescnet.training.distributed.workers import Workers, join_workers
 from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, centres_for, solve_iteratively
 from rescnet.training.readout.system import ridge_for
@@ -189,7 +189,8 @@ def readout_fit(arguments: argparse.Namespace) -> dict[str, Any]:
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         start = time.perf_counter()
-        products = KernelProducts(codes, 0.8 / median_distance(codes), ridge_for(rows, 0.01), Workers(), LARGEST_TILE)
+        scale = kernel_scale(0.8, median_squared_distance(codes))
+        products = KernelProducts(codes, scale, ridge_for(rows, 0.01), Workers(), LARGEST_TILE)
 
         by_step: list[tuple[float, float]] = []  # seconds since the start, and the residual
 

@@ -143,7 +143,7 @@ def test_the_default_network_suits_the_images(shape, images, quality):
     for mirrored in (False, True):
         config = NetworkConfig(**default_settings(shape, images, 10, quality, mirrored))
         config.check_images(shape[0], shape[1:])
-        assert config.mirrors_kernel == mirrored and images * config.rows_of_each <= max(images, 20_000)
+        assert config.mirrors_kernel == mirrored and images * config.rows_per_image <= max(images, 20_000)
     more = default_settings(shape, 10 * images, 10, quality)
     better = default_settings(shape, images, 10, "best")
     assert config.layers <= min(more["layers"], better["layers"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from kernels.on_device import DEVICE
 
-from rescnet.kernels import MOST_LOG_CHANNELS, logs_for, logs_in_place
+from rescnet.kernels import MOST_LOG_CHANNELS, has_log_kernel, logs_for
 from rescnet.kernels.matrix_log import fused_logs
 from rescnet.kernels.pooling_cpu import compiled_logs
 from rescnet.stages.pooling import matrix_logs
@@ -65,8 +65,8 @@ def test_the_kernel_is_taken_on_a_gpu_where_matrices_fit():
     assert logs_for(torch.zeros(1, 10, dtype=torch.float64, device=DEVICE), 4) is ours
     assert logs_for(torch.zeros(1, 10, device=DEVICE), MOST_LOG_CHANNELS + 1) is matrix_logs
     assert logs_for(torch.zeros(1, 10, device=DEVICE), 4) is (fused_logs if DEVICE == "cuda" else compiled_logs)
-    assert logs_in_place(MOST_LOG_CHANNELS)
-    assert not logs_in_place(MOST_LOG_CHANNELS + 1)
+    assert has_log_kernel(MOST_LOG_CHANNELS)
+    assert not has_log_kernel(MOST_LOG_CHANNELS + 1)
 
 
 def test_the_program_is_taken_on_a_cpu():

@@ -8,7 +8,7 @@ import pytest
 import torch
 from kernels.on_device import DEVICE
 
-from rescnet.kernels import patch_sums_for, sums_in_place
+from rescnet.kernels import has_patch_sum_kernel, patch_sums_for
 from rescnet.kernels.half_precision import CopiedPatchSums, raw_input
 from rescnet.kernels.patch_sums import TILE, PatchSums, _share_out
 from rescnet.stages.patches import PatchMoments, extract_patches
@@ -66,10 +66,10 @@ def test_channels_of_several_tiles(monkeypatch):
 
 
 def test_what_the_kernel_cannot_take_is_copied():
-    assert sums_in_place(16, (5, 5), 3)
-    assert not sums_in_place(53, (4, 9), 3)  # zones would overlap
-    assert not sums_in_place(53, (32, 32), 5)
-    assert not sums_in_place(3, (32, 32), 3)
+    assert has_patch_sum_kernel(16, (5, 5), 3)
+    assert not has_patch_sum_kernel(53, (4, 9), 3)  # zones would overlap
+    assert not has_patch_sum_kernel(53, (32, 32), 5)
+    assert not has_patch_sum_kernel(3, (32, 32), 3)
     assert isinstance(patch_sums_for(torch.device("cpu"), 53, (32, 32), 3), CopiedPatchSums)
     assert isinstance(patch_sums_for(torch.device("cuda"), 1, (28, 28), 13), CopiedPatchSums)
     assert isinstance(patch_sums_for(torch.device("cuda"), 53, (32, 32), 3), PatchSums)

@@ -7,7 +7,7 @@ from math import exp
 import pytest
 import torch
 
-from rescnet.stages.code_kernel import Codes, code_kernel, median_distance
+from rescnet.stages.code_kernel import Codes, code_kernel, median_squared_distance
 
 
 def loop(a, b, scale):
@@ -32,10 +32,11 @@ def test_some_codes_have_their_norms(generator):
         )
 
 
-def test_the_median_distance(generator):
+def test_the_median_squared_distance(generator):
     values = torch.randn(31, 4, generator=generator, dtype=torch.float64)
-    assert median_distance(Codes.of(values)) == pytest.approx(float(torch.pdist(values).square().median()))
+    assert median_squared_distance(Codes.of(values)) == pytest.approx(float(torch.pdist(values).square().median()))
     some = float(torch.pdist(values[::4]).square().median())
-    assert median_distance(Codes.of(values), 8) == pytest.approx(some)
-    assert median_distance(Codes.of(values[:1])) == median_distance(Codes.of(values[:1].expand(9, -1))) == 0.0
-    assert median_distance(Codes.of(values[:, :0])) == 0.0
+    assert median_squared_distance(Codes.of(values), 8) == pytest.approx(some)
+    for equal in (values[:1], values[:1].expand(9, -1)):
+        assert median_squared_distance(Codes.of(equal)) == 0.0
+    assert median_squared_distance(Codes.of(values[:, :0])) == 0.0

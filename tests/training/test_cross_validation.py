@@ -9,7 +9,7 @@ from rescnet import NetworkConfig
 from rescnet.network.probabilities import fit_temperature
 from rescnet.network.readout import Encoder, Quantised
 from rescnet.network.readout.loo_correction import ErrorRegression, leave_one_out
-from rescnet.stages.code_kernel import Codes, code_kernel, median_distance
+from rescnet.stages.code_kernel import Codes, code_kernel, median_squared_distance
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout import cross_validation
 from rescnet.training.readout.cross_validation import FOLDS, cross_validate, judge
@@ -38,7 +38,7 @@ def fit_to_others(rows, targets, side, size, out, noise=None):
     encoder = Encoder(torch.ones(1, 1), seen.centre, Quantised.of(components), False, outside)
     near, far = (encoder.codes(some, components) for some in (rows[kept], rows[::side][out]))
     near = Codes.of(near.values)
-    scale = 0.8 / median_distance(near)
+    scale = 0.8 / median_squared_distance(near)
     solution = solve_exactly(near, targets[kept], scale, 0.01, 1, None if noise is None else noise[kept])
     return code_kernel(far, near, scale) @ solution.columns
 

@@ -447,7 +447,7 @@ def test_an_interrupted_fit_with_a_metric_continues_in_its_solution(options, mon
     monkeypatch.setattr("rescnet.training.readout.iterative.CENTRES", (10, 10))
     monkeypatch.setattr("rescnet.training.readout.iterative.LEAST_CENTRES", 8)
     fit, heard = fitted_by_hand(**options), []
-    exact, fit.budget = fit.budget, 300_000 * fit.config.rows_of_each
+    exact, fit.budget = fit.budget, 300_000 * fit.config.rows_per_image
 
     def steps_of(start=None):
         """Fit from a start; return the readout, the steps of each solution, and the accuracy."""

@@ -101,7 +101,7 @@ def test_a_time_limit_leaves_time_for_the_readout(few, monkeypatch):
     """A layer takes 10 s here, and so does the pass of its copy for the readout; then that is fitted in 4 s."""
 
     def planned(config, *_):
-        return TimePlan(10.0, 10.0 * (config.rows_of_each - 1), 4.0)
+        return TimePlan(10.0, 10.0 * (config.rows_per_image - 1), 4.0)
 
     monkeypatch.setattr("rescnet.training.train.TimePlan.of", planned)
     for copies, limit, layers in (("", 35, 3), ("", 33, 2), ("shift 1", 35, 1), ("shift 1", 45, 2), ("shift 1", 43, 1)):

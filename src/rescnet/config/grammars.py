@@ -96,6 +96,7 @@ def share_out(count: int, weights: list[float]) -> list[int]:
 
 
 View = tuple[bool, int, int]  # of an image: mirrored, pixels down, pixels right
+MIRROR: View = (True, 0, 0)
 MOST_COPIES = 1000
 LARGEST = {"flip": 1, "shift": 64, "rotate": 180, "jitter": 1}
 

@@ -149,7 +149,9 @@ class NetworkConfig(Options):
     )
     readout_size: int = _readout(CODE_SIZE, "Numbers per code of the kernel readout; each takes a byte per image.", 1)
     kernel_width: float = _readout(
-        0.8, "Width w of the kernel exp(-w·d²), where the median d² of the training images is 1.", 1e-6
+        0.8,
+        "Width w of the kernel exp(-w·s), where s is a squared distance over the median one of training images.",
+        1e-6,
     )
     kernel_ridge: float = _readout(
         0.01, "Ridge of the kernel, whose diagonal is 1; it grows with N from 100,000 rows.", 0
@@ -247,14 +249,14 @@ class NetworkConfig(Options):
         return Augmentation.parse(self.test_views).views()
 
     @property
-    def copies_of_each(self) -> int:
+    def copies_per_image(self) -> int:
         """Images learned from per training image, itself included."""
         return 1 + self.copies if self.augment.strip() else 1
 
     @property
-    def passes_of_each(self) -> int:
+    def passes_per_image(self) -> int:
         """Passes of a training image through each layer: itself, its copies, and those of the readout."""
-        return self.copies_of_each + (self.rows_of_each - 1) * (1 + self.mirrors_kernel) * self.has_kernel
+        return self.copies_per_image + (self.rows_per_image - 1) * (1 + self.mirrors_kernel) * self.has_kernel
 
     @property
     def has_kernel(self) -> bool:
@@ -267,7 +269,7 @@ class NetworkConfig(Options):
         return Augmentation.parse(self.augment).flip
 
     @property
-    def rows_of_each(self) -> int:
+    def rows_per_image(self) -> int:
         """Rows of the readout per training image: itself and its copies."""
         return 1 + Augmentation.parse_copies(self.kernel_copies)[0]
 

@@ -61,14 +61,14 @@ def patch_sums_for(
     device: torch.device, channels: int, image_size: tuple[int, int], size: int
 ) -> PatchSums | CopiedPatchSums:
     """Return the object that sums k×k patches: by shifted products on a GPU, else from copied patches."""
-    if device.type == "cuda" and sums_in_place(channels, image_size, size):
+    if device.type == "cuda" and has_patch_sum_kernel(channels, image_size, size):
         from .patch_sums import PatchSums
 
         return PatchSums(channels)
     return CopiedPatchSums(channels, size)
 
 
-def sums_in_place(channels: int, image_size: tuple[int, int], size: int) -> bool:
+def has_patch_sum_kernel(channels: int, image_size: tuple[int, int], size: int) -> bool:
     """Return whether a GPU sums such patches without copying them: 3×3 patches of layers that see maps."""
     return size == 3 and channels >= LEAST_CHANNELS and min(image_size) >= 5 and _has_triton()
 
@@ -93,10 +93,10 @@ def pool_maps(
 ) -> Tensor:
     """Return the features of all pyramids, (n, Σ cells·pairs): from a kernel on a GPU or CPU, else the plain stages.
 
-    ``compiled`` allows the program for a CPU (:func:`loads_program`).
+    ``compiled`` allows the program for a CPU (:func:`is_worth_loading_numba`).
     """
     pooled = 2 * maps.shape[1] if rectifier == "both" else maps.shape[1]
-    if maps.is_cuda and maps.dtype != torch.float64 and pools_in_place(pooled):
+    if maps.is_cuda and maps.dtype != torch.float64 and has_pooling_kernel(pooled):
         from .pooling import fused_pool
 
         return fused_pool(maps, pyramids, diagonal, reduction, rectifier)
@@ -111,7 +111,7 @@ def pool_maps(
     return features.to(maps.dtype)
 
 
-def loads_program(passes: int) -> bool:
+def is_worth_loading_numba(passes: int) -> bool:
     """Return whether n passes of an image through a layer are worth loading the compiled program on a CPU.
 
     To load it, with Numba, takes a second. Until a process has loaded it, the plain stages pool few images.
@@ -125,7 +125,7 @@ def _compiles(x: Tensor) -> bool:
     return x.device.type == "cpu" and not recorded and has_numba()
 
 
-def pools_in_place(channels: int) -> bool:
+def has_pooling_kernel(channels: int) -> bool:
     """Return whether a GPU pools maps with that many channels without writing the block grid."""
     return channels <= MOST_CHANNELS and _has_triton()
 
@@ -133,10 +133,11 @@ def pools_in_place(channels: int) -> bool:
 def logs_for(features: Tensor, channels: int, compiled: bool = True) -> Callable[[Tensor, int], Tensor]:
     """Return the function that computes matrix logarithms: from a kernel on a GPU or CPU, else the plain stage.
 
-    The kernel on a GPU overwrites the features. ``compiled`` allows the program for a CPU (:func:`loads_program`).
-    Larger matrices are left to the stage: SciPy's BLAS would multiply them in threads of its own.
+    The kernel on a GPU overwrites the features. ``compiled`` allows the program for a CPU, if it
+    :func:`is_worth_loading_numba`. Larger matrices are left to the stage: SciPy's BLAS would multiply them in threads
+    of its own.
     """
-    if features.is_cuda and features.dtype != torch.float64 and logs_in_place(channels):
+    if features.is_cuda and features.dtype != torch.float64 and has_log_kernel(channels):
         from .matrix_log import fused_logs
 
         return fused_logs
@@ -147,7 +148,7 @@ def logs_for(features: Tensor, channels: int, compiled: bool = True) -> Callable
     return matrix_logs
 
 
-def logs_in_place(channels: int) -> bool:
+def has_log_kernel(channels: int) -> bool:
     """Return whether a GPU computes logarithms of matrices of that size without writing the doublings."""
     return channels <= MOST_LOG_CHANNELS and _has_triton()
 

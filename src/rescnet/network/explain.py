@@ -15,7 +15,7 @@ import torch
 from numpy.polynomial.legendre import leggauss
 from torch import Tensor
 
-from ..config.grammars import View
+from ..config.grammars import MIRROR, View
 from ..stages.attribution import pixel_shares
 from ..stages.augment import view_images
 from ..stages.code_kernel import code_kernel
@@ -28,7 +28,6 @@ from .inputs import Array, as_images
 from .network import Network
 from .probabilities import network_probabilities
 from .readout import KernelReadout, views_of
-from .readout.kernel import MIRROR
 from .stack import Layer, LayerStack, Step
 
 MOST_MAPS = 10  # classes with a map
@@ -210,7 +209,7 @@ class _Compared:
 
     def neighbours(self, best: int, names: Sequence[str], files: Sequence[str]) -> list[list[Neighbour]]:
         """Return the nearest training images, and those with the largest share in the output of a class."""
-        rows, centres, readout = self.seen.network.config.rows_of_each, self.ready.centres, self.readout
+        rows, centres, readout = self.seen.network.config.rows_per_image, self.ready.centres, self.readout
         nearness = self.kernel.mean(0).view(-1, rows).amax(1)
         shares = (self.kernel.mean(0) * self.ready.coefficients[:, best]).view(-1, rows).sum(1)
         found = []

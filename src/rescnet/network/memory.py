@@ -16,7 +16,7 @@ from ..config.geometry import count_pairs
 from ..config.grammars import bank_of_layer
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes, show_bytes
-from ..kernels import ROWS, has_numba, logs_in_place, pools_in_place, sums_in_place
+from ..kernels import ROWS, has_log_kernel, has_numba, has_patch_sum_kernel, has_pooling_kernel
 from ..kernels.half_precision import padded_channels
 from ..stages.second_order import tile_of
 from ..stages.sketch import sketch_size
@@ -111,11 +111,11 @@ def workspace_per_image(
     by_class = any(class_sum_banks(config.bank, layer) for layer in range(1, config.bank.count(";") + 2))
     for layer in config.kinds_of_layer:
         depth, k = channels + (d if config.place_in_stack(layer) > 1 else 0), config.size_of_filter(layer)
-        if not (fused and not by_class and sums_in_place(depth, (h, w), k)):
+        if not (fused and not by_class and has_patch_sum_kernel(depth, (h, w), k)):
             patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
     features = config.features((h, w))
-    if fused and pools_in_place(pooled):  # input of the patch sums, or maps; at most four atoms per cell
-        logs = 4 * (pooled + 7) ** 2 if config.matrix_log and not logs_in_place(pooled) else 0
+    if fused and has_pooling_kernel(pooled):  # input of the patch sums, or maps; at most four atoms per cell
+        logs = 4 * (pooled + 7) ** 2 if config.matrix_log and not has_log_kernel(pooled) else 0
         return 2 * (2 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * (features + logs))
     if len(config.block_sizes) > 1:
         features *= 2  # the parts, and the whole they are joined to
@@ -146,7 +146,7 @@ def class_sum_banks(banks: str, layer: int) -> list[str]:
 
 def readout_rows(config: NetworkConfig, images: int) -> int:
     """Return the number of images, copies included, that a readout of n training images stores."""
-    return images * config.rows_of_each
+    return images * config.rows_per_image
 
 
 def exact_readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..config.network import NetworkConfig
 from ..data.file_inputs import read_if_files
-from ..kernels import logs_in_place, pools_in_place
+from ..kernels import has_log_kernel, has_pooling_kernel
 from .inputs import Array, Paths, as_images, warn_of_other_units
 from .readout import ExactReadout, Readout
 from .replay import MOST_IMAGES, Replays
@@ -98,7 +98,7 @@ class Network:
     def _stays_on_gpu(self) -> bool:
         """True if the layers copy nothing from the host on a GPU, so that a prediction can be recorded."""
         config = self.config
-        fits = pools_in_place(config.pooled_maps) and (not config.matrix_log or logs_in_place(config.pooled_maps))
+        fits = has_pooling_kernel(config.pooled_maps) and (not config.matrix_log or has_log_kernel(config.pooled_maps))
         return self.half and fits
 
     def _computed(self, images: Tensor, chunk: int | None = None) -> Tensor:

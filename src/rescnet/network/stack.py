@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..kernels import Convolution, convolution_for, loads_program, logs_for, pool_maps
+from ..kernels import Convolution, convolution_for, is_worth_loading_numba, logs_for, pool_maps
 from ..kernels.half_precision import FoldedScale
 from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
@@ -175,7 +175,7 @@ class LayerStack:
     def for_images(self, count: int) -> LayerStack:
         """Return the stack for a prediction of n images: it loads no compiled program for few of them on a CPU."""
         views = len(self.config.views) * (1 + self.config.mirrors_kernel)
-        return replace(self, compiled=loads_program(count * views * len(self.layers)))
+        return replace(self, compiled=is_worth_loading_numba(count * views * len(self.layers)))
 
     @property
     def image_range(self) -> ValueRange:

@@ -36,7 +36,7 @@ def code_kernel(rows: Codes, columns: Codes, scale: float) -> Tensor:
     return near.clamp_max_(0).mul_(scale).exp_()
 
 
-def median_distance(codes: Codes, most: int = 2000) -> float:
+def median_squared_distance(codes: Codes, most: int = 2000) -> float:
     """Return the median ‖c - c'‖² over at most ``most`` of the images; 0 for a single image."""
     some = codes[torch.arange(0, len(codes), -(-len(codes) // most), device=codes.norms.device)]
     if len(some) < 2:
@@ -44,6 +44,11 @@ def median_distance(codes: Codes, most: int = 2000) -> float:
     squares = _products(some.values, some.values).mul_(-2).add_(some.norms).add_(some.norms[:, None])
     later, earlier = torch.tril_indices(len(some), len(some), -1, device=squares.device)
     return max(0.0, float(squares[later, earlier].median()))
+
+
+def kernel_scale(width: float, median: float) -> float:
+    """Return s = w/d² from the width w and the median squared distance d²; 0 if the images do not differ."""
+    return width / median if median > 0 else 0.0
 
 
 def _products(a: Tensor, b: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.defaults import Quality, default_settings
+from ..config.grammars import MIRROR
 from ..config.network import NetworkConfig
 from ..formatting import show_seconds
 from ..network.device import choose_device
@@ -23,7 +24,7 @@ from ..network.history import LayerRecord
 from ..network.memory import RunSizes
 from ..network.readout.loo_correction import leave_one_out
 from ..stages.augment import view_images
-from ..stages.code_kernel import Codes, code_kernel, median_distance
+from ..stages.code_kernel import Codes, code_kernel, kernel_scale, median_squared_distance
 from .data import TrainingData
 from .distributed.workers import Workers
 from .memory_plan import plan_run
@@ -135,7 +136,7 @@ def _errors_of_mirrors(
         pictures, of_pictures = torch.cat([images, held_out[0]]), torch.cat([labels, held_out[1]])
     seen, mirrored = (
         torch.cat([step.features.float() for part in parts for step in stack.steps(part.to(device))])
-        for parts in (torch.split(views, stack.chunk) for views in (pictures, view_images(pictures, (True, 0, 0))))
+        for parts in (torch.split(views, stack.chunk) for views in (pictures, view_images(pictures, MIRROR)))
     )
     targets, known = (of_pictures[:, None] == classes).float().to(device), len(images)
     return _error(seen, targets, known, config), _error((seen + mirrored) / 2, targets, known, config)
@@ -150,8 +151,7 @@ def _error(features: Tensor, targets: Tensor, known: int, config: NetworkConfig)
     spread = first.std(0)
     scaled = (features - first.mean(0)) / torch.where(spread > 0, spread, 1)
     codes = Codes.of(scaled[:known])
-    median = median_distance(codes)
-    scale = config.kernel_width / median if median > 0 else 0.0
+    scale = kernel_scale(config.kernel_width, median_squared_distance(codes))
     found = solve_exactly(codes, targets[:known], scale, config.kernel_ridge)
     assert found.blocks is not None
     if known == len(features):

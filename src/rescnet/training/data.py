@@ -69,7 +69,7 @@ class TrainingData:
     def sizes(self, config: NetworkConfig, itemsize: int, half: bool, processes: int = 1) -> RunSizes:
         """Return the sizes of one process's shard, copies and views included."""
         others = sum(len(labels) for _, labels in self.others.values())
-        train = -(-len(self.images) // processes) * config.copies_of_each
+        train = -(-len(self.images) // processes) * config.copies_per_image
         others = -(-others // processes) * len(config.views)
         return RunSizes(self.image_shape, self.classes, train, others, itemsize, half)
 

@@ -19,7 +19,7 @@ from ..config.compute import ComputeOptions, Place
 from ..config.network import NetworkConfig
 from ..config.option import OptionError
 from ..formatting import show_bytes
-from ..kernels import sums_in_place, zone_sums_bytes
+from ..kernels import has_patch_sum_kernel, zone_sums_bytes
 from ..kernels.half_precision import padded_channels
 from ..network.device import choose_precision
 from ..network.memory import (
@@ -130,7 +130,7 @@ class MemoryPlan:
 
         least = gram_bytes + libraries + (all_features if by_rows else 0)
         least += min(held(where) + chunked(where) for where, _ in ways)  # chunks of one image
-        images, sketches = readout_rows(config, sizes.train // config.copies_of_each), 0
+        images, sketches = readout_rows(config, sizes.train // config.copies_per_image), 0
         if config.readout == "kernel":
             sketches = images * config.layers * sketch_size(config, (h, w)) * HALF
             if device.type == "cuda" and sketches > budget // SKETCH_SHARE:
@@ -204,7 +204,7 @@ def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int,
         )
     if config.readout != "kernel-exact":
         return
-    if config.rows_of_each > 1:
+    if config.rows_per_image > 1:
         raise OptionError("kernel_copies", "must be empty with readout 'kernel-exact'. Use readout 'kernel'.")
     if machine.processes > 1:
         raise ValueError("readout must be 'kernel' or 'heads' with several processes, got 'kernel-exact'.")
@@ -250,7 +250,7 @@ def filter_sums_bytes(
         k = config.size_of_filter(layer)
         numbers, positions = depth * k * k, (h - k + 1) * (w - k + 1)
         needed = PATCH_SUM_COPIES * DOUBLE * numbers**2
-        if fused and sums_in_place(depth, (h, w), k):
+        if fused and has_patch_sum_kernel(depth, (h, w), k):
             needed += zone_sums_bytes(depth)
         by_class = 0
         for bank in class_sum_banks(config.bank, config.place_in_stack(layer)):

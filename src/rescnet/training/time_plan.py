@@ -38,9 +38,9 @@ class TimePlan:
         ``speed`` is that of :func:`product_speed`.
         """
         passed = sum(record.seconds.get(stage, 0.0) for stage in PASSING) / seen
-        passes = config.passes_of_each - config.copies_of_each
+        passes = config.passes_per_image - config.copies_per_image
         return TimePlan(
-            layer=sizes.train * config.copies_of_each * record.total_seconds / seen,
+            layer=sizes.train * config.copies_per_image * record.total_seconds / seen,
             copies=sizes.train * passes * passed,
             readout=readout_operations(config, sizes) / speed,
         )

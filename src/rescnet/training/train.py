@@ -146,7 +146,7 @@ class TrainingRun:
     def _seconds_with_another_layer(self) -> float:
         """Predict the seconds that are left if one more layer is learned, and then the readout."""
         data, config = self._data, self._config
-        seen = len(data.images) * config.copies_of_each
+        seen = len(data.images) * config.copies_per_image
         others = len(config.views) * sum(len(labels) for _, labels in data.others.values())
         sizes = RunSizes(data.image_shape, data.classes, len(data.images))
         plan = TimePlan.of(config, sizes, self.history[-1], seen, self._speed)

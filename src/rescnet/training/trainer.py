@@ -245,7 +245,7 @@ class Trainer:
     def _training_stream(self, data: TrainingData) -> ImageStream:
         """Return this process's shard of the training images, with its copies."""
         config, (channels, _, _) = self.config, data.image_shape
-        copies, shard = config.copies_of_each, self.workers.shard(len(data.images), "training images")
+        copies, shard = config.copies_per_image, self.workers.shard(len(data.images), "training images")
         self._labels = data.labels.repeat_interleave(copies)  # of all processes
         self._shard = slice(shard.start * copies, shard.stop * copies)
         self._weights: Tensor | None = None

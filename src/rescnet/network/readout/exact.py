@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ...config.grammars import View
+from ...config.grammars import MIRROR, View
 from ...formatting import show_bytes
 from ...stages.augment import mean_of_views, view_images
+from ...stages.code_kernel import kernel_scale
 from ...stages.gaussian_kernel import PairDistances, Standard
 from ...stages.linear_algebra import (
     NotPositiveDefiniteError,
@@ -31,7 +32,7 @@ from ...stages.linear_algebra import (
 from ...stages.residual import one_hot
 from ..memory import image_bytes, memory_budget
 from ..stack import LayerStack
-from .kernel import MIRROR, views_of
+from .kernel import views_of
 from .loo_correction import UNSOLVED, ErrorRegression, LeaveOneOutCorrection, leave_one_out
 
 BATCH_BYTES = {"cpu": 2 * 2**30, "cuda": 16 * 2**30}  # of new images that are compared at a time
@@ -118,8 +119,7 @@ def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor) -> ExactReadout
         distances.add(features, features)
     del features  # the factor needs the room
     targets = one_hot(labels.to(output.device), stack.classes, output.dtype)
-    median = distances.median()
-    scale = config.kernel_width / median if median > 0 else 0.0
+    scale = kernel_scale(config.kernel_width, distances.median())
     factor, ridge = _factor(distances.kernel_(scale), config.kernel_ridge)
     coefficients = factor_solve(factor, targets - output.mean(0)).cpu()
     correction = None

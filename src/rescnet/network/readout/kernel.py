@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...config.grammars import View
+from ...config.grammars import MIRROR, View
 from ...config.network import NetworkConfig
 from ...kernels import sketch_features
 from ...stages.augment import mean_of_views, view_images
@@ -28,7 +28,6 @@ from ...stages.threads import in_threads
 from ..stack import LayerStack
 from .loo_correction import LeaveOneOutCorrection
 
-MIRROR: View = (True, 0, 0)
 ENTRIES = 2**28  # of the kernel at a time
 TOGETHER = 256  # images that are projected together: the projection is read once for all
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from ...config.network import NetworkConfig
 from ...network.probabilities import fit_temperature
 from ...network.readout.loo_correction import ErrorRegression, LeaveOneOutCorrection, leave_one_out
-from ...stages.code_kernel import Codes, code_kernel, median_distance
+from ...stages.code_kernel import Codes, code_kernel, kernel_scale, median_squared_distance
 from ...stages.linear_algebra import eigen
 from ...stages.threads import in_threads
 from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING
@@ -44,20 +44,20 @@ def judge(
     inverse. Those of few images, whose ``products`` are given, are replaced by :func:`cross_validate` in the fit of the
     temperature.
     """
-    side = config.rows_of_each
-    if blocks is None or float(targets.sum(0).max()) <= side:  # without its only image, a class is unknown
+    per_image = config.rows_per_image
+    if blocks is None or float(targets.sum(0).max()) <= per_image:  # without its only image, a class is unknown
         return None, None, None
-    known, wanted = leave_one_out(targets, columns, blocks), targets[::side]
+    known, wanted = leave_one_out(targets, columns, blocks), targets[::per_image]
     regression = ErrorRegression.of(known, wanted) if config.loo_correction and len(known) >= FOLDS else None
     outputs = regression.corrected() if regression else known
     accuracy = float((outputs.argmax(1) == wanted.argmax(1)).double().mean())
     if products is not None:
-        how = side, size, config.kernel_width, ridge, config.seed, noise
+        how = per_image, size, config.kernel_width, ridge, config.seed, noise
         outputs, numbers = cross_validate(products, targets, *how)
         outputs = regression.corrected_others(outputs, numbers) if regression else outputs
         wanted = wanted[numbers]
     temperature = fit_temperature(outputs, wanted.argmax(1))
-    if products is not None and side == 1 and size == len(products):
+    if products is not None and per_image == 1 and size == len(products):
         temperature *= SPREAD
     return regression.correction.to(torch.device("cpu")) if regression else None, temperature, accuracy
 
@@ -65,7 +65,7 @@ def judge(
 def cross_validate(
     products: Tensor,
     targets: Tensor,
-    side: int,
+    per_image: int,
     size: int,
     width: float,
     ridge: float,
@@ -77,7 +77,7 @@ def cross_validate(
     Parameters
     ----------
     products : Tensor, shape (N, N)
-        Products of the sketches, about any mean. Each image has ``side`` consecutive rows, itself first.
+        Products of the sketches, about any mean. Each image has ``per_image`` consecutive rows, itself first.
     targets : Tensor, shape (N, C)
     size : int
         Components at most. With fewer than rows, the readout ignores what lies outside of them, and so do the folds.
@@ -86,7 +86,7 @@ def cross_validate(
     noise : Tensor, shape (N,), optional
         Factors of the ridge.
     """
-    images = len(products) // side
+    images = len(products) // per_image
     drawn = torch.randperm(images, generator=torch.Generator().manual_seed(seed)).to(products.device)
     few = len(products) <= FEW_ROWS
     held = [drawn[fold::FOLDS].sort().values for fold in range(min(FOLDS if few else 2, images))]
@@ -95,10 +95,9 @@ def cross_validate(
         """Return the outputs of the images of a fold."""
         kept = torch.ones(images, dtype=torch.bool, device=products.device)
         kept[out] = False
-        rows = kept.repeat_interleave(side).nonzero()[:, 0]
-        near, far = _codes(products, rows, out * side, size)
-        median = median_distance(near)
-        scale = width / median if median > 0 else 0.0
+        rows = kept.repeat_interleave(per_image).nonzero()[:, 0]
+        near, far = _codes(products, rows, out * per_image, size)
+        scale = kernel_scale(width, median_squared_distance(near))
         weights = None if noise is None else noise[rows]
         solution = solve_exactly(near, targets[rows].to(near.values), scale, ridge, 0, weights)
         return code_kernel(far, near, scale) @ solution.columns

@@ -16,7 +16,7 @@ from ...network.network import Network
 from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_in_chunks
 from ...network.readout.kernel import TOGETHER
 from ...stages.augment import change_images, draw_changes
-from ...stages.code_kernel import Codes, median_distance
+from ...stages.code_kernel import Codes, kernel_scale, median_squared_distance
 from ...stages.residual import one_hot
 from ..data import TrainingData
 from ..distributed.workers import Workers
@@ -115,8 +115,8 @@ class CodeFit:
 
         All workers return the same.
         """
-        images, side, classes = self._training_images(), self.config.rows_of_each, self.network.classes
-        labels = self._own(self.data.labels).repeat_interleave(side).to(self.device)
+        images, per_image, classes = self._training_images(), self.config.rows_per_image, self.network.classes
+        labels = self._own(self.data.labels).repeat_interleave(per_image).to(self.device)
         total = self.workers.sum_int(len(labels))
         own = self._place_of(len(labels))
         rows = SketchRows(images.sketches, own.start, total, self.device, self.workers)
@@ -133,7 +133,7 @@ class CodeFit:
         with_metric = len(self.data.images) >= METRIC_FROM
         solution = self._solve(centres, targets if with_metric else right, scale, progress, start)
         columns, blocks = solution.columns[:, :classes], solution.blocks
-        few = FOLDS * side <= total <= MOST_ROWS and decomposition_bytes(total, len(self.offset)) <= self.budget
+        few = FOLDS * per_image <= total <= MOST_ROWS and decomposition_bytes(total, len(self.offset)) <= self.budget
         products = rows.products() if few and not with_metric else None
         if with_metric:
             metric = learned_metric(centres, columns, scale, self.config.seed)
@@ -142,7 +142,7 @@ class CodeFit:
             outside = 0.0  # these components are not orthogonal
             codes, centres, scale = self._codes(rows, projection)
             solution = self._solve(centres, right[:, classes:], scale, progress, start, solution)
-        how = products, size, solution.ridge, self._noise(targets)
+        how = products, size, solution.ridge, self._ridge_factors(targets)
         correction, temperature, accuracy = judge(self.config, targets, columns, blocks, *how)
         cpu = torch.device("cpu")
         readout = KernelReadout(
@@ -166,8 +166,7 @@ class CodeFit:
         """Return the codes of all training images, the same in the type to compute in, and s of their kernel."""
         codes = rows.codes(projection)
         values = Codes.of(codes.values(self.dtype))
-        median = median_distance(values)
-        return codes, values, self.config.kernel_width / median if median > 0 else 0.0
+        return codes, values, kernel_scale(self.config.kernel_width, median_squared_distance(values))
 
     def accuracy(self, name: str, readout: KernelReadout) -> float:
         """Return the fraction of validation or test images that are classified correctly."""
@@ -198,23 +197,25 @@ class CodeFit:
         free = check_least_memory(config, len(codes), right.shape[1], right.itemsize, self.budget)
         centres = centres_for(len(codes), free)
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
-        products = KernelProducts(codes, scale, max(ridge, 1e-6), workers, tile, self._noise(right))
+        products = KernelProducts(codes, scale, max(ridge, 1e-6), workers, tile, self._ridge_factors(right))
         if first is not None and first.start is not None:
             before, tell = first.start, progress
             start = None if start is None else start[:, before.shape[1] :]
             progress = tell and (lambda steps, residual, x: tell(steps, residual, torch.cat([before, x], dim=1)))
-        probe = diagonal and config.rows_of_each == 1  # the block of an image and its copies is not estimated
+        probe = diagonal and config.rows_per_image == 1  # the block of an image and its copies is not estimated
         return solve_iteratively(products, right, centres, config.seed, probe, progress, start)
 
     def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float, ridge: float, diagonal: bool) -> Solution:
         """Solve the system exactly on rank 0, and broadcast the solution."""
         failure: ArithmeticError | None = None
-        side = self.config.rows_of_each
+        per_image = self.config.rows_per_image
         columns, facts = torch.zeros_like(right), torch.zeros(2, dtype=torch.float64, device=self.device)
-        blocks = right.new_zeros(diagonal * len(right) // side, side, side)
+        blocks = right.new_zeros(diagonal * len(right) // per_image, per_image, per_image)
         if self.workers.is_rank0:
             try:
-                found = solve_exactly(codes, right, scale, ridge, side if diagonal else 0, self._noise(right))
+                found = solve_exactly(
+                    codes, right, scale, ridge, per_image if diagonal else 0, self._ridge_factors(right)
+                )
                 columns = found.columns.contiguous()
                 blocks = blocks if found.blocks is None else found.blocks
                 facts = facts.new_tensor([1, found.ridge])
@@ -226,10 +227,10 @@ class CodeFit:
         self.workers.broadcast(columns, blocks)
         return Solution(columns, blocks if diagonal else None, float(facts[1]))
 
-    def _noise(self, like: Tensor) -> Tensor | None:
+    def _ridge_factors(self, like: Tensor) -> Tensor | None:
         """Return 1/w of each row, in the type of a tensor; None if all images have the same weight."""
         weights = self.data.weights
-        return None if weights is None else (1 / weights).repeat_interleave(self.config.rows_of_each).to(like)
+        return None if weights is None else (1 / weights).repeat_interleave(self.config.rows_per_image).to(like)
 
     def _training_images(self) -> _Images:
         """Return this worker's training images, each followed by its copies."""
@@ -239,9 +240,9 @@ class CodeFit:
             found = _Images(self._rows["training"], output)
         else:
             found = self._pass([pictures])
-        if self.config.rows_of_each == 1:
+        if self.config.rows_per_image == 1:
             return found
-        sizes = len(pictures), self.config.rows_of_each, -1
+        sizes = len(pictures), self.config.rows_per_image, -1
         sketches, outputs = (part[:, None].expand(sizes).clone() for part in (found.sketches, found.output))
         del found
         for number, copy in enumerate(map(self._pass, self._copies()), start=1):

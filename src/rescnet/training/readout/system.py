@@ -67,11 +67,11 @@ def exact_bytes(images: int, itemsize: int = 4) -> int:
 
 
 def solve_exactly(
-    codes: Codes, right: Tensor, scale: float, ridge: float, side: int = 1, noise: Tensor | None = None
+    codes: Codes, right: Tensor, scale: float, ridge: float, per_image: int = 1, noise: Tensor | None = None
 ) -> Solution:
     """Solve the system for right sides (N, K) by one Cholesky factor, with a larger ε where K + εI is indefinite.
 
-    Each image has ``side`` consecutive rows; with 0 no block of the inverse is computed.
+    Each image has ``per_image`` consecutive rows; with 0 no block of the inverse is computed.
     ``noise`` (N,) are factors of ε, 1/w for a row of weight w.
     """
     matrix = right.new_empty(len(codes), len(codes))
@@ -85,5 +85,7 @@ def solve_exactly(
                 cholesky_(matrix)
             except NotPositiveDefiniteError:
                 continue
-            return Solution(factor_solve(matrix, right), inverse_blocks(matrix, side) if side else None, tried)
+            return Solution(
+                factor_solve(matrix, right), inverse_blocks(matrix, per_image) if per_image else None, tried
+            )
     raise FloatingPointError(UNSOLVED)
