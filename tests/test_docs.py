@@ -14,7 +14,7 @@ import typer
 
 from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, make_config, preset_names
 from rescnet.cli import COMMANDS, app
-from rescnet.config.grammars import KNOWN
+from rescnet.config.grammars import BANKS
 from rescnet.family import FamilyConfig, member_names
 from rescnet.stages.filters import find_bank
 
@@ -177,7 +177,7 @@ def test_the_family_page_lists_every_member_and_its_banks_exist():
     assert set(member_names()) <= spans
     listed = names_in_column(DOCS / "family.md", "Filter banks in ResCNet", 0)
     assert len(listed) > 8
-    ours = {name for name in KNOWN if find_bank(name).__module__.startswith("rescnet.")}  # others are examples
+    ours = {name for name in BANKS if find_bank(name).__module__.startswith("rescnet.")}  # others are examples
     assert set(listed) == ours
     keys = names_in_column(DOCS / "family.md", "The frame", 1)
     assert set(keys) == {entry.name for entry in fields(FamilyConfig)} and len(keys) == len(set(keys))

@@ -12,14 +12,15 @@ from sklearn.decomposition import FastICA
 from stages.patch_sources import source_of
 
 from rescnet import NetworkConfig, train
-from rescnet.config.grammars import NotEnoughFiltersError
+from rescnet.config.grammars import BANKS, NotEnoughFiltersError
 from rescnet.family.stacked_lda import WholeSamples
 from rescnet.stages.filters import BankOptions, find_bank
 from rescnet.stages.filters.class_sums import discriminant_directions, orthogonalising_map, position_scatters
 from rescnet.stages.filters.unsupervised import binary_patterns, canonical_pairs, cosine_basis, independent_components
 from rescnet.stages.patches import groups_of
 
-BANKS = ["canonical", "cca", "dct", "ica", "lda", "orthogonal-subspace", "random"]
+NAMES = sorted(BANKS)
+PLAIN = [name for name in NAMES if name not in ("patches", "pca", "stacked-lda")]  # others have tests of their own
 
 
 def learn(name, source, count, seed=0):
@@ -31,7 +32,16 @@ def source(blobs):
     return source_of(*blobs)
 
 
-@pytest.mark.parametrize("name", BANKS)
+@pytest.mark.parametrize("name", NAMES)
+def test_sums_over_classes_are_counted_for_the_banks_that_take_them(source, name, monkeypatch):
+    asked, plain = set(), type(source).class_moments
+    monkeypatch.setattr(type(source), "class_moments", lambda self, sets=1: asked.add(sets) or plain(self, sets))
+    learn(name, source, 6)
+    sums = BANKS[name].class_sums
+    assert asked == (set() if sums is None else {sums.sets})
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_every_bank_gives_unit_filters_that_its_seed_decides(source, name):
     filters = learn(name, source, 6)
     assert filters.weights.shape == (6, 27)
@@ -40,7 +50,7 @@ def test_every_bank_gives_unit_filters_that_its_seed_decides(source, name):
     assert torch.equal(filters.weights, learn(name, source, 6).weights)
 
 
-@pytest.mark.parametrize("name", ["pca", *(name for name in BANKS if name != "random")])
+@pytest.mark.parametrize("name", ["pca", *(name for name in PLAIN if name != "random")])
 def test_more_filters_than_there_are_is_refused(source, name):
     with pytest.raises(NotEnoughFiltersError, match=r"filters must be at most \d+ .* filters .*, got 28\. Use fewer"):
         learn(name, source, 28)
@@ -257,7 +267,7 @@ def test_one_bank_per_layer_and_mixtures_in_a_network(blobs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", BANKS)
+@pytest.mark.parametrize("name", PLAIN)
 def test_every_bank_works_in_both_layers_of_a_network(blobs, name):
     images, labels = blobs[0][:60], blobs[1][:60]
     config = NetworkConfig(

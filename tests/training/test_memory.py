@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
+from rescnet.config.grammars import BANKS
 from rescnet.formatting import parse_bytes
-from rescnet.network.memory import CLASS_SUM_BANKS, LARGEST_WORKSPACE, RunSizes, memory_budget
+from rescnet.network.memory import LARGEST_WORKSPACE, RunSizes, memory_budget
 from rescnet.network.stack import LayerStack
 from rescnet.stages.images import ValueRange
 from rescnet.training.layer_patches import LayerInput, LayerPatches
 from rescnet.training.memory_plan import (
-    CLASS_SUMS,
     LIBRARIES,
     PATCH_SUM_COPIES,
     TARGET_COPIES,
@@ -224,7 +224,7 @@ def test_class_sums_of_supervised_banks_are_counted(blobs):
     images, labels = blobs
     classes, shape = int(labels.max()) + 1, images.shape[1:]
     for bank, name in (("lda", "lda"), ("canonical", "canonical"), ("3 pca + 1 lda", "lda")):
-        sets, outers, places = CLASS_SUMS[name]
+        sets, outers, places = BANKS[name].class_sums
         config = NetworkConfig(filters=6, bank=f"{bank}; pca", block_sizes=(6,))
         store, stack = store_images(torch.as_tensor(images), CPU, "device"), LayerStack(config, shape, classes)
         inputs = LayerInput(stack, ValueRange.of(torch.as_tensor(images).double()), None, store, 7)
@@ -236,10 +236,6 @@ def test_class_sums_of_supervised_banks_are_counted(blobs):
     assert filter_sums_bytes(late[0], shape, classes) == filter_sums_bytes(late[1], shape, classes)
     plain = NetworkConfig(filters=6, bank="stacked-lda", block_sizes=(6,))
     assert filter_sums_bytes(plain, shape, classes) == PATCH_SUM_COPIES * 8 * (9 * 9) ** 2
-
-
-def test_all_banks_of_class_sums_are_known():
-    assert set(CLASS_SUMS) == set(CLASS_SUM_BANKS)
 
 
 def test_many_classes_of_a_supervised_bank_need_more():

@@ -8,14 +8,38 @@ layers of a stack in turn; the last one is used by all further layers. An augmen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..formatting import check_known
 
-KNOWN = {  # names of all banks; ``register_bank`` adds to them
-    "canonical", "cca", "dct", "ica", "lda", "orthogonal-subspace", "patches", "pca", "random", "stacked-lda",
-}  # fmt: skip
-# Banks whose filters are linearly independent directions of the patch space.
-DIRECTIONS = {"pca": "PCA", "canonical": "canonical", "dct": "DCT", "ica": "ICA", "lda": "LDA"}
+
+class ClassSums(NamedTuple):
+    """Sums over each class's patches that a bank is solved from: what they take per class."""
+
+    sets: int  # that its images are divided into
+    outers: int  # copies of Σ p pᵀ: sums, means and intermediate results
+    places: int  # copies of Σ p by position
+
+
+class BankFacts(NamedTuple):
+    """Facts about a filter bank that are needed before it learns, and where no bank is imported."""
+
+    directions: str = ""  # name of its filters, if they are linearly independent directions of the patch space
+    class_sums: ClassSums | None = None
+
+
+BANKS = {  # ``register_bank`` adds to them
+    "canonical": BankFacts("canonical", ClassSums(2, 6, 1)),
+    "cca": BankFacts(),
+    "dct": BankFacts("DCT"),
+    "ica": BankFacts("ICA"),
+    "lda": BankFacts("LDA", ClassSums(1, 4, 3)),
+    "orthogonal-subspace": BankFacts("", ClassSums(1, 6, 1)),
+    "patches": BankFacts(),
+    "pca": BankFacts("PCA"),
+    "random": BankFacts(),
+    "stacked-lda": BankFacts(),
+}
 
 
 class NotEnoughFiltersError(ValueError):
@@ -24,7 +48,7 @@ class NotEnoughFiltersError(ValueError):
 
 def check_bank(name: str) -> None:
     """Raise ValueError if no bank has this name."""
-    check_known("bank", name, sorted(KNOWN))
+    check_known("bank", name, sorted(BANKS))
 
 
 def parse_mixture(mixture: str) -> list[tuple[float, str]]:
@@ -78,9 +102,10 @@ def check_components(mixture: str, count: int, dimension: int, size_option: str)
     parts = parse_mixture(mixture)
     for share, (_, name) in zip(share_out(count, [weight for weight, _ in parts]), parts, strict=True):
         most = dimension - 1 if name == "dct" else dimension  # the DCT's constant filter is left out
-        if name in DIRECTIONS and share > most:
+        kind = BANKS[name].directions
+        if kind and share > most:
             raise NotEnoughFiltersError(
-                f"filters must be at most {most} {DIRECTIONS[name]} filters for patches of {dimension} numbers, got "
+                f"filters must be at most {most} {kind} filters for patches of {dimension} numbers, got "
                 f"{share}. Use fewer filters{f' or a larger {size_option}' if size_option else ''}."
             )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from ..config.geometry import count_pairs
-from ..config.grammars import bank_of_layer
+from ..config.grammars import BANKS, ClassSums, bank_of_layer, parse_mixture
 from ..config.network import NetworkConfig
 from ..formatting import parse_bytes, show_bytes
 from ..kernels import ROWS, has_log_kernel, has_numba, has_patch_sum_kernel, has_pooling_kernel
@@ -22,7 +22,6 @@ from ..stages.second_order import tile_of
 from ..stages.sketch import sketch_size
 
 AUTO_SHARE, GPU_SHARE = 0.6, 0.8  # of the host's memory, and of a GPU's
-CLASS_SUM_BANKS = ("lda", "canonical", "orthogonal-subspace")  # they write patches out
 LARGEST_WORKSPACE = {"cpu": 192 * 2**20, "cuda": 4 * 2**30}  # bytes; more is hardly faster
 
 
@@ -108,7 +107,7 @@ def workspace_per_image(
     pairs = count_pairs(pooled, config.keeps_diagonal)
     inputs = (channels + d) * h * w
     patches = 0
-    by_class = any(class_sum_banks(config.bank, layer) for layer in range(1, config.bank.count(";") + 2))
+    by_class = any(class_sums_of(config.bank, layer) for layer in range(1, config.bank.count(";") + 2))
     for layer in config.kinds_of_layer:
         depth, k = channels + (d if config.place_in_stack(layer) > 1 else 0), config.size_of_filter(layer)
         if not (fused and not by_class and has_patch_sum_kernel(depth, (h, w), k)):
@@ -138,10 +137,13 @@ def workspace_per_image(
     return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * features)
 
 
-def class_sum_banks(banks: str, layer: int) -> list[str]:
-    """Return the banks of a layer, counted from 1, that are solved from sums over each class's patches."""
-    words = bank_of_layer(banks, layer).replace("+", " ").split()
-    return [bank for bank in CLASS_SUM_BANKS if bank in words]
+def class_sums_of(banks: str, layer: int) -> list[ClassSums]:
+    """Return the sums over each class's patches of a layer's banks; layers are counted from 1.
+
+    These banks write patches out.
+    """
+    facts = (BANKS[name] for _, name in parse_mixture(bank_of_layer(banks, layer)))
+    return [bank.class_sums for bank in facts if bank.class_sums is not None]
 
 
 def readout_rows(config: NetworkConfig, images: int) -> int:

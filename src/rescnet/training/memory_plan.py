@@ -27,7 +27,7 @@ from ..network.memory import (
     LARGEST_WORKSPACE,
     RunSizes,
     TooLittleMemoryError,
-    class_sum_banks,
+    class_sums_of,
     exact_readout_bytes,
     host_memory,
     memory_budget,
@@ -47,8 +47,6 @@ from .stores.host import WRITES_UNDER_WAY
 DOUBLE, HALF = 8, 2  # bytes: sums over patches are float64, sketches float16
 SKETCH_SHARE = 6  # sketches stay on a GPU, or in float32 on a CPU, if they take at most a sixth of its memory
 PATCH_SUM_COPIES = 4  # of Σ p pᵀ: the sum, the one it is added to, the covariance, and its eigenvectors
-# Per class: sets of its images, copies of Σ p pᵀ and of Σ p by position: sums, means and intermediate results.
-CLASS_SUMS = {"lda": (1, 4, 3), "canonical": (2, 6, 1), "orthogonal-subspace": (1, 6, 1)}
 LIBRARIES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20}  # BLAS, the convolution and the allocator
 STAGED_CHUNKS = 2 + WRITES_UNDER_WAY + 1  # streamed maps: in use, being fetched, being written, being reordered
 TARGET_COPIES = 7  # of a row of targets: one-hot classes, residuals, both signs' targets, and intermediate results
@@ -253,8 +251,7 @@ def filter_sums_bytes(
         if fused and has_patch_sum_kernel(depth, (h, w), k):
             needed += zone_sums_bytes(depth)
         by_class = 0
-        for bank in class_sum_banks(config.bank, config.place_in_stack(layer)):
-            sets, outers, places = CLASS_SUMS[bank]
+        for sets, outers, places in class_sums_of(config.bank, config.place_in_stack(layer)):
             by_class = max(by_class, classes * sets * DOUBLE * (outers * numbers**2 + places * positions * numbers))
         largest = max(largest, needed + by_class)
     return largest

@@ -12,7 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ...config.grammars import KNOWN, NotEnoughFiltersError, check_bank, parse_mixture, share_out
+from ...config.grammars import BANKS, BankFacts, NotEnoughFiltersError, check_bank, parse_mixture, share_out
 from ...config.network import PCABias, PCASigns, StackedLDABias, StackedLDASigns
 from ..patches import ClassMoments
 
@@ -138,7 +138,7 @@ def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
     """
 
     def add(bank: FilterBank) -> FilterBank:
-        KNOWN.add(name)
+        BANKS.setdefault(name, BankFacts())
         _BANKS[name] = bank
         return bank
 
