@@ -94,7 +94,7 @@ def both_kinds(n=40, size=90, dtype=torch.float64):
     return found
 
 
-@pytest.mark.parametrize("block", [2**28, 8 * 30 * 7])
+@pytest.mark.parametrize("block", [2**28, 8 * 40 * 64])
 @pytest.mark.parametrize("gamma", [1e-3, 2.0])
 @pytest.mark.parametrize("head", HEADS)
 def test_heads_are_those_of_the_gram_matrix(head, gamma, block, monkeypatch):
