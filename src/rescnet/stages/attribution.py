@@ -2,7 +2,7 @@
 
 A correlation is the mean of z_i(p)·z_j(p) over the pixels p of a block. A cell of the pyramid is the mean of its
 blocks, or one of them. So a function that is linear in the features, w·f, is exactly a sum over pixels. A matrix
-logarithm L is homogeneous of degree ½ in the cell's matrix A, by its factor √(tr A). By Euler's theorem
+logarithm L is homogeneous of degree ½ in the cell's matrix P, by its factor √(tr P). By Euler's theorem
 w·L(A) = 2⟨∇(w·L)(A), A⟩: linear in A, with other weights.
 """
 

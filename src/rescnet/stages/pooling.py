@@ -73,11 +73,11 @@ ALIGNED = 8  # sides of half-precision matrices are padded to a multiple of this
 
 
 def matrix_logs(features: Tensor, channels: int) -> Tensor:
-    """Replace each cell's correlation matrix A by a matrix that grows like its logarithm; both are upper triangles.
+    """Replace each cell's correlation matrix P by a matrix that grows like its logarithm; both are upper triangles.
 
-    X₀ = A/tr A, X ← 2X - X² eight times, and L is the sum of all nine. I - X is squared each time, so an eigenvalue λ
-    of X₀ becomes Σ 1 - (1 - λ)^(2^m). Above 2⁻⁸ that grows by 1 with each doubling of λ, as a logarithm does. Below, it
-    is proportional to λ: noise stays small. The result is √(tr A) L, times a number by which the identity stays itself.
+    X₀ = P/tr P, X ← 2X - X² eight times, and L is the sum of all nine. I - X is squared each time, so an eigenvalue v
+    of X₀ becomes Σ 1 - (1 - v)^(2^m). Above 2⁻⁸ that grows by 1 with each doubling of v, as a logarithm does. Below, it
+    is proportional to v: noise stays small. The result is √(tr P) L, times a number by which the identity stays itself.
 
     Features, (n, cells·pairs) like the result, are means of positive semi-definite matrices. On a GPU half precision is
     multiplied as such with float32 sums, one cell at a time, to save memory.
@@ -101,7 +101,7 @@ def matrix_logs(features: Tensor, channels: int) -> Tensor:
 
 
 def log_scale(channels: int) -> float:
-    """Return the factor of √(tr A) L by which the logarithm of the identity is the identity."""
+    """Return the factor of √(tr P) L by which the logarithm of the identity is the identity."""
     value = total = 1 / channels
     for _ in range(DOUBLINGS):
         value = 2 * value - value**2

@@ -8,7 +8,7 @@ left out of (K + εI)·q = Y, its output would have been
 exactly and without another fit. If changed copies of the image are rows too, all are left out together: qᵢ are then
 their rows, and the diagonal entry is their block. So all training images have outputs much like those of new images.
 Their errors, e = y - o, are regressed on o by a Gaussian kernel at some of them:
-c(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then added to z. A formula leaves an image out of this regression, too.
+δ(z) = Σⱼ exp(-‖z - oⱼ‖²/(2w²))·bⱼ is then added to z. A formula leaves an image out of this regression, too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class LeaveOneOutCorrection:
     coefficients: Tensor  # b, (m, classes)
 
     def __call__(self, outputs: Tensor) -> Tensor:
-        """Return z + c(z) of outputs z (n, classes)."""
+        """Return z + δ(z) of outputs z (n, classes)."""
         return outputs + nearness(outputs, self.centres.to(outputs)) @ self.coefficients.to(outputs)
 
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> LeaveOneOutCorrection:
@@ -43,9 +43,9 @@ class LeaveOneOutCorrection:
 
 
 def leave_one_out(targets: Tensor, solution: Tensor, blocks: Tensor) -> Tensor:
-    """Return o (n, classes) of n images, from the targets Y and the solution q, both (n·c, classes).
+    """Return o (n, classes) of n images, from the targets Y and the solution q, both (n·p, classes).
 
-    Each image has c consecutive rows, itself first, and ``blocks`` (n, c, c) are those of (K + εI)⁻¹.
+    Each image has p consecutive rows, itself first, and ``blocks`` (n, p, p) are those of (K + εI)⁻¹.
     """
     rows = solution.reshape(len(blocks), -1, solution.shape[1])
     left_out: Tensor = torch.linalg.solve(blocks, rows) if blocks.shape[1] > 1 else rows / blocks
@@ -62,7 +62,7 @@ class ErrorRegression:
     known: Tensor  # o, (n, classes)
     targets: Tensor  # Y, (n, classes)
     centres: Tensor  # (m, classes)
-    inverse: Tensor  # of A, (m, m)
+    inverse: Tensor  # of H = GᵀG + ridge, (m, m)
     coefficients: Tensor  # b, (m, classes)
 
     @staticmethod
@@ -98,7 +98,7 @@ class ErrorRegression:
     def _corrected(self, outputs: Tensor | None, rows: Tensor) -> Tensor:
         """Return outputs of some rows, by default the known ones, each corrected by the regression without its row.
 
-        Without row i, which is gᵢ in G, the coefficients would be b - A⁻¹gᵢ·(eᵢ - gᵢᵀb) / (1 - gᵢᵀA⁻¹gᵢ). The centres
+        Without row i, which is gᵢ in G, the coefficients would be b - H⁻¹gᵢ·(eᵢ - gᵢᵀb) / (1 - gᵢᵀH⁻¹gᵢ). The centres
         stay.
         """
         known = self.known[rows]

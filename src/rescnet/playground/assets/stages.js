@@ -288,7 +288,7 @@ function poolFeatures(maps, grids, config) {
 }
 
 /**
- * Replace the upper triangle of a correlation matrix A (d, d) by that of its logarithm: the sum of X = A/tr A and of
+ * Replace the upper triangle of a correlation matrix P (d, d) by that of its logarithm: the sum of X = P/tr P and of
  * eight doublings X ← 2X - X², scaled such that the identity stays itself.
  * @param {Float64Array} triangle @param {number} d
  */
