@@ -34,7 +34,7 @@ class Solution:
     columns : Tensor, shape (N, K)
         (K + εI)⁻¹ times the right sides.
     blocks : Tensor, shape (images, c, c), optional
-        Blocks on the diagonal of (K + εI)⁻¹, one per image with c rows; None if they are not known.
+        Blocks on the diagonal of (K + εI)⁻¹, one per image with p rows; None if they are not known.
     ridge : float
         The ε used.
     steps : int
