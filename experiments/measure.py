@@ -42,6 +42,7 @@ from rescnet.training.readout.system import ridge_for
 from rescnet.training.train import TrainingRun
 
 from .costs import measure_ceilings, stage_rates
+from .records import keep_bench
 
 COUNTED = ("cifar10", "cifar100", "mnist", "tiny-imagenet")  # presets without matrix roots, which costs do not count
 SHAPE, CLASSES = (1, 16, 16), 10
@@ -274,12 +275,7 @@ def main() -> None:
         device = choose_device("auto") if arguments.what in ("capped-memory", "layer-times", "readout-fit") else "cpu"
         facts = origin(device, shown_command("python", "-m", "experiments.measure"))
         entry = {"file": arguments.what, "name": arguments.what, **facts, "seed": 0, **result}
-        if arguments.out:  # where pandas, which the record needs, is not installed
-            Path(arguments.out).write_text(json.dumps(entry))
-            return
-        from .records import append_bench
-
-        print(append_bench(entry))
+        keep_bench(entry, arguments.out)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ import argparse
 import json
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from rescnet import ComputeOptions, NetworkConfig, make_config
@@ -26,6 +25,8 @@ from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.fit import Collected, fit_readout
 from rescnet.training.trainer import Trainer
+
+from .records import keep_bench
 
 DECLARED = options_of(NetworkConfig)
 CHANGED = [
@@ -97,12 +98,7 @@ def main() -> None:
     entry |= {"seed": arguments.seed, "images": {name: len(images) for name, images in splits.items()}}
     entry |= {"changes": changes_of(arguments.changes), "config": config.to_dict()}
     entry |= {"layer_seconds": round(layers_took, 1), "runs": runs}
-    if arguments.out:  # where pandas, which the record needs, is not installed
-        Path(arguments.out).write_text(json.dumps(entry))
-        return
-    from .records import append_bench
-
-    print(append_bench(entry))
+    keep_bench(entry, arguments.out)
 
 
 if __name__ == "__main__":

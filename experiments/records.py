@@ -14,9 +14,10 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+if TYPE_CHECKING:
+    import pandas as pd
 
 RECORDS = Path(__file__).resolve().parent / "records"
 LAYER = ("run", "layer", "train", "validation", "test", "positive_share", "rate", "ridge", "seconds", "peak_memory")
@@ -48,18 +49,24 @@ def runs_of(question: str = "", file: str = "") -> list[Run]:
 
 @cache
 def _layers_by_run() -> dict[str, pd.DataFrame]:
+    import pandas as pd
+
     table = pd.read_csv(RECORDS / "layers.csv.gz")
     return {str(name): layers for name, layers in table.groupby("run", sort=False)}
 
 
 def layers_of(run: Run) -> pd.DataFrame:
     """Return the layers of a run, one row each."""
+    import pandas as pd
+
     return _layers_by_run().get(run["id"], pd.DataFrame(columns=list(LAYER)))
 
 
 @cache
 def read_epochs() -> pd.DataFrame:
     """Return all epochs of networks trained by gradients, one row each."""
+    import pandas as pd
+
     return pd.read_csv(RECORDS / "epochs.csv")
 
 
@@ -100,6 +107,14 @@ def append_epochs(run: Run, epochs: Iterable[Run], folder: Path = RECORDS) -> st
 def append_bench(result: Run, folder: Path = RECORDS) -> str:
     """Add a measurement of time or memory to the record, and return its id."""
     return _append_line("bench", result, folder)
+
+
+def keep_bench(result: Run, file: str) -> None:
+    """Write a measurement to a file, if one is named, or add it to the record and print its id."""
+    if file:
+        Path(file).write_text(json.dumps(result))
+    else:
+        print(append_bench(result))
 
 
 def _append_line(kind: str, run: Run, folder: Path) -> str:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rescnet.data import DataError, load
-from rescnet.data.image_folder import Kind, choose_size, scan_folder
+from rescnet.data.image_folder import Kind, scan_folder
+from rescnet.data.image_sizes import choose_size
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -1,4 +1,4 @@
-"""Cholesky factors in place, by blocks that divide no matrix evenly; sums of squares."""
+"""Cholesky factors in place, by blocks that divide no matrix evenly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import torch
 from rescnet.stages.linear_algebra import (
     NotPositiveDefiniteError,
     cholesky_,
-    column_squares,
     factor_solve,
     inverse_blocks,
 )
@@ -48,17 +47,3 @@ def test_an_indefinite_matrix_is_refused(matrix, block):
     for bad in (matrix - 2 * matrix.diagonal().max() * torch.eye(23), matrix * torch.nan):
         with pytest.raises(NotPositiveDefiniteError):
             cholesky_(bad.clone(), block)
-
-
-def test_squares_of_columns_do_not_enlarge_an_exported_graph(generator):
-    """A readout of 1,797 digits had 1,008 pieces, and took a quarter of an hour to convert to ONNX."""
-
-    class Squares(torch.nn.Module):
-        def forward(self, x):
-            return column_squares(x, torch.float32)
-
-    x = torch.randn(500, 3, generator=generator)
-    program = torch.export.export(Squares(), (x,))
-    assert len(program.graph.nodes) < 20
-    torch.testing.assert_close(program.module()(x), x.square().sum(0))
-    torch.testing.assert_close(column_squares(x, torch.float32), x.square().sum(0))

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from rescnet import ComputeOptions, make_config, train
 from rescnet.stages.discriminant import factorise, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
 from rescnet.stages.linear_algebra import CPU_PANEL, NotPositiveDefiniteError, cholesky_solver
-from rescnet.stages.moments import Moments, RowMoments
+from rescnet.stages.moments import Moments, RowMoments, column_squares
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -173,3 +173,17 @@ def test_nan_features_are_refused():
     by_rows.rows[0][0, 0] = torch.nan
     with pytest.raises(FloatingPointError, match="NaN or infinity"):
         by_rows.solver(torch.ones(90).double(), 0.1, cholesky_solver)
+
+
+def test_squares_of_columns_do_not_enlarge_an_exported_graph(generator):
+    """A readout of 1,797 digits had 1,008 pieces, and took a quarter of an hour to convert to ONNX."""
+
+    class Squares(torch.nn.Module):
+        def forward(self, x):
+            return column_squares(x, torch.float32)
+
+    x = torch.randn(500, 3, generator=generator)
+    program = torch.export.export(Squares(), (x,))
+    assert len(program.graph.nodes) < 20
+    torch.testing.assert_close(program.module()(x), x.square().sum(0))
+    torch.testing.assert_close(column_squares(x, torch.float32), x.square().sum(0))

@@ -83,7 +83,7 @@ def _facts(scan: FolderScan, dataset: Dataset | None, obstacle: str) -> dict[str
 
 
 def _print(console: Console, scan: FolderScan, dataset: Dataset | None, obstacle: str) -> None:
-    from ..data.image_folder import describe_sizes
+    from ..data.image_sizes import describe_sizes
 
     counts = _counts(scan)
     classes, images = count(len(counts), "class", "classes"), count(len(scan.files), "image", "images")

@@ -14,10 +14,10 @@ from rich.table import Table
 from ..formatting import count, show_bytes, show_percent
 from .shared import HOLDS_IMAGES, Json, Model, plain_table, say
 
-MOST_NUMBERS = 6  # of layers, listed one by one
-
 if TYPE_CHECKING:
     from ..model_files import ModelFolder
+
+MOST_NUMBERS = 6  # of layers, listed one by one
 
 
 def info(model: Model, as_json: Json = False) -> None:

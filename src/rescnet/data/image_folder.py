@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -26,11 +26,9 @@ from numpy.typing import NDArray
 from ..formatting import count
 from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_readable
 from .image_set import DataError, Dataset, ImageSet
+from .image_sizes import Size, choose_size, fit_notes
 from .splits import checksum
 
-Size = tuple[int, int]  # (h, w)
-LARGEST_SIDE = 64
-_LEAST_SIDE = 8  # of an image that was made smaller
 _SYSTEM_FILES = {"thumbs.db", "desktop.ini", "__macosx"}
 _SPLIT_OF_FOLDER = {"train": "train", "test": "test", **dict.fromkeys(("val", "valid", "validation"), "validation")}
 _PHOTOS = SUFFIXES | {".heic", ".heif", ".avif"}  # the last ones are images too, which Pillow may not read
@@ -70,26 +68,6 @@ class ImageFile(NamedTuple):
     split: str
     class_name: str
     header: ImageHeader
-
-
-def choose_size(sizes: Mapping[Size, int]) -> Size:
-    """Return the (h, w) that images are fitted to, from the number of images of each size.
-
-    Images of one size keep it, or are made smaller until no side exceeds 64 pixels. Images of several sizes become
-    squares with their median short side, at most 64.
-
-    Examples
-    --------
-    >>> choose_size({(32, 48): 10}), choose_size({(3000, 4000): 10}), choose_size({(30, 40): 5, (90, 60): 6})
-    ((32, 48), (48, 64), (60, 60))
-    """
-    if len(sizes) > 1:
-        short_sides = np.repeat([min(size) for size in sizes], list(sizes.values()))
-        side = min(int(np.median(short_sides)), LARGEST_SIDE)
-        return side, side
-    ((h, w),) = sizes
-    scale = min(1, LARGEST_SIDE / max(h, w))
-    return max(round(scale * h), min(h, _LEAST_SIDE)), max(round(scale * w), min(w, _LEAST_SIDE))
 
 
 def scan_folder(folder: Path, progress: Progress | None = None) -> FolderScan:
@@ -262,24 +240,6 @@ class FolderScan:
         command = shlex.join(["rescnet", "check", str(self.folder)])
         listed = f"{problems[0].rule}, and {more}. List all with {command}."
         raise DataError(listed if len(problems) > 1 else problems[0].reason)
-
-
-def describe_sizes(sizes: Mapping[Size, int]) -> str:
-    """Return a phrase about the sizes of images.
-
-    Examples
-    --------
-    >>> describe_sizes({(32, 48): 10}), describe_sizes({(90, 60): 6, (30, 40): 5})
-    ('32×48', '2 sizes from 30×40 to 90×60')
-    """
-    ordered = [f"{h}×{w}" for h, w in sorted(sizes, key=lambda size: (size[0] * size[1], size))]
-    return ordered[0] if len(ordered) == 1 else f"{len(ordered):,} sizes from {ordered[0]} to {ordered[-1]}"
-
-
-def fit_notes(sizes: Mapping[Size, int], size: Size) -> list[str]:
-    """Return a phrase about images that are fitted to a size; none if all have it."""
-    fitted = f"images are resized and centre-cropped to {size[0]}×{size[1]} (height×width)"
-    return [] if set(sizes) == {size} else [f"{fitted}; found {describe_sizes(sizes)}"]
 
 
 def _find_splits(folder: Path) -> dict[str, Path]:

@@ -18,8 +18,9 @@ from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
 from .folder_cache import cached
 from .image_files import read_headers, read_images
-from .image_folder import choose_size, fit_notes, scan_folder
+from .image_folder import scan_folder
 from .image_set import DataError, Dataset, ImageSet
+from .image_sizes import choose_size, fit_notes
 from .npz import read_npz
 from .readers import READERS
 from .splits import keep_first

@@ -44,7 +44,7 @@ class ImageLayout:
         return channels, height * self.enlargement[0], width * self.enlargement[1]
 
     def matches(self, shape: tuple[int, ...]) -> bool:
-        """Whether images of this shape have the layout, or are flat rows; a grey image may have an axis of channels."""
+        """Return whether images have the layout or are flat rows; grey ones may have an axis of channels."""
         channels, height, width = self.channels_first
         grey = {(height, width), (1, height, width), (height, width, 1)} if channels == 1 else set()
         return shape in {self.shape, (self.numbers,), *grey}

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .threads import in_threads, one_thread_if_small
+from .threads import one_thread_if_small
 
 ALIGNMENT = 64
 SINGULAR = 1e-6  # of the largest eigenvalue: smaller eigenvalues are rounding errors of float32 sums
@@ -184,24 +184,6 @@ def scores_in_half(features: Tensor, weights: Tensor) -> Tensor:
     unit = torch.exp2(14 - weights.abs().amax(0).clamp_min(1e-30).log2().ceil())
     scaled = functional.pad(weights * unit, (0, 0, 0, width - len(weights)))
     return accurate_product(features, scaled) / unit
-
-
-def column_squares(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the sum of squares of each column of ``x`` (n, D), in a type at least as wide, shape (D,)."""
-    if x.is_cuda:  # without a copy in the wider type
-        norms: Tensor = torch.linalg.vector_norm(x, dim=0, dtype=dtype)
-        return norms.square()
-    return in_threads(lambda columns: _squares(columns.T, dtype), x.T, least=LEAST_COLUMNS)
-
-
-def _squares(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return the sum of squares of each column in pieces: ``vector_norm`` takes up to a hundred times as long."""
-    if torch.compiler.is_compiling():  # an exported graph would have a node per piece
-        return x.double().square().sum(0).to(dtype)
-    found = x.new_zeros(x.shape[1], dtype=torch.float64)
-    for part in torch.split(x, CACHED_ROWS):
-        found += part.to(dtype).square().sum(0)
-    return found.to(dtype)
 
 
 Solver = Callable[[Tensor], Tensor]

@@ -27,14 +27,16 @@ import torch
 from torch import Tensor
 
 from .linear_algebra import (
+    CACHED_ROWS,
+    LEAST_COLUMNS,
     NotPositiveDefiniteError,
     Solver,
     accurate_product,
     add_gram_,
     add_single_gram_,
     cholesky_solver,
-    column_squares,
 )
+from .threads import in_threads
 
 CrossSolver: TypeAlias = "Callable[[Moments, Tensor | None], Tensor]"
 """Function (moments, mix) → A⁻¹Xᵀ·mix, shape (D, K'), where X (K, D) is the scaled ``centred_cross`` of the moments."""
@@ -204,7 +206,8 @@ class RowMoments(Moments):
 
     def squares(self) -> Tensor:
         """Return Σ (f - shift)², shape (D,)."""
-        return self.total.new_zeros(()) + self.square_total
+        assert isinstance(self.square_total, Tensor)  # images were added
+        return self.square_total
 
     def solver(self, scale: Tensor, ridge: float, method: Callable[[Tensor], Solver]) -> CrossSolver:
         """Return the solver of A = S + γI of scaled features; ``method``, which is for D×D matrices, is not used."""
@@ -253,3 +256,21 @@ class RowMoments(Moments):
                 z.mul_(torch.cat(self.roots))
             z.mul_(scale[here])
             yield z.half() if self.rows[0].dtype == torch.float16 else z
+
+
+def column_squares(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the sum of squares of each column of ``x`` (n, D), in a type at least as wide, shape (D,)."""
+    if x.is_cuda:  # without a copy in the wider type
+        norms: Tensor = torch.linalg.vector_norm(x, dim=0, dtype=dtype)
+        return norms.square()
+    return in_threads(lambda columns: _squares(columns.T, dtype), x.T, least=LEAST_COLUMNS)
+
+
+def _squares(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the sum of squares of each column in pieces: ``vector_norm`` takes up to a hundred times as long."""
+    if torch.compiler.is_compiling():  # an exported graph would have a node per piece
+        return x.double().square().sum(0).to(dtype)
+    found = x.new_zeros(x.shape[1], dtype=torch.float64)
+    for part in torch.split(x, CACHED_ROWS):
+        found += part.to(dtype).square().sum(0)
+    return found.to(dtype)

@@ -23,7 +23,8 @@ from ...config.network import NetworkConfig
 from ...kernels import sketch_features
 from ...stages.augment import mean_of_views, view_images
 from ...stages.code_kernel import Codes, code_kernel
-from ...stages.linear_algebra import column_squares, product
+from ...stages.linear_algebra import product
+from ...stages.moments import column_squares
 from ...stages.threads import in_threads
 from ..stack import LayerStack
 from .loo_correction import LeaveOneOutCorrection
