@@ -198,6 +198,7 @@ def test_info_shows_grey_layers(rescnet, blobs, small, tmp_path):
     trained = rescnet("train", tmp_path / "blobs.npz", *small, *options, "--out", tmp_path / "model")
     assert "7×7 in grey stacks" in trained.stdout + trained.stderr
     shown = " ".join(rescnet("info", tmp_path / "model").stdout.split())
+    assert "stopped because" not in shown  # all layers were added
     assert "1, 3, each 12×12×3 6 of 3×3×3" in shown
     assert " 2 12×12×3, grey 6 of 7×7×3" in shown
 

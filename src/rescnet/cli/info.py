@@ -186,6 +186,8 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int],
 
 
 def _print_origin(console: Console, facts: dict[str, Any]) -> None:
+    from ..network.history import StopReason
+
     about = facts["about"]
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
     where = [str(about[key]) for key in ("dataset", "device", "date") if about.get(key)]
@@ -195,7 +197,7 @@ def _print_origin(console: Console, facts: dict[str, Any]) -> None:
         ("trained on", "; ".join(where)),
         ("versions", versions),
         ("command", about.get("command")),
-        ("stopped because", about.get("stopped")),
+        ("stopped because", StopReason.early(about.get("stopped"))),
         ("settings", f"{base}, except {differs}" if differs else base),
     ):
         if text:

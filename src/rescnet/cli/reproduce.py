@@ -151,8 +151,8 @@ def _run(
         say(console, "  no layer was learned: the time limit was reached")
         return
     took = f"{count(entry['layers'], 'layer', 'layers')} in {entry['seconds']:.0f} s"
-    why = "" if entry["stopped"] == StopReason.DEPTH else f"; stopped because {entry['stopped']}"
-    say(console, f"  {took}{why}")
+    why = StopReason.early(entry["stopped"])
+    say(console, f"  {took}; stopped because {why}" if why else f"  {took}")
     if readout := entry["readout"]:
         held, test = (show_percent(readout[f"{split}_accuracy"]) for split in ("validation", "test"))
         say(console, f"  with the kernel readout  held out {held}  test {test}  {readout['seconds']:.2f} s")

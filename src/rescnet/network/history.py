@@ -27,6 +27,11 @@ class StopReason(StrEnum):
         return self in (StopReason.DEPTH, StopReason.ZERO_ERROR, StopReason.PATIENCE, StopReason.TIME)
 
     @staticmethod
+    def early(text: object) -> str:
+        """Return the reason if a run stopped before all layers were added; else, or without a reason, nothing."""
+        return "" if text == StopReason.DEPTH else str(text or "")
+
+    @staticmethod
     def read(text: object) -> StopReason | None:
         """Return the reason with this text; None for any other text, e.g. of a model of format 1."""
         return next((reason for reason in StopReason if reason == text), None)

@@ -11,6 +11,7 @@ from ..config.network import NetworkConfig
 from ..config.presets import make_config, preset_names
 from ..data import Dataset
 from ..formatting import left_out_interval, show_bytes, show_seconds, wilson_interval
+from ..network.history import StopReason
 from ..network.model import Model
 from .evaluation import Evaluation
 
@@ -40,7 +41,7 @@ def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | No
         "layers": len(network.layers),
         "image": list(network.image_shape),
         "best_depth": best_depth(model),
-        "stopped": model.history.stopped or str(about.get("stopped") or ""),
+        "stopped": StopReason.early(model.history.stopped or about.get("stopped")),
         "notes": notes(model, evaluation),
         "left_out": left_out(model),
         "parameters": network.parameters,

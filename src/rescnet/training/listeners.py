@@ -133,8 +133,8 @@ class TrainingTable:
         layers = count(len(history), "layer", "layers")
         total = show_seconds(sum(record.total_seconds for record in history))
         alone = ", without the readout" if history.readout else ""
-        why = "" if history.stopped == StopReason.DEPTH else f"; stopped because {history.stopped}"
-        self._say(f"\n{layers} in {total}{alone}{why}.")
+        why = StopReason.early(history.stopped)
+        self._say(f"\n{layers} in {total}{alone}{f'; stopped because {why}' if why else ''}.")
         early = self._config.stop_at_zero_error and len(history) <= min(EARLY, self._config.layers - 1)
         if early and last.train_accuracy == 1:
             self._say(
