@@ -37,19 +37,16 @@ def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel"
     block. A channel that is flat in a block, compared with its map, has z = 0 there. The diagonal are the variances.
     With the ``"channel"`` z-score they are all 1, or 0 in a flat channel.
     """
+    return block_statistics(maps, grid, z_score, diagonal)[2]
+
+
+def block_statistics(
+    maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel", diagonal: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return means m and factors s of z = (x - m)·s, shape (n, R, C, d), and :func:`second_order_pool`."""
     means, variances, covariances = _block_covariances(maps, grid, diagonal)
-    return covariances.mul_(_pair_products(_scales(means, variances, z_score, -1), diagonal))
-
-
-def z_scores(maps: Tensor, grid: BlockGrid) -> Tensor:
-    """Return z of each pixel of each block of one image's rectified maps (d, h, w), shape (blocks, pixels, d).
-
-    The means of z_i·z_j over the pixels are those of :func:`second_order_pool`.
-    """
-    means, variances, _ = _block_covariances(maps[None], grid, diagonal=False)
-    scales = _scales(means, variances, "channel", -1)
-    pixels = F.unfold(maps[None], grid.block, stride=grid.stride).view(len(maps), -1, prod(grid.shape)).permute(2, 1, 0)
-    return (pixels - means.view(-1, 1, len(maps))) * scales.view(-1, 1, len(maps))
+    scales = _scales(means, variances, z_score, -1)
+    return means, scales, covariances.mul_(_pair_products(scales, diagonal))
 
 
 def mean_correlations(
