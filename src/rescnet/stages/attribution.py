@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from ..config.geometry import BlockGrid, Cell, Reduction
 from .pooling import matrix_logs, pyramid_pool
-from .second_order import Pyramid, block_statistics, channel_pairs
+from .second_order import Pyramid, block_statistics, blocks_of_tiles, cell_shares, channel_pairs
 
 
 def pixel_shares(maps: Tensor, pyramids: list[Pyramid], weights: Tensor, reduction: Reduction, logs: bool) -> Tensor:
@@ -55,21 +55,13 @@ def _shares_of_blocks(maps: Tensor, grid: BlockGrid, means: Tensor, scales: Tens
     of_blocks = (to_z.mT @ (weights.double() / prod(grid.block)) @ to_z).flatten(2)
     y = F.pad(F.pad(x - centre, (0, 1), value=1), (0, 0, 0, -width % right, 0, -height % down))
     tiles = y.view(-1, down, y.shape[1] // right, right, y.shape[2]).transpose(1, 2)  # (rows, columns, down, right, …)
-    rows, columns = (_blocks_of_tiles(grid, axis, of_blocks) for axis in (0, 1))
+    rows, columns = (blocks_of_tiles(grid, axis, grid.tile[axis], of_blocks) for axis in (0, 1))
     shares = torch.empty_like(tiles[..., 0])
     for share, tiles_of_row, row in zip(shares, tiles, rows, strict=True):
         q = (columns @ torch.tensordot(row, of_blocks, 1)).view(-1, y.shape[2], y.shape[2])
         pixels = tiles_of_row.flatten(1, 2)
         share.copy_(((pixels @ q) * pixels).sum(-1).view_as(share))
     return shares.transpose(1, 2).reshape(y.shape[:2])[:height, :width]
-
-
-def _blocks_of_tiles(grid: BlockGrid, axis: int, like: Tensor) -> Tensor:
-    """Return which rows of blocks a row of tiles is in (or columns, with axis 1): 0 or 1, shape (tiles, blocks)."""
-    tile, size, stride = grid.tile[axis], grid.block[axis], grid.stride[axis]
-    tiles = torch.arange(0, grid.map_size[axis], tile, device=like.device)[:, None]
-    starts = torch.arange(grid.shape[axis], device=like.device) * stride
-    return ((tiles >= starts) & (tiles < starts + size)).to(like.dtype)
 
 
 def _block_weights(blocks: Tensor, cells: list[Cell], weights: Tensor, reduction: Reduction) -> Tensor:
@@ -79,10 +71,8 @@ def _block_weights(blocks: Tensor, cells: list[Cell], weights: Tensor, reduction
     """
     rows, columns, pairs = blocks.shape
     if reduction == "mean":
-        shares = weights.new_zeros(len(cells), rows, columns)
-        for share, c in zip(shares, cells, strict=True):
-            share[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
-        return (shares.flatten(1).T @ weights.flatten(1)).view(rows, columns, *weights.shape[1:])
+        shares = cell_shares((rows, columns), cells, weights).flatten(1)
+        return (shares.T @ weights.flatten(1)).view(rows, columns, *weights.shape[1:])
     found = weights.new_zeros(rows * columns, pairs, weights.shape[2])
     number, pair = (torch.arange(count, device=blocks.device) for count in (rows * columns, pairs))
     for c, weight in zip(cells, weights, strict=True):

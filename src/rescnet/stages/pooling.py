@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
 from .convolution import rectify
-from .second_order import Pyramid, channel_pairs, mean_correlations, second_order_pool
+from .second_order import Pyramid, cell_shares, channel_pairs, mean_correlations, second_order_pool
 from .threads import in_threads
 
 
@@ -26,10 +26,7 @@ def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max"
     PCANet and this paper take the maximum, PCANet+ the mean.
     """
     if reduction == "mean":  # one product with the weight of each block in each cell
-        shares = blocks.new_zeros(len(cells), *blocks.shape[1:3])
-        for share, c in zip(shares, cells, strict=True):
-            share[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
-        return (shares.flatten(1) @ blocks.flatten(1, 2)).flatten(1)
+        return (cell_shares(blocks.shape[1:3], cells, blocks).flatten(1) @ blocks.flatten(1, 2)).flatten(1)
     # Rows first: reducing one contiguous axis at a time is an order of magnitude faster than two at once.
     pooled = [blocks[:, c.top : c.bottom].amax(1)[:, c.left : c.right].amax(1) for c in cells]
     return torch.cat(pooled, dim=1)

@@ -19,7 +19,6 @@ from torch.nn import functional as F
 from ..config.geometry import BlockGrid, Cell, ZScore
 
 Pyramid = tuple[BlockGrid, list[Cell]]  # the blocks of one size, and the cells they are pooled in
-Sums = tuple[tuple[int, int], list[Tensor]]  # rows and columns of tiles that are summed, and the sums at each place
 FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding error
 
 
@@ -45,7 +44,7 @@ def block_statistics(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return means m and factors s of z = (x - m)·s, shape (n, R, C, d), and :func:`second_order_pool`."""
     means, variances, covariances = _block_covariances(maps, grid, diagonal)
-    scales = _scales(means, variances, z_score, -1)
+    scales = _scales(means, variances, z_score)
     return means, scales, covariances.mul_(_pair_products(scales, diagonal))
 
 
@@ -54,27 +53,31 @@ def mean_correlations(
 ) -> list[Tensor]:
     """Return, for each pyramid, the means of :func:`second_order_pool` over cells, shape (n, cells·pairs).
 
-    For exported models: few operations, which other runtimes compute fast. Pairs of channels are gathered, and pyramids
-    share sums. The means over a cell of products of z-scores are those of s_i·s_j·x_i·x_j, less those of the means'
-    products: matrix products of blocks. Places where no block begins hold sums across borders, with weight 0.
+    For exported models: matrix products, which other runtimes compute fast. Pyramids share the sums over tiles; pairs
+    of channels are chosen at the end.
     """
-    d = maps.shape[1]
-    x, centre, power, tile, places = _tiles(maps, pyramids)
-    x = x.permute(0, 1, 3, 5, 2, 4).reshape(-1, d, tile[0] * tile[1], places[0] * places[1])
-    i, j = channel_pairs(d, diagonal, maps.device)
-    moments, products = torch.cat([x, x.square()], 1).sum(2), (x.index_select(1, i) * x.index_select(1, j)).sum(2)
-    of_tiles = (1, 1), [moments, products]
-    found, before = [], of_tiles
+    d, tile = maps.shape[1], tile_of([grid for grid, _ in pyramids])
+    first, second = channel_pairs(d, diagonal, maps.device)
+    x = maps.permute(0, 2, 3, 1)
+    centre = x.mean((1, 2), keepdim=True)
+    x = x - centre
+    power = x.square().mean((1, 2), keepdim=True)
+    places = x.shape[1] // tile[0], x.shape[2] // tile[1]
+    x = x[:, : places[0] * tile[0], : places[1] * tile[1]]
+    pixels = x.reshape(-1, places[0], tile[0], places[1], tile[1], d).transpose(2, 3).flatten(3, 4)
+    of_tiles = pixels.sum(3), (pixels.mT @ pixels).flatten(3)  # (n, rows of tiles, columns of tiles, d or d²)
+    found = []
     for grid, cells in pyramids:
-        before, area = _block_sums(of_tiles, before, grid, tile, places[1]), prod(grid.block)
-        parts = before[1]
-        (first, square), sums = torch.split(parts[0] / area, d, dim=1), parts[1]  # (n, d or pairs, places)
-        shares = _shares_of_places(grid, tile, places, cells, maps)[:, : first.shape[2]]
-        scale = _scales(first + centre, _variances(first, square, centre, power), z_score, 1)
-        sums = sums * scale.index_select(1, i) * scale.index_select(1, j) @ (shares.T / area)  # (n, pairs, cells)
-        first = (first * scale).unsqueeze(1)
-        means = ((first * shares[:, None]) @ first.transpose(2, 3)).flatten(2)  # (n, cells, d²)
-        found.append((sums.transpose(1, 2) - means.index_select(2, i * d + j)).flatten(1))
+        rows, columns = (blocks_of_tiles(grid, axis, tile[axis], maps)[: places[axis]].T for axis in (0, 1))
+        rows = rows / prod(grid.block)
+        of_rows = [(rows @ sums.flatten(2)).view(-1, len(rows), *sums.shape[2:]) for sums in of_tiles]
+        means, products = (columns @ sums for sums in of_rows)  # (n, R, C, d or d²)
+        scales = _scales(means + centre, _variances(means, products[..., :: d + 1], centre, power), z_score)
+        covariances = products.view(*means.shape, d) - means[..., None] * means[..., None, :]
+        correlations = covariances * scales[..., None] * scales[..., None, :]
+        shares = cell_shares(grid.shape, cells, maps).flatten(1)
+        of_cells = shares @ correlations.flatten(3).flatten(1, 2)  # (n, cells, d²)
+        found.append(of_cells.index_select(2, first * d + second).flatten(1))
     return found
 
 
@@ -83,31 +86,19 @@ def tile_of(grids: list[BlockGrid]) -> tuple[int, int]:
     return gcd(*(grid.tile[0] for grid in grids)), gcd(*(grid.tile[1] for grid in grids))
 
 
-def _block_sums(of_tiles: Sums, before: Sums, grid: BlockGrid, tile: tuple[int, int], width: int) -> Sums:
-    """Return sums over the blocks that begin at each place, from those of smaller blocks if they divide, else of tiles.
-
-    ``width`` is the number of places per row.
-    """
-    size = grid.block[0] // tile[0], grid.block[1] // tile[1]
-    (rows, columns), parts = of_tiles if size[0] % before[0][0] or size[1] % before[0][1] else before
-    parts = [_neighbour_sums(part, size[1] // columns, columns) for part in parts]
-    return size, [_neighbour_sums(part, size[0] // rows, rows * width) for part in parts]
+def blocks_of_tiles(grid: BlockGrid, axis: int, tile: int, like: Tensor) -> Tensor:
+    """Return which rows of blocks (columns with axis 1) a row of tiles is in, 0 or 1, shape (tiles, blocks)."""
+    tiles, blocks = np.arange(0, grid.map_size[axis], tile)[:, None], np.arange(grid.shape[axis]) * grid.stride[axis]
+    inside = (tiles >= blocks) & (tiles < blocks + grid.block[axis])  # NumPy's are constants in an exported graph
+    return torch.as_tensor(inside, dtype=like.dtype, device=like.device)
 
 
-def _tiles(maps: Tensor, pyramids: list[Pyramid]) -> tuple[Tensor, Tensor, Tensor, tuple[int, int], tuple[int, int]]:
-    """Return maps less their means, in tiles that all blocks consist of.
-
-    Its shape is (n, d, rows of tiles, tile height, columns of tiles, tile width). Means and variances of the maps
-    (n, d, 1) follow, then the size of a tile, and the rows and columns of tiles.
-    """
-    d, h, w = maps.shape[1:]
-    tile = tile_of([grid for grid, _ in pyramids])
-    places = h // tile[0], w // tile[1]
-    centre = maps.mean((2, 3), keepdim=True)
-    x = maps - centre
-    power = x.square().mean((2, 3)).unsqueeze(2)
-    x = x[:, :, : places[0] * tile[0], : places[1] * tile[1]].reshape(-1, d, places[0], tile[0], places[1], tile[1])
-    return x, centre.flatten(2), power, tile, places
+def cell_shares(blocks: tuple[int, ...], cells: list[Cell], like: Tensor) -> Tensor:
+    """Return the weight of each of R×C blocks in the mean of each cell, shape (cells, R, C)."""
+    shares = np.zeros((len(cells), *blocks))
+    for share, c in zip(shares, cells, strict=True):
+        share[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
+    return torch.as_tensor(shares, dtype=like.dtype, device=like.device)
 
 
 def _block_covariances(maps: Tensor, grid: BlockGrid, diagonal: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -134,38 +125,12 @@ def _variances(first: Tensor, square: Tensor, centre: Tensor, power: Tensor) -> 
     return variances * (variances > torch.maximum(rounding, power * FLAT**2))
 
 
-def _scales(means: Tensor, variances: Tensor, z_score: ZScore, channels: int) -> Tensor:
-    """Return the factor of each channel of each block, 1/σ or 0; ``channels`` is their axis."""
+def _scales(means: Tensor, variances: Tensor, z_score: ZScore) -> Tensor:
+    """Return the factor of each channel of each block, 1/σ or 0."""
     if z_score == "channel":
         return _reciprocal_root(variances)
-    within, between = variances.mean(channels, keepdim=True), means.var(channels, correction=0, keepdim=True)
+    within, between = variances.mean(-1, keepdim=True), means.var(-1, correction=0, keepdim=True)
     return _reciprocal_root(within + between) * (variances > 0)
-
-
-def _neighbour_sums(x: Tensor, count: int, distance: int) -> Tensor:
-    """Add up ``count`` numbers that lie ``distance`` apart, from each place: (…, m) → (…, m - (count - 1)·distance)."""
-    size = x.shape[-1] - (count - 1) * distance
-    total, reach = None, 0
-    for bit in range(count.bit_length()):  # x holds the sums of 2**bit numbers
-        if count >> bit & 1:
-            part = x.narrow(-1, reach * distance, size)
-            total, reach = part if total is None else total + part, reach + 2**bit
-        if count >> bit > 1:
-            step = 2**bit * distance
-            x = x[..., :-step] + x[..., step:]
-    assert total is not None
-    return total
-
-
-def _shares_of_places(
-    grid: BlockGrid, tile: tuple[int, int], places: tuple[int, int], cells: list[Cell], like: Tensor
-) -> Tensor:
-    """Return the weight in each cell of the block that begins at each place, shape (cells, places)."""
-    shares = np.zeros((len(cells), *places))
-    starts = shares[:, :: grid.stride[0] // tile[0], :: grid.stride[1] // tile[1]]
-    for share, c in zip(starts, cells, strict=True):
-        share[c.top : c.bottom, c.left : c.right] = 1 / ((c.bottom - c.top) * (c.right - c.left))
-    return torch.as_tensor(shares.reshape(len(cells), -1), dtype=like.dtype, device=like.device)
 
 
 def _pair_products(x: Tensor, diagonal: bool) -> Tensor:
