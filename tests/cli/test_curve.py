@@ -81,8 +81,8 @@ def test_sentences():
     ("words", "message"),
     [
         (["--images-per-class", "10,many"], "images_per_class must be whole numbers, e.g. 10,50,100, got '10,many'"),
-        (["--images-per-class", "1"], "images per class must be between 2 and 1"),
-        (["--images-per-class", "5000"], "images per class must be between 2 and 1"),
+        (["--images-per-class", "0"], "images per class must be between 1 and 1"),
+        (["--images-per-class", "5000"], "images per class must be between 1 and 1"),
         (["--models", "resnet18:epoch=3"], "Did you mean 'epochs'"),
     ],
 )

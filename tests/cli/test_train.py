@@ -62,7 +62,7 @@ def test_the_first_images_of_each_class(small, rescnet, refused, pictures, tmp_p
     assert "100 test images of digits," in rescnet("evaluate", out, pictures).stdout
     assert rescnet("train", "--resume", out, "--layers", 2).exit_code == 0
     assert "got 'digits:0'" in refused("train", "digits:0")
-    assert "images per class must be between 2 and 2" in refused("compare", f"{pictures}:5000")
+    assert "images per class must be between 1 and 2" in refused("compare", f"{pictures}:5000")
 
 
 def test_json_is_all_there_is_on_stdout(small, rescnet, pictures, tmp_path):

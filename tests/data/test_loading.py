@@ -98,8 +98,9 @@ def test_describe_python_version(tmp_path):
     assert (row.name, row.present, row.folder) == ("cifar100", True, folder)
 
 
+@pytest.mark.parametrize("count", [1, 2])
 @pytest.mark.parametrize("kind", ["public", "npz", "folder"])
-def test_first_images_of_each_class(kind, tmp_path):
+def test_first_images_of_each_class(kind, count, tmp_path):
     """A colon and a number keep the first training images of each class, of every source."""
     source = "digits"
     if kind == "npz":
@@ -111,14 +112,14 @@ def test_first_images_of_each_class(kind, tmp_path):
             place = source / f"class{number % 2}"
             place.mkdir(parents=True, exist_ok=True)
             plain_image(number).save(place / f"{number}.png")
-    whole, part = load(source), load(f"{source}:2")
-    assert part.name == f"{whole.name}:2"
-    assert np.bincount(part.train.labels).tolist() == [2] * len(whole.class_names)
+    whole, part = load(source), load(f"{source}:{count}")
+    assert part.name == f"{whole.name}:{count}"
+    assert np.bincount(part.train.labels).tolist() == [count] * len(whole.class_names)
     for label in range(len(whole.class_names)):
-        first = whole.train.images[whole.train.labels == label][:2]
+        first = whole.train.images[whole.train.labels == label][:count]
         np.testing.assert_array_equal(part.train.images[part.train.labels == label], first)
     n = len(whole.class_names)
-    assert part.notes[-1] == f"training images: the first 2 of each class, {2 * n} of {len(whole.train):,}"
+    assert part.notes[-1] == f"training images: the first {count} of each class, {count * n} of {len(whole.train):,}"
 
 
 def test_a_split_keeps_the_test_images(tmp_path):
@@ -130,13 +131,12 @@ def test_a_split_keeps_the_test_images(tmp_path):
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("digits:0", "per class must be at least 2, got 'digits:0'"),
-        ("digits:1", "per class must be at least 2, got 'digits:1'"),
-        ("digits:-5", "per class must be at least 2, got 'digits:-5'"),
-        ("digits:abc", "per class must be at least 2, got 'digits:abc'"),
-        ("digits:", "per class must be at least 2, got 'digits:'"),
+        ("digits:0", "per class must be at least 1, got 'digits:0'"),
+        ("digits:-5", "per class must be at least 1, got 'digits:-5'"),
+        ("digits:abc", "per class must be at least 1, got 'digits:abc'"),
+        ("digits:", "per class must be at least 1, got 'digits:'"),
         ("digit:50", "got 'digit', which does not exist. Did you mean 'digits'"),
-        ("digits:184", "images per class must be between 2 and 183, got 184"),
+        ("digits:184", "images per class must be between 1 and 183, got 184"),
     ],
 )
 def test_wrong_split(source, message):

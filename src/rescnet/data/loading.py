@@ -178,9 +178,9 @@ def parse_source(source: str | Path) -> tuple[str | Path, int | None]:
     whole, colon, number = str(source).rpartition(":")
     if not whole or not colon or set(number) & {"/", os.sep} or Path(source).expanduser().exists():
         return source, None
-    if not number.isdecimal() or int(number) < 2:
+    if not number.isdecimal() or int(number) < 1:
         raise DataError(
-            f"the number of training images per class must be at least 2, got {str(source)!r}. Write cifar10:50, for "
+            f"the number of training images per class must be at least 1, got {str(source)!r}. Write cifar10:50, for "
             "example."
         )
     return whole, int(number)

@@ -60,9 +60,9 @@ def stratified_sample(labels: NDArray[Any], count: int, seed: int) -> Indices:
 def first_of_each_class(labels: NDArray[np.int64], images: int) -> Indices:
     """Return the indices of the first n images of each class, ascending, from labels (images,)."""
     counts = np.bincount(labels)
-    if not 2 <= images <= counts.max():
+    if not 1 <= images <= counts.max():
         raise DataError(
-            f"the number of training images per class must be between 2 and {counts.max():,}, got {images:,}."
+            f"the number of training images per class must be between 1 and {counts.max():,}, got {images:,}."
         )
     order = np.argsort(labels, kind="stable")
     place = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)  # within its class
