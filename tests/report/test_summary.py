@@ -8,9 +8,12 @@ from dataclasses import replace
 import pytest
 
 from rescnet import NetworkConfig, make_config
+from rescnet.config.defaults import default_settings
+from rescnet.config.presets import SOME_IMAGES
 from rescnet.formatting import left_out_interval, show_bytes, wilson_interval
 from rescnet.network.history import History, ReadoutRecord
 from rescnet.report.summary import (
+    UNNAMED,
     about_rows,
     accuracy_curves,
     accuracy_intervals,
@@ -24,34 +27,51 @@ from rescnet.report.summary import (
 )
 
 
-def test_differing_options(model):
-    found = settings(model, "blobs")
-    assert found["base"] == "the defaults" and found["rebuilt"]
-    differing = {row["name"]: (row["value"], row["base"]) for row in found["rows"] if row["differs"]}
-    assert differing == {
-        "layers": ("5", "20"),
-        "filters": ("6", "50"),
-        "block_sizes": ("4", "16"),
-        "block_stride": ("2", "4"),
-        "pyramid": ("2, 1", "4, 2, 1"),
-        "ridge": ("0.5", "0.1"),
-        "stop_at_zero_error": ("false", "true"),
-    }
+def with_options(model, images=None, augment="", **options):
+    """Return the model as if its network were the default one for n images, with other options."""
+    shape, mirrored = model.network.image_shape, augment == "flip"
+    start = default_settings(shape, images or SOME_IMAGES, len(model.class_names), mirrored=mirrored)
+    stack = replace(model.network.stack, config=NetworkConfig(**(start | options)))
+    about = {"images": {"train": images}} if images else {}
+    return replace(model, network=replace(model.network, stack=stack), about=about)
 
 
-def test_rebuilt_command():
-    config = make_config("digits", layers=12, stop_at_zero_error=False, bank="3 pca + 1 stacked-lda", pyramid=(3, 1))
-    words = shlex.split(rebuilt_command(config, make_config("digits"), "digits", "digits"))
+def differing(found):
+    return {row["name"]: (row["value"], row["base"]) for row in found["rows"] if row["differs"]}
+
+
+@pytest.mark.parametrize("images", [None, 300, 30_000])
+@pytest.mark.parametrize("augment", ["", "flip"])
+def test_differing_options(model, images, augment):
+    """The default network differs in nothing, whatever its number of images and whether its trial added flips."""
+    found = settings(with_options(model, images, augment), "blobs")
+    assert found["base"] == "the default network" and differing(found) == {}
+    assert shlex.split(found["command"]) == ["rescnet", "train", "blobs", "--augment", augment]
+    changed = settings(with_options(model, images, augment, filters=6, readout="heads"), UNNAMED)
+    assert differing(changed).keys() == {"filters", "readout"} and differing(changed)["filters"][0] == "6"
+    assert shlex.split(changed["command"])[2] == "SOURCE"
+
+
+def test_a_preset_is_no_data_set(model):
+    """A model of the digits was not trained by the preset of that name, unless it says so."""
+    assert settings(model, "digits")["base"] == "the default network"
+    assert settings(replace(model, about={"preset": "paper"}), "digits")["base"] == "the preset paper"
+
+
+@pytest.mark.parametrize("preset", ["digits", None])
+def test_rebuilt_command(preset):
+    facts = {} if preset else {"image_shape": (3, 32, 32), "classes": 10, "images": 500}
+    changes = {"layers": 12, "stop_at_zero_error": True, "bank": "3 pca + 1 stacked-lda", "pyramid": (3, 2)}
+    config, start = make_config(preset, **facts, **changes), make_config(preset, **facts)
+    words = shlex.split(rebuilt_command(config, start, preset, "digits"))
     assert words[:3] == ["rescnet", "train", "digits"]
     options: dict[str, object] = {}
     flags = iter(words[3:])
     for flag in flags:
         name = flag[2:].replace("-", "_")
-        if name.startswith("no_"):
-            options[name[3:]] = False
-        else:
-            options[name] = next(flags)
-    assert make_config("digits", **options) == config
+        options[name] = True if name == "stop_at_zero_error" else next(flags)
+    assert options.pop("preset", None) == preset and (preset or options["augment"] == "")
+    assert make_config(preset, **facts, **options) == config
 
 
 def test_recorded_command_and_preset(model):

@@ -103,12 +103,13 @@ def _accuracies(folder: ModelFolder) -> dict[str, Any]:
 
 
 def _differences(folder: ModelFolder) -> dict[str, Any]:
-    """Return the options that differ from the preset, or from the defaults if there is no preset."""
-    from ..config.presets import PAPER, SOME_IMAGES, make_config, preset_names
+    """Return the options that differ from the preset, or from the default network if there is no preset."""
+    from ..config.presets import starting_config
 
-    preset, images = folder.about.get("preset"), (folder.about.get("images") or {}).get("train", SOME_IMAGES)
-    facts = {"image_shape": folder.image_shape, "classes": len(folder.class_names), "images": images}
-    base = make_config(preset if preset in (PAPER, *preset_names()) else None, **facts).to_dict()
+    readout = folder.history().readout
+    images = (folder.about.get("images") or {}).get("train", readout and readout.images)
+    facts = folder.about.get("preset"), folder.image_shape, len(folder.class_names), images
+    base = starting_config(folder.config, *facts).to_dict()
     return {name: value for name, value in folder.config.to_dict().items() if value != base[name]}
 
 
@@ -132,7 +133,10 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
     console.print()
     console.print(_architecture_table(facts["architecture"]))
     say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
-    console.print(_accuracy_table(facts["accuracy"], about.get("images", {}), facts["misses_readout"]))
+    console.print(_accuracy_table(facts["accuracy"], about.get("images", {})))
+    if facts["misses_readout"]:
+        how = "rescnet train --resume" if "fingerprints" in about else "rescnet.train(..., start=(network, history))"
+        say(console, f"the kernel readout is missing; {how} fits it")
     console.print()
     _print_origin(console, facts)
 
@@ -162,7 +166,7 @@ def _which(numbers: list[int]) -> str:
     return f"{shown}, each"
 
 
-def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int], misses_readout: bool) -> Table:
+def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int]) -> Table:
     splits = [split for split in ("train", "validation", "test") if accuracy["last"][split] is not None]
     table = plain_table("accuracy at", *(f"{split} %" for split in splits))
 
@@ -178,8 +182,6 @@ def _accuracy_table(accuracy: dict[str, dict[str, Any]], images: dict[str, int],
         add_row("with the kernel readout", readout)
         if accuracy["leave_one_out"]["train"] is not None:
             add_row("with the kernel readout, each image left out", accuracy["leave_one_out"])
-    elif misses_readout:
-        table.add_row("the kernel readout is missing; rescnet train --resume fits it", *("" for _ in splits))
     if images:
         table.add_row("[dim]images[/dim]", *(f"[dim]{images.get(split, 0):,}[/dim]" for split in splits))
     return table
@@ -192,7 +194,7 @@ def _print_origin(console: Console, facts: dict[str, Any]) -> None:
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
     where = [str(about[key]) for key in ("dataset", "device", "date") if about.get(key)]
     differs = ", ".join(f"{name} {value}" for name, value in facts["differs_from_preset"].items())
-    base = f"the preset {about['preset']}" if about.get("preset") else "the defaults"
+    base = f"the preset {about['preset']}" if about.get("preset") else "the default network"
     for title, text in (
         ("trained on", "; ".join(where)),
         ("versions", versions),

@@ -68,7 +68,8 @@ def make_config(
     file : str or Path, optional
         TOML file; it may also hold options of the machine, which are ignored here.
     image_shape, classes, images, quality : (channels, height, width), int, int and str, optional
-        Without a preset, start from the default network for such images and this number of classes and images.
+        Without a preset, start from the default network for such images and this number of classes and images. Without
+        ``image_shape`` too, from the defaults of :class:`NetworkConfig`, which are the paper's.
     **overrides
         Options of :class:`NetworkConfig`.
 
@@ -93,6 +94,19 @@ def make_config(
     for asked in (from_file, overrides):
         check_readout_options(config, asked)
     return config
+
+
+def starting_config(
+    config: NetworkConfig, preset: str | None, image_shape: tuple[int, int, int], classes: int, images: int | None
+) -> NetworkConfig:
+    """Return what a network's options started from: its preset, or the default network for n training images.
+
+    Mirror images are a default where the network has them, since a trial on the training images decides.
+    """
+    if preset in (PAPER, *preset_names()):
+        return make_config(preset, image_shape=image_shape, classes=classes)
+    mirrored = config.augment == "flip"
+    return NetworkConfig(**default_settings(image_shape, images or SOME_IMAGES, classes, mirrored=mirrored))
 
 
 def options_in_file(file: str | Path | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data import Dataset
-from ..formatting import atomic_write, check_new_file
+from ..formatting import atomic_write, check_new_file, count
 from ..network.model import Model, as_model
 from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
@@ -82,7 +82,8 @@ def write_report(
         raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
     evaluation = evaluate(model, images, progress) if images else None
     data = collect(model, dataset, evaluation, images_shown, progress)
-    page = build_page(data, f"{data['summary']['name']}: a ResCNet of {data['summary']['layers']} layers")
+    layers = count(len(model.network.layers), "layer", "layers")
+    page = build_page(data, f"{data['summary']['name']}: a ResCNet of {layers}")
     with atomic_write(target) as partial:
         partial.write_text(page, "utf-8")
         check_new_file(target, overwrite)  # again: the file may have appeared during the evaluation

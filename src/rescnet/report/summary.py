@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config.network import NetworkConfig
-from ..config.presets import make_config, preset_names
+from ..config.presets import starting_config
 from ..data import Dataset
 from ..formatting import left_out_interval, show_bytes, show_seconds, wilson_interval
 from ..network.history import StopReason
 from ..network.model import Model
 from .evaluation import Evaluation
 
+UNNAMED = "unnamed images"
 ACCURACY_TOLERANCE = 0.0005  # a larger difference between measured and recorded accuracy gets a note
 
 STAGES = {
@@ -33,7 +34,7 @@ def summarise(model: Model, dataset: Dataset | None, evaluation: Evaluation | No
     """Return the title, the figures of the first screen, and the facts about the training."""
     network, lengthy = model.network, ("readout", "training_checksums", "training_files")
     about = {key: value for key, value in model.about.items() if key not in lengthy}
-    name = str(about.get("dataset") or (dataset.name if dataset else "") or "unnamed images")
+    name = str(about.get("dataset") or (dataset.name if dataset else "") or UNNAMED)
     seconds = seconds_of(model)
     return {
         "name": name,
@@ -165,10 +166,10 @@ def training_record(model: Model) -> dict[str, Any]:
 
 def settings(model: Model, name: str) -> dict[str, Any]:
     """Return every option with its meaning and its value in the preset, and the training command."""
-    config = model.network.config
-    recorded = (model.about.get("preset"), name)
-    preset = next((str(candidate) for candidate in recorded if candidate in preset_names()), None)
-    base = make_config(preset)
+    config, history = model.network.config, model.history
+    images = (model.about.get("images") or {}).get("train", history.readout and history.readout.images)
+    preset = model.about.get("preset")
+    base = starting_config(config, preset, model.network.image_shape, len(model.class_names), images)
     rows = [
         {
             "name": entry.name,
@@ -183,7 +184,7 @@ def settings(model: Model, name: str) -> dict[str, Any]:
     if isinstance(command, list | tuple):
         command = shlex.join(map(str, command))
     return {
-        "base": f"the preset {preset}" if preset else "the defaults",
+        "base": f"the preset {preset}" if preset else "the default network",
         "rows": rows,
         "command": str(command) if command else rebuilt_command(config, base, preset, name),
         "rebuilt": not command,
@@ -191,13 +192,15 @@ def settings(model: Model, name: str) -> dict[str, Any]:
 
 
 def rebuilt_command(config: NetworkConfig, base: NetworkConfig, preset: str | None, name: str) -> str:
-    """Return a command that trains with this configuration: the preset and each option that differs."""
-    words = ["rescnet", "train", name]
-    if preset and preset != name:
-        words += ["--preset", preset]
+    """Return a command that trains with this configuration: the preset and each option that differs.
+
+    Without a preset it also says which mirror images there are: the command's own trial might decide otherwise.
+    """
+    words = ["rescnet", "train", "SOURCE" if name == UNNAMED else name]
+    words += ["--preset", preset] if preset else ["--augment", config.augment]
     for entry in dataclasses.fields(NetworkConfig):
         value = getattr(config, entry.name)
-        if value == getattr(base, entry.name):
+        if value == getattr(base, entry.name) or (entry.name == "augment" and not preset):
             continue
         flag = entry.name.replace("_", "-")
         if isinstance(value, bool):
