@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from digits import IMAGES, LABELS
 
-from rescnet import ComputeOptions, Model, ResCNetClassifier, make_config, train
+from rescnet import ComputeOptions, Model, ResCNetClassifier, load, make_config, save, train
 from rescnet.network.explain import NEIGHBOURS, explain
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
@@ -90,6 +90,18 @@ def test_a_training_image_is_nearest_to_itself(name, index):
     assert found.nearest[0].index == index and found.nearest[0].similarity > 0.99
     assert all(image.label == str(LABELS[image.index]) for image in (*found.nearest, *found.influential))
     assert [image.similarity for image in found.nearest] == sorted((i.similarity for i in found.nearest), reverse=True)
+
+
+@pytest.mark.parametrize("name", ["kernel", "copies"])
+def test_weighted_training_images_keep_their_class(name, monkeypatch, tmp_path):
+    monkeypatch.setattr("rescnet.network.explain.NEIGHBOURS", 80)
+    config = make_config("digits", **{"layers": 2, "filters": 4} | NETWORKS[name])
+    weights = np.where(np.arange(80) % 3, 1, 1e-4)
+    network, history = train(IMAGES[:80], LABELS[:80], config, weights=weights, compute=DOUBLE)
+    save(tmp_path / "model", Model(network, history, class_names=tuple("0123456789")))
+    for used in (network, load(tmp_path / "model").network):
+        found = explain(used, IMAGES[NEW])
+        assert [image.label for image in found.nearest] == [str(LABELS[image.index]) for image in found.nearest]
 
 
 @pytest.mark.slow

@@ -58,13 +58,14 @@ def test_weights_in_half_precision(blobs):
     assert float((found - exact).norm()) < 0.1 * float((plain - exact).norm())
 
 
-def test_the_scale_of_weights_does_not_matter_to_layers_and_ones_are_none(blobs):
-    images, labels = blobs[0][:60], blobs[1][:60]
+@pytest.mark.parametrize("readout", ["heads", "kernel"])
+def test_the_scale_of_weights_does_not_matter_and_ones_are_none(readout, blobs):
+    images, labels, how = blobs[0][:60], blobs[1][:60], {"head": "ridge", "pooling": "mean", "readout": readout}
     weights = np.linspace(0.5, 2, 60)
-    both = [outputs(images, labels, images, factor * weights) for factor in (1, 1e-6)]
+    both = [outputs(images, labels, images, factor * weights, **how) for factor in (1, 1e-6)]
     torch.testing.assert_close(*both, rtol=0, atol=1e-8)
-    ones = outputs(images, labels, images, np.ones(60))
-    assert torch.equal(ones, outputs(images, labels, images))
+    ones = outputs(images, labels, images, np.ones(60), **how)
+    assert torch.equal(ones, outputs(images, labels, images, **how))
 
 
 @pytest.mark.parametrize("head", ["lda", "multiclass-lda"])

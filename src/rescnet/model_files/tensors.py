@@ -115,6 +115,8 @@ def readout_to_bytes(readout: Readout) -> bytes:
         tensors["encoder.outside"] = torch.tensor(encoder.outside, dtype=torch.float64)
         if readout.temperature is not None:
             tensors["temperature"] = torch.tensor(readout.temperature, dtype=torch.float64)
+        if readout.ridge_factors is not None:
+            tensors["ridge_factors"] = readout.ridge_factors
     if readout.correction is not None:
         tensors |= {f"loo_correction.{part}": getattr(readout.correction, part) for part in _CORRECTION}
     return _to_bytes(tensors)
@@ -143,7 +145,8 @@ def readout_from_bytes(
     encoder = Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, bool(mirrored), outside)
     codes = Quantised(tensors["codes"], tensors["codes.steps"])
     temperature = tensors["temperature"].item() if "temperature" in tensors else None
-    return KernelReadout(encoder, codes, tensors["coefficients"], scale, ridge, correction, temperature)
+    how = correction, temperature, tensors.get("ridge_factors")
+    return KernelReadout(encoder, codes, tensors["coefficients"], scale, ridge, *how)
 
 
 def _correction_in(tensors: dict[str, Tensor]) -> str:
@@ -181,6 +184,8 @@ def _check_readout(
         number = ((), (torch.float64,))
         optional = {"on_residual": ((), (torch.bool,)), "temperature": number, "encoder.outside": number}
         wanted |= {key: kind for key, kind in optional.items() if key in tensors}
+        if "ridge_factors" in tensors:
+            wanted["ridge_factors"] = (rows,), floats
     prefix = _correction_in(tensors)
     if any(key.startswith(f"{prefix}.") for key in tensors):
         centres = len(tensors[f"{prefix}.centres"])

@@ -216,7 +216,9 @@ class _Compared:
         for order in (nearness, shares.abs()):
             chosen = order.topk(min(NEIGHBOURS, len(order))).indices
             own = self.ready.coefficients[chosen * rows]
-            # The system that was solved, (K + εI)·a = Y or the residual, gives the training images' classes back.
+            if readout.ridge_factors is not None:
+                own = own * readout.ridge_factors.to(own)[chosen * rows, None]
+            # The system that was solved, (K + εW⁻¹)·a = Y - Ỹ, gives the training images' classes back.
             right = code_kernel(centres[chosen * rows], centres, readout.scale) @ self.ready.coefficients
             labels = (right + readout.ridge * own).argmax(1).tolist()
             found.append(

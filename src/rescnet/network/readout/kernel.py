@@ -153,6 +153,8 @@ class KernelReadout:
         Applied to the outputs last.
     temperature : float, optional
         Of the softmax that turns outputs into probabilities, fitted to leave-one-out outputs.
+    ridge_factors : Tensor, shape (N,), optional
+        Factors of ε, if training images had weights: the mean weight divided by each row's own.
     """
 
     encoder: Encoder
@@ -162,6 +164,7 @@ class KernelReadout:
     ridge: float
     correction: LeaveOneOutCorrection | None = None
     temperature: float | None = None
+    ridge_factors: Tensor | None = None
     _ready: _Ready | None = field(default=None, init=False, repr=False, compare=False)
 
     @torch.inference_mode()

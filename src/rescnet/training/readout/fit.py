@@ -142,7 +142,8 @@ class CodeFit:
             outside = 0.0  # these components are not orthogonal
             codes, centres, scale = self._codes(rows, projection)
             solution = self._solve(centres, right[:, classes:], scale, progress, start, solution)
-        how = products, size, solution.ridge, self._ridge_factors(targets)
+        factors = self._ridge_factors(targets)
+        how = products, size, solution.ridge, factors
         correction, temperature, accuracy = judge(self.config, targets, columns, blocks, *how)
         cpu = torch.device("cpu")
         readout = KernelReadout(
@@ -153,6 +154,7 @@ class CodeFit:
             solution.ridge,
             correction,
             temperature,
+            None if factors is None else factors.cpu(),
         )
         return readout, solution, accuracy if scale > 0 else None  # codes that do not differ tell nothing of an image
 
@@ -228,9 +230,11 @@ class CodeFit:
         return Solution(columns, blocks if diagonal else None, float(facts[1]))
 
     def _ridge_factors(self, like: Tensor) -> Tensor | None:
-        """Return 1/w of each row, in the type of a tensor; None if all images have the same weight."""
+        """Return the mean weight by each row's own, in the type of a tensor; None if all weights are 1."""
         weights = self.data.weights
-        return None if weights is None else (1 / weights).repeat_interleave(self.config.rows_per_image).to(like)
+        if weights is None:
+            return None
+        return (weights.mean() / weights).repeat_interleave(self.config.rows_per_image).to(like)
 
     def _training_images(self) -> _Images:
         """Return this worker's training images, each followed by its copies."""
