@@ -282,3 +282,9 @@ def test_every_bank_works_in_both_layers_of_a_network(blobs, name):
     network, history = train(images, labels, config)
     assert len(network.layers) == 2
     assert history[-1].train_accuracy > 0.3
+
+
+def test_a_bank_that_nothing_registered_is_named(monkeypatch):
+    monkeypatch.setitem(BANKS, "own", BANKS["dct"])
+    with pytest.raises(ValueError, match=r"^bank 'own' must be registered before it is used\. Import the file"):
+        find_bank("own")

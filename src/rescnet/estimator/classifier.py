@@ -102,7 +102,7 @@ class ResCNetClassifier(FittedNetwork):
     device : str, default="auto"
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` uses a GPU if there is one.
     memory : str or int, default="auto"
-        Memory for training, e.g. ``"2GB"``; ``"auto"`` is 60 % of the device's memory.
+        Memory for training, e.g. ``"2GB"``; ``"auto"`` is 80 % of a GPU's memory, or 60 % of the host's.
     dtype : {"auto", "float32", "float64"}, default="auto"
         Floating type of the network and its outputs. ``"auto"`` is float64 if a side is under 16 pixels, else float32.
     precision : {"auto", "exact", "balanced", "fast"}, default="auto"

@@ -148,6 +148,8 @@ def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
 def find_bank(name: str) -> FilterBank:
     """Return the bank of that name."""
     check_bank(name)
+    if name not in _BANKS:
+        raise ValueError(f"bank {name!r} must be registered before it is used. Import the file that registers it.")
     return _BANKS[name]
 
 
