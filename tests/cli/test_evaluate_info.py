@@ -53,7 +53,8 @@ def test_views_are_averaged_over_whatever_the_model_was_trained_with(
     )
     assert one == other != rescnet("predict", model, pictures / "test", "--json").stdout
     assert "flips and shifts only" in refused("evaluate", model, "--test-views", "rotate 5")
-    assert "augmentation must be a list" in refused("predict", model, pictures / "test", "--test-views", "mirrored")
+    message = refused("predict", model, pictures / "test", "--test-views", "mirrored")
+    assert "test_views must be a list of changes, e.g. 'flip + shift 2'" in message
 
 
 def test_the_images_held_out_in_training_are_found_again(rescnet, model):

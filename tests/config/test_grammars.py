@@ -76,14 +76,14 @@ def test_changes_are_read_in_any_order():
 
 @pytest.mark.parametrize("text", ["flop", "flip 2", "shift", "shift 1.5", "rotate 0", "shift -1", "+", "rotate x"])
 def test_unreadable_changes_are_refused(text):
-    with pytest.raises(ValueError, match=r"augmentation must be a list, e\.g\. 'flip"):
+    with pytest.raises(ValueError, match=r"augment must be a list of changes, e\.g\. 'flip"):
         Augmentation.parse(text)
 
 
 def test_too_large_and_repeated_changes_are_refused():
     with pytest.raises(ValueError, match="jitter must be at most 1, got 2 in 'jitter 2'"):
         Augmentation.parse("jitter 2")
-    with pytest.raises(ValueError, match="augmentation must name each change once, got flip twice"):
+    with pytest.raises(ValueError, match="augment must name each change once, got flip twice"):
         Augmentation.parse("flip + flip")
 
 

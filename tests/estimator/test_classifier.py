@@ -204,7 +204,7 @@ def test_views_can_be_chosen_once_fitted(digits, fitted):
     np.testing.assert_allclose(list(chosen.staged_predict_proba(X))[-1], chosen.predict_proba(X), atol=1e-9)
     np.testing.assert_allclose(chosen.to_model().network.outputs(images[:, None]).numpy(), mirrored, atol=1e-9)
     assert np.array_equal(chosen.set_params(test_views=None).predict(X), fitted.predict(X))
-    with pytest.raises(ValueError, match=r"augmentation must be a list, e\.g\. .*, got 'mirrored'"):
+    with pytest.raises(ValueError, match=r"test_views must be a list of changes, e\.g\. .*, got 'mirrored'"):
         chosen.set_params(test_views="mirrored").predict(X)
 
 

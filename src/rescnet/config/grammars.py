@@ -104,9 +104,11 @@ def check_components(mixture: str, count: int, dimension: int, size_option: str)
         most = dimension - 1 if name == "dct" else dimension  # the DCT's constant filter is left out
         kind = BANKS[name].directions
         if kind and share > most:
+            found = f"{share}" if share == count else f"{share} of {count}"
+            larger = f" or a larger {size_option}" if size_option else ""
             raise NotEnoughFiltersError(
-                f"filters must be at most {most} {kind} filters for patches of {dimension} numbers, got "
-                f"{share}. Use fewer filters{f' or a larger {size_option}' if size_option else ''}."
+                f"filters must be at most {most} {kind} filters for patches of {dimension} numbers, got {found}. "
+                f"Use fewer filters{larger}."
             )
 
 
@@ -136,8 +138,8 @@ class Augmentation:
     jitter: float = 0.0  # largest relative change of contrast and of each channel
 
     @staticmethod
-    def parse(text: str) -> Augmentation:
-        """Read a list of changes.
+    def parse(text: str, option: str = "augment") -> Augmentation:
+        """Read a list of changes; errors name the ``option``.
 
         Examples
         --------
@@ -149,13 +151,12 @@ class Augmentation:
             name, *amount = term.split() or [""]
             value = _amount(name, amount)
             if name in found:
-                raise ValueError(f"augmentation must name each change once, got {name} twice in {text!r}.")
+                raise ValueError(f"{option} must name each change once, got {name} twice in {text!r}.")
             if name in LARGEST and amount and value > LARGEST[name]:
                 raise ValueError(f"{name} must be at most {LARGEST[name]}, got {value:g} in {text!r}.")
             if name not in LARGEST or value <= 0 or (name == "shift" and value % 1):
-                raise ValueError(
-                    f"augmentation must be a list, e.g. 'flip + shift 2 + rotate 10 + jitter 0.1', got {text!r}."
-                )
+                others = "" if option == "test_views" else " + rotate 10 + jitter 0.1"
+                raise ValueError(f"{option} must be a list of changes, e.g. 'flip + shift 2{others}', got {text!r}.")
             found[name] = value
         return Augmentation(
             "flip" in found, int(found.get("shift", 0)), found.get("rotate", 0.0), found.get("jitter", 0.0)
@@ -172,8 +173,8 @@ class Augmentation:
         """
         first, _, rest = text.strip().partition(" ")
         if first.isdecimal() and 0 < int(first) <= MOST_COPIES:
-            return int(first), Augmentation.parse(rest)
-        return int(bool(first)), Augmentation.parse(text)
+            return int(first), Augmentation.parse(rest, "kernel_copies")
+        return int(bool(first)), Augmentation.parse(text, "kernel_copies")
 
     @property
     def is_random(self) -> bool:

@@ -168,7 +168,7 @@ class NetworkConfig(Options):
             raise OptionError("block_sizes", f"must differ from each other, got {self.block_sizes}.")
         if self.matrix_log and self.pooling != "mean":
             raise OptionError("pooling", f"must be mean with matrix_log, got {self.pooling!r}.")
-        Augmentation.parse(self.test_views).views()
+        Augmentation.parse(self.test_views, "test_views").views()
         changes = Augmentation.parse(self.augment)
         if self.copies > 1 and not self.augment.strip():
             raise OptionError("augment", f"must name a change with copies {self.copies}. Use e.g. 'shift 2'.")
@@ -246,7 +246,7 @@ class NetworkConfig(Options):
     @property
     def views(self) -> list[View]:
         """Views that a prediction is averaged over; the unchanged image is the first."""
-        return Augmentation.parse(self.test_views).views()
+        return Augmentation.parse(self.test_views, "test_views").views()
 
     @property
     def copies_per_image(self) -> int:
