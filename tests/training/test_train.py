@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import monotonic
 
 import numpy as np
 import pytest
 import torch
 
-from rescnet import NetworkConfig, train
+from rescnet import NetworkConfig, make_config, train
 from rescnet.network.history import LayerRecord, StopReason
 from rescnet.training.time_plan import TimePlan
 from rescnet.training.train import TrainingRun
@@ -62,6 +63,16 @@ def test_a_run_yields_one_record_per_layer(few):
     assert run.history.stopped is StopReason.DEPTH
     network, _ = train(*few, config_of())
     assert torch.equal(run.network.outputs(few[0]), network.outputs(few[0]))
+
+
+def test_options_change_the_default_network(few):
+    found = train(*few, layers=2, filters=6, augment="")[0].config
+    default = make_config(image_shape=tuple(few[0].shape[1:]), classes=int(few[1].max()) + 1, images=60)
+    assert found == replace(default, layers=2, filters=6)
+    with pytest.raises(ValueError, match=r"got 'layer' in keywords\. Did you mean 'layers'"):
+        train(*few, layer=2)
+    with pytest.raises(ValueError, match=r"^layers must be in the configuration, if there is one\."):
+        train(*few, config_of(), layers=2)
 
 
 def test_nothing_is_learned_before_the_iteration(few, monkeypatch):

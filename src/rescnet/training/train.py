@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from os import PathLike
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
+from ..config.presets import check_names, check_readout_options
 from ..data.loading import load_to_train
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
 from ..network.inputs import Array, as_images, as_labels
@@ -168,12 +169,13 @@ def train(
     readout_start: Tensor | None = None,
     workers: Workers | None = None,
     time_limit: float | None = None,
+    **options: Any,
 ) -> tuple[Network, History]:
     """Train a network; :class:`~rescnet.training.train.TrainingRun` describes the parameters.
 
     Instead of images and labels it takes all that :func:`rescnet.data.load` reads: an image folder, a ``.npz`` file, or
     a name, e.g. ``"cifar10:50"``. Its validation and test images are used too. Class k has the k-th name of the loaded
-    ``class_names``. Without ``config`` the network follows from the images.
+    ``class_names``. Without ``config`` the network follows from the images; ``options`` change it, e.g. ``layers=3``.
 
     Returns
     -------
@@ -191,11 +193,17 @@ def train(
             test = test or (source.test.images, source.test.labels)
     if labels is None:
         raise ValueError("labels must be given with arrays of images, got None.")
+    if config is not None and options:
+        raise ValueError(
+            f"{next(iter(options))} must be in the configuration, if there is one. Pass it to make_config."
+        )
     if config is None:
+        check_names(options, "keywords")
         held = None if validation is None else _checked(*validation)
         given = compute or ComputeOptions()
-        choice = choose_network(*_checked(images, labels), given, time_limit=time_limit, validation=held)
+        choice = choose_network(*_checked(images, labels), given, time_limit=time_limit, given=options, validation=held)
         config = choice.config
+        check_readout_options(config, options)
         time_limit = None if time_limit is None else max(1.0, time_limit - choice.seconds)
     run = TrainingRun(
         images,
