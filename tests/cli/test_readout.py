@@ -10,12 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from digits import IMAGES, LABELS
 from PIL import Image
 
+from rescnet import Model, make_config
 from rescnet.formatting import show_bytes
 from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.network.history import StopReason
 from rescnet.training.readout.iterative import PROBES
+from rescnet.training.train import TrainingRun
 
 pytestmark = pytest.mark.slow
 
@@ -260,3 +263,14 @@ def test_copies_are_counted_on_the_disk_and_among_the_parameters(place, rescnet,
     assert twice["parameters"] > once["parameters"]
     for facts, model in ((once, place), (twice, tmp_path / "twice")):
         assert facts["parameters"] == load_model(model).network.parameters  # the report shows this number
+
+
+def test_a_missing_readout_says_what_fits_it(rescnet, tmp_path):
+    """A run on the command line resumes there; one of Python goes on in Python."""
+    config = make_config(image_shape=(1, 8, 8), classes=10, images=60, layers=2, augment="")
+    run = TrainingRun(IMAGES[:60], LABELS[:60], config)
+    next(iter(run))
+    save_model(tmp_path / "own", Model(run.network, run.history, class_names=tuple("0123456789")))
+    np.savez(tmp_path / "new.npz", x=IMAGES[60:90], y=LABELS[60:90])
+    for words in (("info", tmp_path / "own"), ("evaluate", tmp_path / "own", tmp_path / "new.npz")):
+        assert "rescnet.train(..., start=(network, history)) fits it" in " ".join(rescnet(*words).stdout.split())

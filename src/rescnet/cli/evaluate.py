@@ -98,7 +98,7 @@ def evaluate(
     mean = f", mean over {views} views ({network.config.test_views})" if views > 1 else ""
     readout = " and the kernel readout" if network.readout else ""
     if folder.misses_readout:
-        readout = " (the kernel readout is missing; rescnet train --resume fits it)"
+        readout = f" (the kernel readout is missing; {folder.how_to_fit_the_readout} fits it)"
     say(console, f"{what}, {depth}{readout}{mean}, on {chosen_device}")
     correct = (
         f"{int(confusion.trace()):,} of {len(labels):,} correct, 95 % interval {show_interval(accuracy, len(labels))}"

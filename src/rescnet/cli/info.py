@@ -53,7 +53,7 @@ def info(model: Model, as_json: Json = False) -> None:
     if as_json:
         typer.echo(json.dumps(facts))
     else:
-        _print(Console(), facts)
+        _print(Console(), facts, folder.how_to_fit_the_readout)
 
 
 def _architecture(folder: ModelFolder) -> list[dict[str, Any]]:
@@ -104,16 +104,15 @@ def _accuracies(folder: ModelFolder) -> dict[str, Any]:
 
 def _differences(folder: ModelFolder) -> dict[str, Any]:
     """Return the options that differ from the preset, or from the default network if there is no preset."""
-    from ..config.presets import starting_config
+    from ..config.presets import starting_point
 
     readout = folder.history().readout
-    images = (folder.about.get("images") or {}).get("train", readout and readout.images)
-    facts = folder.about.get("preset"), folder.image_shape, len(folder.class_names), images
-    base = starting_config(folder.config, *facts).to_dict()
+    facts = folder.image_shape, len(folder.class_names), None if readout is None else readout.images
+    base = starting_point(folder.config, folder.about, *facts)[1].to_dict()
     return {name: value for name, value in folder.config.to_dict().items() if value != base[name]}
 
 
-def _print(console: Console, facts: dict[str, Any]) -> None:
+def _print(console: Console, facts: dict[str, Any], how_to_fit: str) -> None:
     about, classes = facts["about"], len(facts["class_names"])
     layers = count(facts["layers"], "layer", "layers")
     used = "" if facts["used_layers"] == facts["layers"] else f"; predicts with the first {facts['used_layers']}"
@@ -135,8 +134,7 @@ def _print(console: Console, facts: dict[str, Any]) -> None:
     say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")
     console.print(_accuracy_table(facts["accuracy"], about.get("images", {})))
     if facts["misses_readout"]:
-        how = "rescnet train --resume" if "fingerprints" in about else "rescnet.train(..., start=(network, history))"
-        say(console, f"the kernel readout is missing; {how} fits it")
+        say(console, f"the kernel readout is missing; {how_to_fit} fits it")
     console.print()
     _print_origin(console, facts)
 

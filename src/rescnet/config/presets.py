@@ -96,17 +96,24 @@ def make_config(
     return config
 
 
-def starting_config(
-    config: NetworkConfig, preset: str | None, image_shape: tuple[int, int, int], classes: int, images: int | None
-) -> NetworkConfig:
-    """Return what a network's options started from: its preset, or the default network for n training images.
+def starting_point(
+    config: NetworkConfig,
+    about: Mapping[str, Any],
+    image_shape: tuple[int, int, int],
+    classes: int,
+    fitted: int | None = None,
+) -> tuple[str | None, NetworkConfig]:
+    """Return what a network's options started from: a preset and its name, or the default network and None.
 
-    Mirror images are a default where the network has them, since a trial on the training images decides.
+    ``about`` are the facts about its run. Without the number of training images there, it is that of the readout,
+    ``fitted``. Mirror images are a default where the network has them, since a trial on the images decides.
     """
+    preset = about.get("preset")
     if preset in (PAPER, *preset_names()):
-        return make_config(preset, image_shape=image_shape, classes=classes)
+        return preset, make_config(preset, image_shape=image_shape, classes=classes)
+    images = (about.get("images") or {}).get("train") or fitted or SOME_IMAGES
     mirrored = config.augment == "flip"
-    return NetworkConfig(**default_settings(image_shape, images or SOME_IMAGES, classes, mirrored=mirrored))
+    return None, NetworkConfig(**default_settings(image_shape, images, classes, mirrored=mirrored))
 
 
 def options_in_file(file: str | Path | None) -> dict[str, Any]:

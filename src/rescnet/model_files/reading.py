@@ -159,6 +159,12 @@ class ModelFolder:
         """True if the configured kernel readout is missing because the run stopped early."""
         return self.config.has_kernel and not self.about.get("readout")
 
+    @property
+    def how_to_fit_the_readout(self) -> str:
+        """What fits a missing readout: a run that recorded its training images resumes on the command line."""
+        recorded = "fingerprints" in self.about
+        return "rescnet train --resume" if recorded else "rescnet.train(..., start=(network, history))"
+
     def size_on_disk(self) -> int:
         """Return the bytes of all files."""
         own = sum((self.path / name).stat().st_size for name in (MODEL, HISTORY))

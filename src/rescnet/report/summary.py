@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config.network import NetworkConfig
-from ..config.presets import starting_config
+from ..config.presets import starting_point
 from ..data import Dataset
 from ..formatting import left_out_interval, show_bytes, show_seconds, wilson_interval
 from ..network.history import StopReason
@@ -166,10 +166,9 @@ def training_record(model: Model) -> dict[str, Any]:
 
 def settings(model: Model, name: str) -> dict[str, Any]:
     """Return every option with its meaning and its value in the preset, and the training command."""
-    config, history = model.network.config, model.history
-    images = (model.about.get("images") or {}).get("train", history.readout and history.readout.images)
-    preset = model.about.get("preset")
-    base = starting_config(config, preset, model.network.image_shape, len(model.class_names), images)
+    config, readout = model.network.config, model.history.readout
+    facts = model.network.image_shape, len(model.class_names), None if readout is None else readout.images
+    preset, base = starting_point(config, model.about, *facts)
     rows = [
         {
             "name": entry.name,

@@ -62,6 +62,11 @@ class TrainingData:
         return channels, height, width
 
     @property
+    def relative_weights(self) -> Tensor | None:
+        """Weights that are 1 on average: only their ratios matter, and counts of images stay as they are."""
+        return None if self.weights is None else self.weights / self.weights.mean()
+
+    @property
     def classes(self) -> int:
         """Number of classes."""
         return int(self.labels.max()) + 1

@@ -249,8 +249,8 @@ class Trainer:
         self._labels = data.labels.repeat_interleave(copies)  # of all processes
         self._shard = slice(shard.start * copies, shard.stop * copies)
         self._weights: Tensor | None = None
-        if data.weights is not None:  # 1 on average, so that counts of images stay as they are
-            self._weights = (data.weights / data.weights.mean()).repeat_interleave(copies)
+        if (weights := data.relative_weights) is not None:
+            self._weights = weights.repeat_interleave(copies)
         changes = None
         if copies > 1:
             augmentation = Augmentation.parse(config.augment)

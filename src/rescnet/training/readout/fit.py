@@ -230,11 +230,9 @@ class CodeFit:
         return Solution(columns, blocks if diagonal else None, float(facts[1]))
 
     def _ridge_factors(self, like: Tensor) -> Tensor | None:
-        """Return the mean weight by each row's own, in the type of a tensor; None if all weights are 1."""
-        weights = self.data.weights
-        if weights is None:
-            return None
-        return (weights.mean() / weights).repeat_interleave(self.config.rows_per_image).to(like)
+        """Return 1/w of each row, in the type of a tensor; None if all weights are 1."""
+        weights = self.data.relative_weights
+        return None if weights is None else (1 / weights).repeat_interleave(self.config.rows_per_image).to(like)
 
     def _training_images(self) -> _Images:
         """Return this worker's training images, each followed by its copies."""
