@@ -19,6 +19,13 @@ def test_properties():
     assert dataset.validation is None
 
 
+def test_repr_says_what_is_there_and_prints_no_pixels():
+    images = ImageSet(IMAGES, LABELS, ("a", "b"))
+    assert repr(images) == "ImageSet(3 images of 4×5×1, 2 classes)"
+    whole = Dataset("two", images, test=images)
+    assert repr(whole) == "Dataset('two', 3 training, 3 test images of 4×5×1, 2 classes)"
+
+
 @pytest.mark.parametrize(
     ("images", "labels", "message"),
     [

@@ -14,7 +14,7 @@ from stages.patch_sources import source_of
 from rescnet import NetworkConfig, train
 from rescnet.config.grammars import BANKS, NotEnoughFiltersError
 from rescnet.family.stacked_lda import WholeSamples
-from rescnet.stages.filters import BankOptions, find_bank
+from rescnet.stages.filters import BankOptions, Filters, find_bank, learn_filters, register_bank
 from rescnet.stages.filters.class_sums import discriminant_directions, orthogonalising_map, position_scatters
 from rescnet.stages.filters.unsupervised import binary_patterns, canonical_pairs, cosine_basis, independent_components
 from rescnet.stages.patches import groups_of
@@ -288,3 +288,14 @@ def test_a_bank_that_nothing_registered_is_named(monkeypatch):
     monkeypatch.setitem(BANKS, "own", BANKS["dct"])
     with pytest.raises(ValueError, match=r"^bank 'own' must be registered before it is used\. Import the file"):
         find_bank("own")
+
+
+@pytest.mark.parametrize(("filters", "bias"), [(3, 3), (4, 3)])
+def test_a_bank_that_returns_another_number_is_refused(source, monkeypatch, filters, bias):
+    monkeypatch.setattr("rescnet.stages.filters.bank._BANKS", {})
+    monkeypatch.setitem(BANKS, "own", BANKS["dct"])
+    size = source.channels * source.size**2
+    register_bank("own")(lambda *_: Filters(torch.zeros(filters, size), torch.zeros(bias)))
+    message = rf"^bank 'own' must return weights of shape \(4, {size}\) and a bias of shape \(4,\), got \({filters}, {size}\)"
+    with pytest.raises(ValueError, match=message):
+        learn_filters("own", source, 4, torch.Generator(), BankOptions())

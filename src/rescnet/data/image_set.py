@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..formatting import count
+
 Images = npt.NDArray[Any]  # (n, c, h, w), uint8 or float32
 Labels = npt.NDArray[np.int64]  # (n,), each in 0..C-1
 _LONGEST_MESSAGE = 1000  # characters
@@ -40,7 +42,7 @@ def text_lines(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImageSet:
     """Images and their labels.
 
@@ -58,8 +60,8 @@ class ImageSet:
     --------
     >>> import numpy as np
     >>> pair = ImageSet(np.zeros((2, 1, 8, 8), np.uint8), np.array([0, 1]), ("cat", "dog"))
-    >>> len(pair), pair.shape
-    (2, (1, 8, 8))
+    >>> pair
+    ImageSet(2 images of 8×8×1, 2 classes)
     """
 
     images: Images
@@ -91,6 +93,9 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.images)
 
+    def __repr__(self) -> str:
+        return f"ImageSet({count(len(self), 'image', 'images')} of {_shape_and_classes(self)})"
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """Shape of one image, (c, h, w)."""
@@ -103,7 +108,7 @@ class ImageSet:
         return replace(self, images=self.images[indices], labels=self.labels[indices], files=files)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """The splits of one data set; all have the same classes and image shape.
 
@@ -136,6 +141,11 @@ class Dataset:
             if images.class_names != self.train.class_names:
                 raise DataError(f"{self.name}: {split} and training images must have the same classes.")
 
+    def __repr__(self) -> str:
+        splits = {"training": self.train, "validation": self.validation, "test": self.test}
+        sizes = ", ".join(f"{len(part):,} {name}" for name, part in splits.items() if part is not None)
+        return f"Dataset({self.name!r}, {sizes} images of {_shape_and_classes(self.train)})"
+
     @property
     def class_names(self) -> tuple[str, ...]:
         """Names of the classes, in the order of the labels."""
@@ -145,3 +155,8 @@ class Dataset:
     def shape(self) -> tuple[int, int, int]:
         """Shape of one image, (c, h, w)."""
         return self.train.shape
+
+
+def _shape_and_classes(images: ImageSet) -> str:
+    c, h, w = images.shape
+    return f"{h}×{w}×{c}, {count(len(images.class_names), 'class', 'classes')}"

@@ -162,7 +162,7 @@ def learn_filters(
     """
     parts = parse_mixture(mixture)
     learned = [
-        find_bank(name)(source, share, generator, options)
+        _learn(name, source, share, generator, options)
         for share, (_, name) in zip(share_out(count, [weight for weight, _ in parts]), parts, strict=True)
         if share > 0
     ]
@@ -171,3 +171,14 @@ def learn_filters(
         torch.cat([filters.weights.to(device) for filters in learned]),
         torch.cat([filters.bias.to(device) for filters in learned]),
     )
+
+
+def _learn(name: str, source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
+    filters = find_bank(name)(source, count, generator, options)
+    wanted = (count, source.channels * source.size**2), (count,)
+    if (given := (tuple(filters.weights.shape), tuple(filters.bias.shape))) != wanted:
+        raise ValueError(
+            f"bank {name!r} must return weights of shape {wanted[0]} and a bias of shape {wanted[1]}, got {given[0]} "
+            f"and {given[1]}."
+        )
+    return filters
