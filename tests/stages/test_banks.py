@@ -296,6 +296,5 @@ def test_a_bank_that_returns_another_number_is_refused(source, monkeypatch, filt
     monkeypatch.setitem(BANKS, "own", BANKS["dct"])
     size = source.channels * source.size**2
     register_bank("own")(lambda *_: Filters(torch.zeros(filters, size), torch.zeros(bias)))
-    message = rf"^bank 'own' must return weights of shape \(4, {size}\) and a bias of shape \(4,\), got \({filters}, {size}\)"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=rf"^bank 'own' must return weights of shape \(4, {size}\) and a bias"):
         learn_filters("own", source, 4, torch.Generator(), BankOptions())
