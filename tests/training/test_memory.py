@@ -16,14 +16,8 @@ from rescnet.network.memory import LARGEST_WORKSPACE, RunSizes, memory_budget
 from rescnet.network.stack import LayerStack
 from rescnet.stages.images import ValueRange
 from rescnet.training.layer_patches import LayerInput, LayerPatches
-from rescnet.training.memory_plan import (
-    LIBRARIES,
-    PATCH_SUM_COPIES,
-    TARGET_COPIES,
-    Machine,
-    MemoryPlan,
-    filter_sums_bytes,
-)
+from rescnet.training.memory_needs import LIBRARIES, PATCH_SUM_COPIES, TARGET_COPIES, Machine, filter_sums_bytes
+from rescnet.training.memory_plan import MemoryPlan
 from rescnet.training.stopwatch import PeakMemory
 from rescnet.training.stores import store_images
 from rescnet.training.stream import ImageStream
@@ -258,7 +252,7 @@ def test_zone_products_of_more_than_64_channels_are_counted(monkeypatch):
     for channels, padded in ((63, 64), (64, 128)):
         partial = len(work) * 15 * padded**2
         assert partial * 12 <= kernels.zone_sums_bytes(channels) <= 1.3 * partial * 12
-    monkeypatch.setattr("rescnet.training.memory_plan.has_patch_sum_kernel", lambda *_: True)
+    monkeypatch.setattr("rescnet.training.memory_needs.has_patch_sum_kernel", lambda *_: True)
     narrow, wide = (filter_sums_bytes(NetworkConfig(filters=d), (3, 32, 32), 10, fused=True) for d in (60, 61))
     assert wide - narrow > 2.5 * kernels.zone_sums_bytes(63)
 

@@ -19,47 +19,27 @@ from ..config.compute import ComputeOptions, Place
 from ..config.network import NetworkConfig
 from ..config.option import OptionError
 from ..formatting import show_bytes
-from ..kernels import has_patch_sum_kernel, zone_sums_bytes
-from ..kernels.half_precision import padded_channels
 from ..network.device import choose_precision
 from ..network.memory import (
     AUTO_SHARE,
     LARGEST_WORKSPACE,
     RunSizes,
     TooLittleMemoryError,
-    class_sums_of,
     exact_readout_bytes,
     host_memory,
     memory_budget,
     readout_file_bytes,
     readout_rows,
-    workspace_per_image,
 )
-from ..stages.linear_algebra import padded_size
-from ..stages.moments import BLOCK_BYTES, FEW, FEW_IN_HALF
 from ..stages.sketch import sketch_size
 from .data import TrainingData
 from .distributed.workers import Workers
+from .memory_needs import Machine, MemoryNeeds
 from .readout.encoder import decomposition_bytes
 from .readout.iterative import check_least_memory
-from .stores.host import WRITES_UNDER_WAY
 
-DOUBLE, HALF = 8, 2  # bytes: sums over patches are float64, sketches float16
+HALF = 2  # bytes: sketches are float16
 SKETCH_SHARE = 6  # sketches stay on a GPU, or in float32 on a CPU, if they take at most a sixth of its memory
-PATCH_SUM_COPIES = 4  # of Σ p pᵀ: the sum, the one it is added to, the covariance, and its eigenvectors
-LIBRARIES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20}  # BLAS, the convolution and the allocator
-STAGED_CHUNKS = 2 + WRITES_UNDER_WAY + 1  # streamed maps: in use, being fetched, being written, being reordered
-TARGET_COPIES = 7  # of a row of targets: one-hot classes, residuals, both signs' targets, and intermediate results
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The machine that one process runs on."""
-
-    device: torch.device
-    budget: int  # bytes that the process may use
-    processes_here: int = 1  # that share the host's memory
-    processes: int = 1  # of the run
 
 
 @dataclass(frozen=True)
@@ -99,71 +79,42 @@ class MemoryPlan:
 
         ValueError says how much is needed if the budget is too small.
         """
-        device, budget = machine.device, machine.budget
-        channels, h, w = sizes.image_shape
-        features = config.features((h, w))
-        width = padded_size(features) if sizes.half else features
-        fused = sizes.half and device.type == "cuda"
-        by_rows = machine.processes == 1 and sizes.train <= (FEW_IN_HALF if sizes.half else FEW) * features
-        map_bytes = (padded_channels(config.filters) if sizes.half else config.filters) * h * w * sizes.stored
-        maps_bytes = (sizes.train + sizes.other) * map_bytes
-        gram_bytes = _sums_bytes(config, sizes, width, by_rows, fused)
-        # A row of features, shifted, and as it is multiplied; and its targets. A CPU multiplies halves as singles: the
-        # rows, and a panel of them.
-        products = 2 * 4 if sizes.half and device.type == "cpu" else 0
-        row = (2 * sizes.stored + products) * width + TARGET_COPIES * sizes.classes * sizes.itemsize
-        per_image = max(workspace_per_image(config, sizes.image_shape, sizes.itemsize, device.type, sizes.half), row)
-        staged = STAGED_CHUNKS * map_bytes + 2 * channels * h * w * sizes.itemsize
-        all_features, libraries = sizes.train * width * sizes.stored, LIBRARIES[device.type]
-        ways = _ways(device, machine.processes_here * maps_bytes, place)
-        ways = [(where, keep) for where, keep in ways if keep or not by_rows]  # these products need all features
-
-        def held(where: Place) -> int:
-            """Return the bytes of all maps in a place."""
-            return maps_bytes if where == "device" or (where == "host" and device.type == "cpu") else 0
-
-        def chunked(where: Place) -> int:
-            """Return the bytes per image of a chunk."""
-            return per_image + (0 if where == "device" else staged)
-
-        least = gram_bytes + libraries + (all_features if by_rows else 0)
-        least += min(held(where) + chunked(where) for where, _ in ways)  # chunks of one image
-        images, sketches = readout_rows(config, sizes.train // config.copies_per_image), 0
-        if config.readout == "kernel":
-            sketches = images * config.layers * sketch_size(config, (h, w)) * HALF
-            if device.type == "cuda" and sketches > budget // SKETCH_SHARE:
-                sketches = 0  # they are on the host
-            elif device.type == "cpu" and 2 * sketches <= min(budget // SKETCH_SHARE, budget - least):
-                sketches *= 2  # there is room for float32
-        full = max(1, min(LARGEST_WORKSPACE[device.type] // per_image, sizes.train))
+        size, budget = sizes.image_shape[1:], machine.budget
+        needs = MemoryNeeds.of(config, sizes, machine)
+        ways = _ways(machine.device, machine.processes_here * needs.maps, place)
+        ways = [(where, keep) for where, keep in ways if keep or not needs.by_rows]  # its products need all features
+        least = min(needs.held(where, needs.by_rows) + needs.per_image(where) for where, _ in ways)
+        images = readout_rows(config, sizes.train // config.copies_per_image)
+        sketches = _sketch_bytes(config, images, size, machine, least)
+        largest = LARGEST_WORKSPACE[machine.device.type]
+        full = max(1, min(largest // needs.image, sizes.train))
 
         def room(where: Place, keep: bool) -> int:
-            """Return the bytes left for chunks."""
-            return budget - gram_bytes - libraries - sketches - held(where) - (all_features if keep else 0)
+            return budget - sketches - needs.held(where, keep)
 
         def chunk_of(where: Place, keep: bool) -> int:
-            return min(full, room(where, keep) // chunked(where))
+            return min(full, room(where, keep) // needs.per_image(where))
 
         where, keep = next((way for way in ways if chunk_of(*way) >= full), max(ways, key=lambda way: chunk_of(*way)))
-        chunk, left = chunk_of(where, keep), min(room(where, keep), LARGEST_WORKSPACE[device.type])
+        chunk = chunk_of(where, keep)
         if chunk < 1:
-            what = f"for this network ({show_bytes(gram_bytes)} of sums and heads)"
+            what = f"for this network ({show_bytes(needs.sums)} of sums and heads)"
             remedy = "use smaller images, fewer filters or layers"
             raise TooLittleMemoryError(least + sketches, what, budget, remedy)
         return MemoryPlan(
-            features=features,
-            width=width,
+            features=config.features(size),
+            width=needs.width,
             chunk=chunk,
-            rows=max(1, left // row),
+            rows=max(1, min(room(where, keep), largest) // needs.row),
             keep_features=keep,
-            by_rows=by_rows,
+            by_rows=needs.by_rows,
             maps_place=where,
-            maps_bytes=maps_bytes,
-            gram_bytes=gram_bytes,
-            features_bytes=all_features if keep else 0,
+            maps_bytes=needs.maps,
+            gram_bytes=needs.sums,
+            features_bytes=needs.features if keep else 0,
             sketch_bytes=sketches,
             readout_bytes=readout_file_bytes(config, sizes.image_shape, sizes.classes, machine.processes * images),
-            workspace_bytes=chunk * chunked(where) + libraries,
+            workspace_bytes=chunk * needs.per_image(where) + needs.libraries,
             budget=budget,
         )
 
@@ -234,39 +185,18 @@ def _check_all(*checks: Callable[[], object]) -> None:
         raise max(errors, key=lambda error: error.needed)
 
 
-def filter_sums_bytes(
-    config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, fused: bool = False
-) -> int:
-    """Return the bytes of the sums over patches, for the layer that takes most.
+def _sketch_bytes(config: NetworkConfig, images: int, size: tuple[int, int], machine: Machine, least: int) -> int:
+    """Return the bytes of the sketches of the readout's images (h, w) on the device.
 
-    ``fused`` kernels of a GPU sum patches in half precision, 3×3 ones without writing them out.
+    ``least`` are the bytes of the smallest plan without them.
     """
-    channels, h, w = image_shape
-    largest = 0
-    for layer in {*range(1, config.bank.count(";") + 2), *config.kinds_of_layer}:
-        depth = channels + (config.filters if config.place_in_stack(layer) > 1 else 0)
-        k = config.size_of_filter(layer)
-        numbers, positions = depth * k * k, (h - k + 1) * (w - k + 1)
-        needed = PATCH_SUM_COPIES * DOUBLE * numbers**2
-        if fused and has_patch_sum_kernel(depth, (h, w), k):
-            needed += zone_sums_bytes(depth)
-        by_class = 0
-        for sets, outers, places in class_sums_of(config.bank, config.place_in_stack(layer)):
-            by_class = max(by_class, classes * sets * DOUBLE * (outers * numbers**2 + places * positions * numbers))
-        largest = max(largest, needed + by_class)
-    return largest
-
-
-def _sums_bytes(config: NetworkConfig, sizes: RunSizes, width: int, by_rows: bool, fused: bool) -> int:
-    """Return the bytes of the sums over patches or features, of the heads, and of all outputs and labels."""
-    # Gram, scatter and factor; or products of features, a factor, and a block of scaled features, also in halves.
-    block = min(BLOCK_BYTES, sizes.train * width * sizes.itemsize)
-    pairs = 2 * sizes.train**2 * sizes.itemsize + 3 * block // 2 if by_rows else 3 * width**2 * sizes.itemsize
-    sums = max(pairs, filter_sums_bytes(config, sizes.image_shape, sizes.classes, fused))
-    heads = (config.layers + 4) * config.features(sizes.image_shape[1:]) * 2 * sizes.classes * sizes.itemsize
-    # Output and label of all images; new label and sign of the training images.
-    outputs = (sizes.train + sizes.other) * (sizes.classes * sizes.itemsize + 8) + sizes.train * 16
-    return sums + heads + outputs
+    if config.readout != "kernel":
+        return 0
+    sketches, share = images * config.layers * sketch_size(config, size) * HALF, machine.budget // SKETCH_SHARE
+    if machine.device.type == "cuda":
+        return sketches if sketches <= share else 0  # else they are on the host
+    in_float32 = 2 * sketches
+    return in_float32 if in_float32 <= min(share, machine.budget - least) else sketches
 
 
 def _ways(device: torch.device, maps_bytes: int, place: Literal["auto"] | Place) -> list[tuple[Place, bool]]:
