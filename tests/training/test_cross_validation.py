@@ -27,7 +27,7 @@ def made_sketches(images, side=1, numbers=200):
     return copies.flatten(0, 1), torch.nn.functional.one_hot(labels.repeat_interleave(side), 3).float()
 
 
-def fit_to_others(rows, targets, side, size, out, noise=None):
+def fit_to_others(rows, targets, side, size, out, ridge_factors=None):
     """The same by the encoder of the sketches themselves; it rounds its projection to eight bits."""
     kept = torch.ones(len(rows), dtype=torch.bool).view(-1, side)
     kept[out] = False
@@ -39,7 +39,8 @@ def fit_to_others(rows, targets, side, size, out, noise=None):
     near, far = (encoder.codes(some, components) for some in (rows[kept], rows[::side][out]))
     near = Codes.of(near.values)
     scale = 0.8 / median_squared_distance(near)
-    solution = solve_exactly(near, targets[kept], scale, 0.01, 1, None if noise is None else noise[kept])
+    factors = None if ridge_factors is None else ridge_factors[kept]
+    solution = solve_exactly(near, targets[kept], scale, 0.01, 1, factors)
     return code_kernel(far, near, scale) @ solution.columns
 
 
@@ -48,12 +49,12 @@ def fit_to_others(rows, targets, side, size, out, noise=None):
 )
 def test_outputs_are_those_of_a_fit_to_the_other_images(side, size, weighted):
     rows, targets = made_sketches(40, side)
-    noise = torch.linspace(0.5, 2, len(rows)) if weighted else None
-    outputs, numbers = cross_validate(rows @ rows.T, targets, side, size, 0.8, 0.01, 0, noise)
+    ridge_factors = torch.linspace(0.5, 2, len(rows)) if weighted else None
+    outputs, numbers = cross_validate(rows @ rows.T, targets, side, size, 0.8, 0.01, 0, ridge_factors)
     assert sorted(numbers.tolist()) == list(range(40))
     for start in range(0, 40, 40 // FOLDS):
         out = numbers[start : start + 40 // FOLDS]
-        expected = fit_to_others(rows, targets, side, size, out, noise)
+        expected = fit_to_others(rows, targets, side, size, out, ridge_factors)
         torch.testing.assert_close(outputs[start : start + len(out)], expected, rtol=0, atol=2e-3)
 
 

@@ -36,7 +36,7 @@ def judge(
     products: Tensor | None,
     size: int,
     ridge: float,
-    noise: Tensor | None,
+    ridge_factors: Tensor | None,
 ) -> tuple[LeaveOneOutCorrection | None, float | None, float | None]:
     """Return the correction, the temperature and the accuracy that follow from leave-one-out outputs, if known.
 
@@ -52,7 +52,7 @@ def judge(
     outputs = regression.corrected() if regression else known
     accuracy = float((outputs.argmax(1) == wanted.argmax(1)).double().mean())
     if products is not None:
-        how = per_image, size, config.kernel_width, ridge, config.seed, noise
+        how = per_image, size, config.kernel_width, ridge, config.seed, ridge_factors
         outputs, numbers = cross_validate(products, targets, *how)
         outputs = regression.corrected_others(outputs, numbers) if regression else outputs
         wanted = wanted[numbers]
@@ -70,7 +70,7 @@ def cross_validate(
     width: float,
     ridge: float,
     seed: int,
-    noise: Tensor | None = None,
+    ridge_factors: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return outputs (m, C) of images that the readout was not fitted to, and the numbers (m,) of these images.
 
@@ -83,8 +83,8 @@ def cross_validate(
         Components at most. With fewer than rows, the readout ignores what lies outside of them, and so do the folds.
     width, ridge : float
         Options ``kernel_width`` and ``kernel_ridge``.
-    noise : Tensor, shape (N,), optional
-        Factors of the ridge.
+    ridge_factors : Tensor, shape (N,), optional
+        Factors of the ridge, 1/w for a row of weight w.
     """
     images = len(products) // per_image
     drawn = torch.randperm(images, generator=torch.Generator().manual_seed(seed)).to(products.device)
@@ -98,8 +98,8 @@ def cross_validate(
         rows = kept.repeat_interleave(per_image).nonzero()[:, 0]
         near, far = _codes(products, rows, out * per_image, size)
         scale = kernel_scale(width, median_squared_distance(near))
-        weights = None if noise is None else noise[rows]
-        solution = solve_exactly(near, targets[rows].to(near.values), scale, ridge, 0, weights)
+        factors = None if ridge_factors is None else ridge_factors[rows]
+        solution = solve_exactly(near, targets[rows].to(near.values), scale, ridge, 0, factors)
         return code_kernel(far, near, scale) @ solution.columns
 
     folds = torch.arange(len(held), device=products.device)

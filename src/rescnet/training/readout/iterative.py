@@ -85,10 +85,10 @@ class KernelProducts:
     """
 
     def __init__(
-        self, codes: Codes, scale: float, ridge: float, workers: Workers, tile: int, noise: Tensor | None = None
+        self, codes: Codes, scale: float, ridge: float, workers: Workers, tile: int, ridge_factors: Tensor | None = None
     ) -> None:
         self.codes, self.scale, self.ridge, self.workers = codes, scale, ridge, workers
-        self._noise = None if noise is None else noise[:, None]  # factors of ε, 1/w for a row of weight w
+        self._ridge_factors = None if ridge_factors is None else ridge_factors[:, None]  # 1/w for a row of weight w
         self.rows, self.tile = workers.shard(len(codes)), tile
         self._side = max(1, min(isqrt(tile), -(-len(codes) // (2 * workers.count))))
         self._scaled: Codes | None = None
@@ -110,7 +110,8 @@ class KernelProducts:
             if column > row:
                 found[there] += _times([half.T for half in halves], factors[here] * x[here])
         self.workers.all_reduce(found)
-        return found.mul_(sizes).add_(whole if self._noise is None else whole * self._noise, alpha=self.ridge)
+        weighted = whole if self._ridge_factors is None else whole * self._ridge_factors
+        return found.mul_(sizes).add_(weighted, alpha=self.ridge)
 
     def _own_tiles(self) -> Iterator[tuple[int, int]]:
         """Yield the first row and column of this worker's tiles."""

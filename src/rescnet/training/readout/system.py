@@ -67,19 +67,19 @@ def exact_bytes(images: int, itemsize: int = 4) -> int:
 
 
 def solve_exactly(
-    codes: Codes, right: Tensor, scale: float, ridge: float, per_image: int = 1, noise: Tensor | None = None
+    codes: Codes, right: Tensor, scale: float, ridge: float, per_image: int = 1, ridge_factors: Tensor | None = None
 ) -> Solution:
     """Solve the system for right sides (N, K) by one Cholesky factor, with a larger ε where K + εI is indefinite.
 
     Each image has ``per_image`` consecutive rows; with 0 no block of the inverse is computed.
-    ``noise`` (N,) are factors of ε, 1/w for a row of weight w.
+    ``ridge_factors`` (N,) are factors of ε, 1/w for a row of weight w.
     """
     matrix = right.new_empty(len(codes), len(codes))
     for tried in growing_ridges(ridge):
         for start in range(0, len(codes), PANEL):
             panel = slice(start, start + PANEL)
             matrix[start:, panel] = code_kernel(codes[start:], codes[panel], scale)
-        matrix.diagonal().fill_(1).add_(tried if noise is None else tried * noise)
+        matrix.diagonal().fill_(1).add_(tried if ridge_factors is None else tried * ridge_factors)
         with one_thread_if_small(len(codes)):
             try:
                 cholesky_(matrix)
