@@ -210,7 +210,7 @@ def test_an_interrupted_fit_by_conjugate_gradients_continues(
     """With a learned metric, the interrupt comes in the second solution, and the first is not repeated."""
     monkeypatch.setattr("rescnet.training.readout.fit.METRIC_FROM", 1 if with_metric else 10**9)
     monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
-    monkeypatch.setattr("rescnet.training.readout.iterative.CENTRES", (10, 10))
+    monkeypatch.setattr("rescnet.training.readout.iterative.LANDMARKS", (10, 10))
     monkeypatch.setattr("rescnet.cli.training_run.SECONDS_BETWEEN", 0)
     folder, save, steps = tmp_path / "model", ModelWriter.save_solution, []
 

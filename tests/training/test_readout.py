@@ -309,7 +309,7 @@ def test_conjugate_gradients_predict_the_same(options, monkeypatch):
 
 
 def test_a_budget_decides_how_it_is_solved(monkeypatch):
-    monkeypatch.setattr("rescnet.training.readout.iterative.LEAST_CENTRES", 8)
+    monkeypatch.setattr("rescnet.training.readout.iterative.LEAST_LANDMARKS", 8)
     fit = fitted_by_hand(loo_correction=True)
     with torch.inference_mode():
         assert fit.solve()[1].steps == 0
@@ -444,8 +444,8 @@ def test_an_interrupted_fit_with_a_metric_continues_in_its_solution(options, mon
 
     monkeypatch.setattr("rescnet.training.readout.fit.METRIC_FROM", 100)
     monkeypatch.setattr("rescnet.training.readout.fit.solve_iteratively", counted)
-    monkeypatch.setattr("rescnet.training.readout.iterative.CENTRES", (10, 10))
-    monkeypatch.setattr("rescnet.training.readout.iterative.LEAST_CENTRES", 8)
+    monkeypatch.setattr("rescnet.training.readout.iterative.LANDMARKS", (10, 10))
+    monkeypatch.setattr("rescnet.training.readout.iterative.LEAST_LANDMARKS", 8)
     fit, heard = fitted_by_hand(**options), []
     exact, fit.budget = fit.budget, 300_000 * fit.config.rows_per_image
 

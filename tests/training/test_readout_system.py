@@ -68,21 +68,21 @@ def test_products_do_not_depend_on_tiles(generator, tile):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("centres", [20, 200])
-def test_conjugate_gradients_agree_with_the_factor(generator, dtype, centres):
+@pytest.mark.parametrize("landmarks", [20, 200])
+def test_conjugate_gradients_agree_with_the_factor(generator, dtype, landmarks):
     codes, right = problem(generator, dtype=dtype)
     wanted, heard = solve_exactly(codes, right, SCALE, RIDGE), []
-    found = solve_iteratively(products_of(codes), right, centres, 0, True, lambda *step: heard.append(step))
+    found = solve_iteratively(products_of(codes), right, landmarks, 0, True, lambda *step: heard.append(step))
     assert found.columns.shape == right.shape and found.ridge == RIDGE
     close = 0.05 if dtype == torch.float16 else 1e-2  # K is rounded to half precision too
     assert float((found.columns - wanted.columns).norm() / wanted.columns.norm()) < close
     assert float((found.blocks / wanted.blocks - 1).abs().mean()) < 0.2
     assert 1 <= found.steps == len(heard) < 100 and heard[-1][:2] == (found.steps, found.residual)
     assert found.residual <= TOLERANCE
-    assert solve_iteratively(products_of(codes), right, centres, 0, False).blocks is None
+    assert solve_iteratively(products_of(codes), right, landmarks, 0, False).blocks is None
 
 
-def test_more_centres_take_fewer_steps(generator):
+def test_more_landmarks_take_fewer_steps(generator):
     codes, right = problem(generator)
     steps = [solve_iteratively(products_of(codes, 1e-2), right, m, 0, False).steps for m in (10, 60, 200)]
     assert steps[0] > steps[1] > steps[2]

@@ -57,11 +57,11 @@ def one_case(case, workers, ends=None):
     weights = 0.5 + labels[:171] % 3 if weighted else None
     how = {"test": test, "weights": weights, "compute": compute, "workers": workers, "listener": listener}
     run = TrainingRun(images[:171], labels[:171], config, **how)
-    centres = (10, 10) if resumed else iterative.CENTRES
+    landmarks = (10, 10) if resumed else iterative.LANDMARKS
     with (
         patch.object(fit, "exact_bytes", exact_bytes),
         patch.object(fit, "METRIC_FROM", metric_from),
-        patch.object(iterative, "CENTRES", centres),
+        patch.object(iterative, "LANDMARKS", landmarks),
     ):
         for record in run:
             if ends and record.layer == 2:

@@ -22,7 +22,7 @@ from ..data import TrainingData
 from ..distributed.workers import Workers
 from .cross_validation import FOLDS, MOST_ROWS, judge
 from .encoder import SketchRows, codes_of, decomposition_bytes
-from .iterative import LARGEST_TILE, KernelProducts, Progress, centres_for, check_least_memory, solve_iteratively
+from .iterative import LARGEST_TILE, KernelProducts, Progress, check_least_memory, landmarks_for, solve_iteratively
 from .metric import learned_metric
 from .sketches import Sketches
 from .system import Solution, exact_bytes, ridge_for, solve_exactly
@@ -197,7 +197,7 @@ class CodeFit:
         if exact_bytes(len(codes), right.itemsize) <= room:
             return self._solve_on_rank0(codes, right, scale, ridge, diagonal)
         free = check_least_memory(config, len(codes), right.shape[1], right.itemsize, self.budget)
-        centres = centres_for(len(codes), free)
+        landmarks = landmarks_for(len(codes), free)
         tile = min(LARGEST_TILE, free // (2 * 3 * right.itemsize))
         products = KernelProducts(codes, scale, max(ridge, 1e-6), workers, tile, self._ridge_factors(right))
         if first is not None and first.start is not None:
@@ -205,7 +205,7 @@ class CodeFit:
             start = None if start is None else start[:, before.shape[1] :]
             progress = tell and (lambda steps, residual, x: tell(steps, residual, torch.cat([before, x], dim=1)))
         probe = diagonal and config.rows_per_image == 1  # the block of an image and its copies is not estimated
-        return solve_iteratively(products, right, centres, config.seed, probe, progress, start)
+        return solve_iteratively(products, right, landmarks, config.seed, probe, progress, start)
 
     def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float, ridge: float, diagonal: bool) -> Solution:
         """Solve the system exactly on rank 0, and broadcast the solution."""

@@ -1,8 +1,8 @@
 """The readout's system for many images: preconditioned conjugate gradients.
 
 K is recomputed tile by tile from the codes, so memory grows with N and not with N². The preconditioner is K̂ + μI, where
-K̂ = K_nm K_mm⁻¹ K_mn is the Nyström approximation at m of the images, and μ is ε plus the mean diagonal of K - K̂. By the
-Woodbury identity
+K̂ = K_nm K_mm⁻¹ K_mn is the Nyström approximation at m of the images, the landmarks, and μ is ε plus the mean diagonal
+of K - K̂. By the Woodbury identity
 
     μ (K̂ + μI)⁻¹ = I - K_nm (μ K_mm + K_mn K_nm)⁻¹ K_mn.
 
@@ -36,17 +36,17 @@ from ...stages.linear_algebra import (
 from ..distributed.workers import Workers
 from .system import Solution
 
-CENTRES = 8192, 24_576  # of the preconditioner, at most: up to 250,000 rows, and from 750,000
-ROWS_PER_CENTRE = 32  # between these
-LEAST_CENTRES = 64
-PER_CENTRE = 2 * 3 * 8  # bytes per pair of centres: three matrices in float64, and as much for tiles of the kernel
+LANDMARKS = 8192, 24_576  # of the preconditioner, at most: up to 250,000 rows, and from 750,000
+ROWS_PER_PAIR = 32  # between these
+LEAST_LANDMARKS = 64
+PER_PAIR = 2 * 3 * 8  # bytes per pair of landmarks: three matrices in float64, and as much for tiles of the kernel
 VECTORS = 8  # matrices (N, K) that conjugate gradients hold, K right sides
 PROBES = 32  # random signs that estimate the diagonal of the inverse
 TOLERANCE = 1e-3  # of conjugate gradients: largest residual of a column, relative to the column
 FINISHED = 5 * TOLERANCE  # residual of a finished solution that is computed again: rounding adds up over the steps
 LARGEST_RESIDUAL = 0.1  # of a solution that is returned
 MOST_STEPS = 200
-JITTER = 1e-6  # on the diagonal of K_mm: centres may coincide
+JITTER = 1e-6  # on the diagonal of K_mm: landmarks may coincide
 LARGEST_TILE = 2**28  # entries of K at a time
 LARGEST_EXPONENT = 10.0  # e^11 is the largest number in half precision
 
@@ -57,19 +57,19 @@ The solution has the columns asked for, then those of random signs; it can be th
 """
 
 
-def centres_for(rows: int, free: int) -> int:
-    """Return the number of the preconditioner's centres for a number of rows and the bytes that are free.
+def landmarks_for(rows: int, free: int) -> int:
+    """Return the number of the preconditioner's landmarks for a number of rows and the bytes that are free.
 
-    Three times the centres take about half the steps, and a step takes most of its time for K itself.
+    Three times the landmarks take about half the steps, and a step takes most of its time for K itself.
     """
-    wanted = min(max(CENTRES[0], rows // ROWS_PER_CENTRE), CENTRES[1])
-    return min(wanted, rows, isqrt(free // PER_CENTRE))
+    wanted = min(max(LANDMARKS[0], rows // ROWS_PER_PAIR), LANDMARKS[1])
+    return min(wanted, rows, isqrt(free // PER_PAIR))
 
 
 def check_least_memory(config: NetworkConfig, images: int, columns: int, itemsize: int, budget: int) -> int:
-    """Return the bytes that conjugate gradients have for centres and tiles; raise ValueError if they are too few."""
+    """Return the bytes that conjugate gradients have for landmarks and tiles; raise ValueError if they are too few."""
     held = images * itemsize * (min(config.readout_size, images) + VECTORS * (columns + PROBES))
-    needed = held + PER_CENTRE * min(LEAST_CENTRES, images) ** 2
+    needed = held + PER_PAIR * min(LEAST_LANDMARKS, images) ** 2
     if budget < needed:
         what = f"to fit a readout of {images:,} images"
         raise TooLittleMemoryError(needed, what, budget, "use a smaller readout_size")
@@ -138,11 +138,11 @@ def _times(halves: list[Tensor], x: Tensor) -> Tensor:
 class NystromPreconditioner:
     """μ(K̂ + μI)⁻¹ for the Nyström approximation K̂ of K at some of the images."""
 
-    def __init__(self, products: KernelProducts, centres: int, seed: int) -> None:
+    def __init__(self, products: KernelProducts, landmarks: int, seed: int) -> None:
         codes, self._products = products.codes, products
-        chosen = torch.randperm(len(codes), generator=torch.Generator().manual_seed(seed))[:centres].sort().values
-        self._centres = codes[chosen.to(codes.norms.device)]
-        among = code_kernel(self._centres, self._centres, products.scale).double()
+        chosen = torch.randperm(len(codes), generator=torch.Generator().manual_seed(seed))[:landmarks].sort().values
+        self._landmarks = codes[chosen.to(codes.norms.device)]
+        among = code_kernel(self._landmarks, self._landmarks, products.scale).double()
         among.diagonal().fill_(1 + JITTER)
         total = torch.zeros_like(among)
         for _, near in self._parts():
@@ -160,7 +160,7 @@ class NystromPreconditioner:
         The middle factor is kept in two parts. Rounded to float32, it would change x along the largest eigenvector of
         K, whose eigenvalue grows like N: with 1,000,000 rows by as much as the residual.
         """
-        inner = x.new_zeros(len(self._centres), x.shape[1])
+        inner = x.new_zeros(len(self._landmarks), x.shape[1])
         for part, near in self._parts():
             inner.addmm_(near.T, x[part])
         self._products.workers.all_reduce(inner)
@@ -175,22 +175,22 @@ class NystromPreconditioner:
     def _parts(self) -> Iterator[tuple[slice, Tensor]]:
         """Yield this worker's rows of K_nm, part by part."""
         products = self._products
-        size = max(1, products.tile // max(1, len(self._centres)))
+        size = max(1, products.tile // max(1, len(self._landmarks)))
         for row in range(products.rows.start, products.rows.stop, size):
             part = slice(row, min(row + size, products.rows.stop))
-            yield part, code_kernel(products.codes[part], self._centres, products.scale)
+            yield part, code_kernel(products.codes[part], self._landmarks, products.scale)
 
 
 def solve_iteratively(
     products: KernelProducts,
     right: Tensor,
-    centres: int,
+    landmarks: int,
     seed: int,
     diagonal: bool,
     progress: Progress | None = None,
     start: Tensor | None = None,
 ) -> Solution:
-    """Solve the system for right sides (N, K) by conjugate gradients with a preconditioner at some centres.
+    """Solve the system for right sides (N, K) by conjugate gradients with a preconditioner at some landmarks.
 
     ``start`` has the columns of an earlier, interrupted solution (:data:`Progress`). Others after them say that it was
     finished. A start of another shape is ignored. All workers have all codes and right sides, and return the same
@@ -199,7 +199,7 @@ def solve_iteratively(
     for tried in growing_ridges(products.ridge):
         products.ridge = tried
         try:
-            found = _descend(products, right, centres, seed, diagonal, progress, start)
+            found = _descend(products, right, landmarks, seed, diagonal, progress, start)
             if found.residual <= LARGEST_RESIDUAL:
                 return found
         except NotPositiveDefiniteError:
@@ -210,7 +210,7 @@ def solve_iteratively(
 def _descend(
     products: KernelProducts,
     right: Tensor,
-    centres: int,
+    landmarks: int,
     seed: int,
     diagonal: bool,
     progress: Progress | None,
@@ -233,7 +233,7 @@ def _descend(
     best, best_x = worst, x.clone()
     goal = FINISHED if was_finished and best <= FINISHED else TOLERANCE
     while best > goal and steps < MOST_STEPS and worst < 100 * best:
-        precondition = precondition or NystromPreconditioner(products, centres, seed)
+        precondition = precondition or NystromPreconditioner(products, landmarks, seed)
         direction = precondition(residual)
         rho = (residual * direction).sum(0)
         if search is None:
