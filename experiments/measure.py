@@ -37,7 +37,7 @@ from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
 from rescnet.stages.code_kernel import Codes, kernel_scale, median_squared_distance
 from rescnet.training.distributed.workers import Workers, join_workers
-from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, centres_for, solve_iteratively
+from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, landmarks_for, solve_iteratively
 from rescnet.training.readout.system import ridge_for
 from rescnet.training.train import TrainingRun
 
@@ -205,7 +205,7 @@ def readout_fit(arguments: argparse.Namespace) -> dict[str, Any]:
 
         finished = True
         try:
-            solve_iteratively(products, right, centres_for(rows, READOUT_BYTES), 0, True, report)
+            solve_iteratively(products, right, landmarks_for(rows, READOUT_BYTES), 0, True, report)
         except TimeoutError:
             finished = False
         peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None

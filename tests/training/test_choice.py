@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet import ComputeOptions, ResCNetClassifier
+from rescnet import ComputeOptions, ResCNetClassifier, make_config
 from rescnet.network.history import LayerRecord
 from rescnet.network.memory import TooLittleMemoryError
 from rescnet.training import choice
-from rescnet.training.choice import choose_network
+from rescnet.training.choice import Choice, choose_network, choose_on_rank0
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.memory_plan import plan_run
@@ -139,3 +139,9 @@ def test_the_memory_that_a_refusal_names_is_enough(generator, count, monkeypatch
     assert plan_run(config, TrainingData.of(config, images, labels), enough, torch.device("cpu"), Workers()).chunk > 0
     with pytest.raises(TooLittleMemoryError):
         choose_network(images, labels, less)
+
+
+def test_one_process_keeps_its_own_choice():
+    choice = Choice(make_config(image_shape=(3, 32, 32), images=500), ("a note",), 1.5)
+    found = choose_on_rank0(Workers(), lambda: choice)
+    assert (found.config, found.notes, found.seconds) == (choice.config, ("a note",), 1.5)

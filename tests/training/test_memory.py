@@ -15,6 +15,7 @@ from rescnet.formatting import parse_bytes
 from rescnet.network.memory import LARGEST_WORKSPACE, RunSizes, memory_budget
 from rescnet.network.stack import LayerStack
 from rescnet.stages.images import ValueRange
+from rescnet.stages.sketch import sketch_size
 from rescnet.training.layer_patches import LayerInput, LayerPatches
 from rescnet.training.memory_needs import LIBRARIES, PATCH_SUM_COPIES, TARGET_COPIES, Machine, filter_sums_bytes
 from rescnet.training.memory_plan import MemoryPlan
@@ -297,3 +298,28 @@ def test_few_images_are_solved_by_rows_and_take_less_memory():
     half, gpu = replace(sizes, half=True), Machine(torch.device("cuda"), 10**10)
     assert MemoryPlan.of(config, replace(half, train=1330), gpu).by_rows  # a third
     assert not MemoryPlan.of(config, replace(half, train=1331), gpu).by_rows
+
+
+@pytest.mark.parametrize(("budget", "counted"), [(10**9, 500), (10**11, 10_500)])
+def test_sketches_of_test_images_are_planned_or_not_kept(budget, counted):
+    config = make_config(image_shape=(3, 32, 32), images=500)
+    found = MemoryPlan.of(config, RunSizes((3, 32, 32), 10, 500, 10_000), Machine(CPU, budget)).sketches
+    each = config.layers * sketch_size(config, (32, 32)) * (4 if found.in_float32 else 2)
+    assert found.bytes == counted * each
+    assert found.of_others == (counted > 500)
+
+
+def test_the_readout_has_the_same_accuracy_without_sketches_of_test_images(blobs, monkeypatch):
+    images, labels = blobs
+    config = NetworkConfig(filters=6, layers=1, block_sizes=(6,), block_stride=2, pyramid=(2,), readout="kernel")
+    original = MemoryPlan.of
+
+    def without(*arguments):
+        plan = original(*arguments)
+        return replace(plan, sketches=replace(plan.sketches, of_others=False))
+
+    found = []
+    for plan in (original, without):
+        monkeypatch.setattr(MemoryPlan, "of", plan)
+        found.append(train(images[:60], labels[:60], config, test=(images[60:], labels[60:]))[1].readout.test_accuracy)
+    assert found[0] == found[1]

@@ -354,6 +354,7 @@ SMALL_SETS = {
     ],
     ids=["factor", "conjugate gradients", "mirrored, no ridge", "conjugate gradients, no ridge"],
 )
+@pytest.mark.filterwarnings("ignore:images should differ")
 @pytest.mark.parametrize("images", SMALL_SETS.values(), ids=SMALL_SETS)
 def test_few_equal_and_constant_images_are_sound(images, options, cg, tmp_path, monkeypatch):
     if cg:

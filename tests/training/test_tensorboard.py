@@ -139,3 +139,11 @@ def test_a_file_is_no_place_for_a_log(train, tmp_path):
     code, said = train("--out", tmp_path / "m", "--tensorboard", tmp_path / "log")
     assert code == 2 and "the TensorBoard log must be a folder, got the file" in said
     assert (tmp_path / "log").read_text() == "mine" and not (tmp_path / "m").exists()
+
+
+def test_a_resumed_run_keeps_the_layers_before(train, tmp_path):
+    assert train("--layers", 2, "--out", tmp_path / "m", "--tensorboard", tmp_path / "log")[0] == 0
+    more = ["train", "--resume", tmp_path / "m", "--layers", 4, "--tensorboard", tmp_path / "log", "--quiet"]
+    assert CliRunner().invoke(app, list(map(str, more))).exit_code == 0
+    wanted = {record.layer: record.train_accuracy for record in load_model(tmp_path / "m").history}
+    assert curve(read(tmp_path / "log"), "accuracy/train") == pytest.approx(wanted)

@@ -8,9 +8,11 @@ from time import monotonic
 import numpy as np
 import pytest
 import torch
+from torch.utils.data import DataLoader, TensorDataset
 
 from rescnet import NetworkConfig, make_config, train
-from rescnet.network.history import LayerRecord, StopReason
+from rescnet.network.history import History, LayerRecord, StopReason
+from rescnet.network.inputs import InputWarning
 from rescnet.training.time_plan import TimePlan
 from rescnet.training.train import TrainingRun
 from rescnet.training.trainer import Trainer
@@ -171,3 +173,34 @@ def test_a_network_is_continued_only_with_the_options_its_layers_share(few):
         (name,) = change
         with pytest.raises(ValueError, match=rf"{name} must stay .*, got .*\. All layers share it"):
             TrainingRun(*few, config_of(**change), start=start)
+
+
+def test_a_network_is_continued_with_its_own_history_and_not_made_shorter(few):
+    network, history = train(*few, config_of())
+    with pytest.raises(ValueError, match="layers must be at least the 3 of the network to continue, got 2"):
+        train(*few, config_of(layers=2), start=(network, history))
+    with pytest.raises(ValueError, match="history must have 3 records, one per layer of the network, got 0"):
+        train(*few, config_of(layers=4), start=(network, History()))
+
+
+def test_images_of_weight_zero_have_no_part_in_the_default_network(few):
+    images, labels = few
+    weights = np.r_[np.ones(40), np.zeros(20)]
+    options = {"layers": 1, "filters": 5, "augment": ""}
+    weighted, alone = train(images, labels, weights=weights, **options), train(images[:40], labels[:40], **options)
+    assert weighted[0].config == alone[0].config
+
+
+def test_equal_images_are_reported(few):
+    images, labels = few
+    with pytest.warns(InputWarning, match="images should differ, got 60 equal ones"):
+        train(np.zeros_like(images), labels, config_of(layers=1))
+
+
+@pytest.mark.parametrize("wrap", [lambda data: data, DataLoader], ids=["Dataset", "DataLoader"])
+def test_data_sets_of_pytorch_are_named(few, wrap):
+    data = wrap(TensorDataset(*map(torch.as_tensor, few)))
+    with pytest.raises(ValueError, match=r"^images must be an array or a tensor, got a .* of PyTorch\."):
+        train(data)
+    with pytest.raises(ValueError, match="of PyTorch"):
+        train(*few, config_of(layers=1))[0].predict(data)

@@ -244,6 +244,7 @@ def test_half_precision_and_float64_exclude_each_other(halves):
         train(images, labels, small(), compute=ComputeOptions(precision="fast", dtype="float64"))
 
 
+@pytest.mark.filterwarnings("ignore:images should differ")
 def test_equal_images_are_given_up_on_quickly():
     """All patches are equal: filters are zero after a few hundred draws, not after 100,000."""
     images, labels = hard_cases()["all images equal"]

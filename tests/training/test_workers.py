@@ -168,3 +168,18 @@ def test_bytes_are_sent_in_pieces(with_itself, monkeypatch):
         before = with_itself.exchanged
         assert with_itself.broadcast_bytes(data) == data
         assert with_itself.exchanged - before == 8 + len(data)
+
+
+def test_the_first_worker_of_a_machine_reads_before_the_others(monkeypatch):
+    said = []
+    monkeypatch.setattr(Workers, "sum_int", lambda self, number: said.append("met") or number)
+    for first in (True, False):
+        assert Workers(first_here=first).first_alone(lambda: said.append("read") or 5) == 5
+    assert said == ["read", "met", "met", "read"]
+
+    def fail():
+        raise ValueError("source must be there")
+
+    with pytest.raises(ValueError, match="source must"):
+        Workers().first_alone(fail)
+    assert said[4:] == ["met"]  # so that the others fail alike

@@ -89,7 +89,7 @@ def _continued(
     folder = run.folder
     if request.source is not None:
         folder = replace(folder, about=about | {"source": full_name(request.source)})
-    dataset, _ = dataset_of(folder, None, request.root)
+    dataset, _ = workers.first_alone(lambda: dataset_of(folder, None, request.root))
     _check_images(dataset, run)
     changed = config != run.folder.config
     return TrainCommand(

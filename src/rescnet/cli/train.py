@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -29,6 +28,7 @@ from .shared import Source, SourceOption, command_line, given, one_source, with_
 
 if TYPE_CHECKING:
     from ..data import Dataset
+    from ..training.choice import Choice
     from ..training.distributed.workers import Workers
     from ..training.listeners import TensorBoardLog
     from .training_run import TrainCommand
@@ -175,24 +175,29 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
         check_place(new["out"], new["overwrite"])
     if size := parse_size(new["image_size"]):
         check_size(source, size)
-        few: Any = {"image_shape": (1, *size), "classes": 2, "images": 2, "quality": quality}
+        few: Any = {"image_shape": (1, *size), "classes": 2, "images": 2}
+        few |= {} if preset else {"quality": quality}
         check_size_fits(config or make_config(preset, new["config"], **few, **request.options), size, compute, device)
-    whole = load_source(source, request.root, size, strict=new["strict"], cache=new["cache"])
+    whole = workers.first_alone(
+        lambda: load_source(source, request.root, size, strict=new["strict"], cache=new["cache"])
+    )
     check_trainable(whole)
     check_limit(whole, new["limit"])
-    fraction, seed = new["validation_fraction"], request.options.get("seed", 0)
+    fraction = new["validation_fraction"]
     if config is None and preset == PAPER:
         classes = len(whole.class_names)
         config = make_config(PAPER, new["config"], image_shape=whole.shape, classes=classes, **request.options)
     asked = options_in_file(new["config"]) | request.options
     if fraction is None and (config is not None or asked.get("patience")):
         fraction = VALIDATION_FRACTION
-    held_out = {"fraction": fraction or 0.0, "limit": new["limit"], "seed": config.seed if config else seed}
+    seed = config.seed if config else asked.get("seed", 0)
+    held_out = {"fraction": fraction or 0.0, "limit": new["limit"], "seed": seed}
     dataset = hold_out_images(whole, **held_out)
     notes: tuple[str, ...] = ()
     if config is None:
-        config, notes, seconds = _chosen(dataset, compute, quality, limit, asked, workers)
-        notes = (*notes, f"choice of the network: {show_seconds(seconds)}") if notes else ()
+        choice = _chosen(dataset, compute, quality, limit, asked, workers)
+        config = choice.config
+        notes = (*choice.notes, f"choice of the network: {show_seconds(choice.seconds)}") if choice.notes else ()
     limit = None if limit is None else max(1.0, limit - since_start())
     about = {
         "dataset": dataset.name,
@@ -200,6 +205,7 @@ def _new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers
         "root": str(request.root.resolve()) if request.root else None,
         **fit_facts(source, dataset),
         "preset": preset,
+        "quality": None if preset else quality,
         "command": command_line(),
         "seed": config.seed,
         "held_out": held_out | {"sha256": fingerprint(dataset.validation)},
@@ -252,21 +258,20 @@ def _chosen(
     limit: float | None,
     asked: dict[str, Any],
     workers: Workers,
-) -> tuple[NetworkConfig, tuple[str, ...], float]:
-    """Return the network for the training images, which rank 0 chooses, sentences about the choice, and its seconds."""
+) -> Choice:
+    """Return the network for the training images, which rank 0 chooses."""
     from ..network.inputs import as_images, as_labels
-    from ..training.choice import choose_network
+    from ..training.choice import choose_network, choose_on_rank0
 
-    sent = b""
-    if workers.is_rank0:
+    def choose() -> Choice:
         images, held = as_images(dataset.train.images), dataset.validation
         labels = as_labels(dataset.train.labels, images)
         validation = None if held is None else (pictures := as_images(held.images), as_labels(held.labels, pictures))
         choice = choose_network(images, labels, compute, quality, limit, asked, validation, since_start(), workers)
         check_readout_options(choice.config, asked)
-        sent = json.dumps([choice.config.to_dict(), choice.notes, choice.seconds]).encode()
-    options, notes, seconds = json.loads(workers.broadcast_bytes(sent))
-    return NetworkConfig(**options), tuple(notes), seconds
+        return choice
+
+    return choose_on_rank0(workers, choose)
 
 
 def _check_flags_of_resume(request: TrainRequest) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
 
 Array: TypeAlias = "Tensor | NDArray[Any]"
 Paths: TypeAlias = "str | PathLike[str] | Sequence[str | PathLike[str]]"  # of image files
@@ -142,10 +143,15 @@ def plain_values(values: Any, name: str = "images") -> Any:
     if masked:
         raise ValueError(f"{name} must have no masked values, got {masked}. Fill them, e.g. with filled(0).")
     if isinstance(values, Tensor):
-        return values.detach().cpu()
+        return _for_numpy(values)
     if isinstance(values, list | tuple) and any(isinstance(part, Tensor) for part in values):
-        return [part.detach().cpu() if isinstance(part, Tensor) else part for part in values]
+        return [_for_numpy(part) if isinstance(part, Tensor) else part for part in values]
     return values
+
+
+def _for_numpy(tensor: Tensor) -> Tensor:
+    found = tensor.detach().cpu()
+    return found.float() if found.dtype == torch.bfloat16 else found  # which NumPy does not have
 
 
 def refuse_unequal_shapes(values: Any, name: str = "images") -> None:
@@ -165,6 +171,11 @@ def refuse_unequal_shapes(values: Any, name: str = "images") -> None:
 def _as_tensor(values: Any, name: str) -> Tensor:
     if isinstance(values, Tensor):
         tensor = values.detach()
+    elif isinstance(values, Dataset | DataLoader):
+        raise ValueError(
+            f"{name} must be an array or a tensor, got a {type(values).__name__} of PyTorch. Only ResCNetClassifier "
+            "reads these; stack the images, e.g. torch.stack([image for image, label in data])."
+        )
     else:
         array = np.asarray(plain_values(values, name))
         if array.dtype.kind not in "buif":
@@ -186,6 +197,6 @@ def _from_numpy(array: NDArray[Any], mapped: bool) -> Tensor:
     if array.flags.writeable:
         return torch.from_numpy(np.ascontiguousarray(array))
     if not mapped:
-        return torch.tensor(array)
+        return torch.tensor(np.ascontiguousarray(array))
     with warnings.catch_warnings(action="ignore"):  # about read-only memory: it is never written to
         return torch.from_numpy(np.ascontiguousarray(array))

@@ -5,7 +5,8 @@ Both are found by a trial on some of the images. Validation images decide where 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil, inf
 from time import perf_counter
@@ -37,6 +38,7 @@ TRIAL_IMAGES = {"cpu": 300, "cuda": 2000}
 TRIAL_FILTERS = 16
 TIMED_IMAGES = {"cpu": 24, "cuda": 512}
 FEWER_FILTERS = (24, 16, 8)
+SHRINKABLE = {"filters", "kernel_copies", "layers"}  # options that a time limit decides if they are not given
 SAFETY = 0.8  # share of the time limit that is planned for
 
 
@@ -47,6 +49,16 @@ class Choice:
     config: NetworkConfig
     notes: tuple[str, ...] = ()
     seconds: float = field(default=0.0, compare=False)  # that the trials took
+
+
+def choose_on_rank0(workers: Workers, choose: Callable[[], Choice]) -> Choice:
+    """Return rank 0's choice on all workers: it depends on the speed of a machine."""
+    sent = b""
+    if workers.is_rank0:
+        choice = choose()
+        sent = json.dumps([choice.config.to_dict(), choice.notes, choice.seconds]).encode()
+    options, notes, seconds = json.loads(workers.broadcast_bytes(sent))
+    return Choice(NetworkConfig(**options), tuple(notes), seconds)
 
 
 @torch.inference_mode()
@@ -98,9 +110,10 @@ def choose_network(
         fitting, seconds = _fit_to_time(images, labels, config, compute, limit - spent, given)
         seconds += spent
         if fitting is None:
+            fixed = f", or leave {' and '.join(kept)} out" if (kept := sorted(SHRINKABLE & given.keys())) else ""
             raise ValueError(
                 f"time_limit must be at least {show_seconds(ceil(10 * seconds) / 10)} for {len(images):,} images, got "
-                f"{limit:g} s. Allow more time, or use fewer or smaller images."
+                f"{limit:g} s. Allow more time, or use fewer or smaller images{fixed}."
             )
         config, of_limit = fitting, "" if time_limit is None else f" of {show_seconds(time_limit)}"
         notes.append(f"time: about {show_seconds(seconds)}{of_limit} on this machine")

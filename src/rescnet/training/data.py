@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import warnings
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.inputs import Array, as_images, as_labels, plain_values
+from ..network.inputs import SEVERAL, Array, InputWarning, as_images, as_labels, plain_values
 from ..network.memory import RunSizes
 
 LabelledImages: TypeAlias = tuple[Array, Array]
@@ -37,13 +38,9 @@ class TrainingData:
         weights: Array | None = None,
     ) -> TrainingData:
         """Check all images, labels and weights, before any work starts. Images of weight 0 are left out."""
-        checked, file = as_images(images), _file_of(images)
-        checked_labels = as_labels(labels, checked)
-        checked_weights = as_weights(weights, len(checked))
-        if checked_weights is not None and not bool(checked_weights.all()):
-            kept = checked_weights.nonzero()[:, 0]
-            checked, checked_weights, file = checked[kept], checked_weights[kept], None
-            checked_labels = as_labels(checked_labels[kept], checked, name="labels of weighted images")
+        checked, checked_labels, checked_weights = weighted_images(images, labels, weights)
+        file = _file_of(images) if len(checked) == len(images) else None
+        warn_of_equal_images(checked)
         shape = (checked.shape[1], checked.shape[2], checked.shape[3])
         config.check_images(shape[0], shape[1:])
         if config.patience and validation is None:
@@ -77,6 +74,23 @@ class TrainingData:
         train = -(-len(self.images) // processes) * config.copies_per_image
         others = -(-others // processes) * len(config.views)
         return RunSizes(self.image_shape, self.classes, train, others, itemsize, half)
+
+
+def weighted_images(images: Array, labels: Array, weights: Array | None) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return checked images, labels and weights, without the images of weight 0."""
+    checked = as_images(images)
+    checked_labels, checked_weights = as_labels(labels, checked), as_weights(weights, len(checked))
+    if checked_weights is None or bool(checked_weights.all()):
+        return checked, checked_labels, checked_weights
+    kept = checked_weights.nonzero()[:, 0]
+    checked = checked[kept]
+    return checked, as_labels(checked_labels[kept], checked, name="labels of weighted images"), checked_weights[kept]
+
+
+def warn_of_equal_images(images: Tensor) -> None:
+    """Warn if all images (n, channels, height, width) are the same: nothing can be learned from them."""
+    if len(images) > 1 and all(bool((part == images[0]).all()) for part in (images[:SEVERAL], images)):
+        warnings.warn(f"images should differ, got {len(images):,} equal ones.", InputWarning, stacklevel=4)
 
 
 def as_weights(weights: Any, images: int, name: str = "weights") -> Tensor | None:

@@ -81,7 +81,7 @@ class TrainingTable:
         say(f"    {show_bytes(plan.maps_bytes)} maps {where};")
         say(f"    {show_bytes(plan.gram_bytes)} sums and heads, {kept}, {show_bytes(plan.workspace_bytes)} workspace")
         if config.has_kernel:
-            sketches = f", sketches {show_bytes(plan.sketch_bytes)}" if plan.sketch_bytes else ""
+            sketches = f", sketches {show_bytes(plan.sketches.bytes)}" if plan.sketches.bytes else ""
             say(f"  then a kernel readout: file {show_bytes(plan.readout_bytes)}{sketches}")
         say("")
         self._progress.start()
@@ -202,31 +202,36 @@ class TensorBoardLog:
         self.close()
 
     def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Open the event file and write the configuration."""
+        """Remember the network; the event file is opened by the first new layer."""
         self._network = network
-        self._writer = self._make_writer(str(self.folder), purge_step=0)
-        rows = [f"| {name} | {value} |" for name, value in network.config.to_dict().items()]
-        self._writer.add_text("configuration", "\n".join(["| option | value |", "|---|---|", *rows]))
-        self._writer.flush()
 
     def layer_added(self, record: LayerRecord) -> None:
         """Write a layer's numbers and flush them to the disk."""
-        assert self._writer is not None
+        writer = self._writer or self._open(record.layer)
         for tag, value in scalars(record).items():
-            self._writer.add_scalar(tag, value, record.layer)
-        self._writer.flush()
+            writer.add_scalar(tag, value, record.layer)
+        writer.flush()
 
     def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
         """Write nothing."""
 
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Write the accuracies of the readout at the step of its last layer."""
-        assert self._writer is not None and self._network is not None
+        assert self._network is not None
+        writer, step = self._writer or self._open(self._network.used_layers + 1), self._network.used_layers
         found = {"validation": record.validation_accuracy, "test": record.test_accuracy, "seconds": record.seconds}
         for name, value in found.items():
             if value is not None:
-                self._writer.add_scalar(f"readout/{name}", value, self._network.used_layers)
-        self._writer.flush()
+                writer.add_scalar(f"readout/{name}", value, step)
+        writer.flush()
+
+    def _open(self, first: int) -> SummaryWriter:
+        """Open the event file and write the configuration; what a resumed run had before the ``first`` layer stays."""
+        assert self._network is not None
+        self._writer = self._make_writer(str(self.folder), purge_step=first)
+        rows = [f"| {name} | {value} |" for name, value in self._network.config.to_dict().items()]
+        self._writer.add_text("configuration", "\n".join(["| option | value |", "|---|---|", *rows]))
+        return self._writer
 
     def close(self) -> None:
         """Close the event file, if there is one."""

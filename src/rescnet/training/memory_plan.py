@@ -39,7 +39,17 @@ from .readout.encoder import decomposition_bytes
 from .readout.iterative import check_least_memory
 
 HALF = 2  # bytes: sketches are float16
-SKETCH_SHARE = 6  # sketches stay on a GPU, or in float32 on a CPU, if they take at most a sixth of its memory
+SKETCH_SHARE = 6  # sketches stay on a GPU, or in float32 on a CPU, if they take at most a sixth of the memory
+
+
+@dataclass(frozen=True)
+class SketchPlan:
+    """Where the sketches of the images are, from which a kernel readout is fitted."""
+
+    bytes: int = 0  # in the budget
+    on_device: bool = False
+    in_float32: bool = False
+    of_others: bool = False  # of validation and test images too; else these pass the layers again
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class MemoryPlan:
     maps_bytes: int
     gram_bytes: int  # all sums, heads and outputs
     features_bytes: int
-    sketch_bytes: int  # of all training images, for a kernel readout
+    sketches: SketchPlan  # for a kernel readout
     readout_bytes: int  # of its file
     workspace_bytes: int
     budget: int
@@ -65,7 +75,7 @@ class MemoryPlan:
     def total_bytes(self) -> int:
         """Expected use of the budget, without the images themselves."""
         held_maps = self.maps_bytes if self.maps_place == "device" else 0
-        return held_maps + self.gram_bytes + self.features_bytes + self.sketch_bytes + self.workspace_bytes
+        return held_maps + self.gram_bytes + self.features_bytes + self.sketches.bytes + self.workspace_bytes
 
     @staticmethod
     def of(
@@ -85,12 +95,12 @@ class MemoryPlan:
         ways = [(where, keep) for where, keep in ways if keep or not needs.by_rows]  # its products need all features
         least = min(needs.held(where, needs.by_rows) + needs.per_image(where) for where, _ in ways)
         images = readout_rows(config, sizes.train // config.copies_per_image)
-        sketches = _sketch_bytes(config, images, size, machine, least)
+        sketches = _plan_sketches(config, sizes, images, machine, least)
         largest = LARGEST_WORKSPACE[machine.device.type]
         full = max(1, min(largest // needs.image, sizes.train))
 
         def room(where: Place, keep: bool) -> int:
-            return budget - sketches - needs.held(where, keep)
+            return budget - sketches.bytes - needs.held(where, keep)
 
         def chunk_of(where: Place, keep: bool) -> int:
             return min(full, room(where, keep) // needs.per_image(where))
@@ -100,7 +110,7 @@ class MemoryPlan:
         if chunk < 1:
             what = f"for this network ({show_bytes(needs.sums)} of sums and heads)"
             remedy = "use smaller images, fewer filters or layers"
-            raise TooLittleMemoryError(least + sketches, what, budget, remedy)
+            raise TooLittleMemoryError(least + sketches.bytes, what, budget, remedy)
         return MemoryPlan(
             features=config.features(size),
             width=needs.width,
@@ -112,7 +122,7 @@ class MemoryPlan:
             maps_bytes=needs.maps,
             gram_bytes=needs.sums,
             features_bytes=needs.features if keep else 0,
-            sketch_bytes=sketches,
+            sketches=sketches,
             readout_bytes=readout_file_bytes(config, sizes.image_shape, sizes.classes, machine.processes * images),
             workspace_bytes=chunk * needs.per_image(where) + needs.libraries,
             budget=budget,
@@ -185,18 +195,23 @@ def _check_all(*checks: Callable[[], object]) -> None:
         raise max(errors, key=lambda error: error.needed)
 
 
-def _sketch_bytes(config: NetworkConfig, images: int, size: tuple[int, int], machine: Machine, least: int) -> int:
-    """Return the bytes of the sketches of the readout's images (h, w) on the device.
+def _plan_sketches(config: NetworkConfig, sizes: RunSizes, rows: int, machine: Machine, least: int) -> SketchPlan:
+    """Plan the sketches of the readout's rows, and of validation and test images where these are seen once.
 
     ``least`` are the bytes of the smallest plan without them.
     """
     if config.readout != "kernel":
-        return 0
-    sketches, share = images * config.layers * sketch_size(config, size) * HALF, machine.budget // SKETCH_SHARE
+        return SketchPlan()
+    one, share = config.layers * sketch_size(config, sizes.image_shape[1:]) * HALF, machine.budget // SKETCH_SHARE
+    others = 0 if config.mirrors_kernel or len(config.views) > 1 else sizes.other
     if machine.device.type == "cuda":
-        return sketches if sketches <= share else 0  # else they are on the host
-    in_float32 = 2 * sketches
-    return in_float32 if in_float32 <= min(share, machine.budget - least) else sketches
+        needed = (rows + others) * one
+        fits = needed <= share  # else they are on the host
+        return SketchPlan(needed if fits else 0, fits, of_others=others > 0)
+    of_others = others > 0 and (rows + others) * one <= share
+    needed = (rows + others * of_others) * one
+    in_float32 = 2 * needed <= min(share, machine.budget - least)
+    return SketchPlan(2 * needed if in_float32 else needed, True, in_float32, of_others)
 
 
 def _ways(device: torch.device, maps_bytes: int, place: Literal["auto"] | Place) -> list[tuple[Place, bool]]:

@@ -14,11 +14,11 @@ from ..config.network import NetworkConfig
 from ..config.presets import check_names, check_readout_options
 from ..data.loading import load_to_train
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
-from ..network.inputs import Array, as_images, as_labels
+from ..network.inputs import Array, as_images
 from ..network.memory import RunSizes
 from ..network.network import Network
-from .choice import choose_network
-from .data import LabelledImages, TrainingData
+from .choice import choose_network, choose_on_rank0
+from .data import LabelledImages, TrainingData, weighted_images
 from .distributed.workers import Workers
 from .memory_plan import MemoryPlan
 from .readout.fit import Collected, fit_readout
@@ -192,6 +192,7 @@ def train(
         if source.test is not None:
             test = test or (source.test.images, source.test.labels)
     if labels is None:
+        as_images(images)
         raise ValueError("labels must be given with arrays of images, got None.")
     if config is not None and options:
         raise ValueError(
@@ -199,9 +200,10 @@ def train(
         )
     if config is None:
         check_names(options, "keywords")
-        held = None if validation is None else _checked(*validation)
-        given = compute or ComputeOptions()
-        choice = choose_network(*_checked(images, labels), given, time_limit=time_limit, given=options, validation=held)
+        held = None if validation is None else weighted_images(*validation, None)[:2]
+        given, seen = compute or ComputeOptions(), weighted_images(images, labels, weights)[:2]
+        trial: dict[str, Any] = {"time_limit": time_limit, "given": options, "validation": held, "workers": workers}
+        choice = choose_on_rank0(workers or Workers(), lambda: choose_network(*seen, given, **trial))
         config = choice.config
         check_readout_options(config, options)
         time_limit = None if time_limit is None else max(1.0, time_limit - choice.seconds)
@@ -222,8 +224,3 @@ def train(
     for _ in run:
         pass
     return run.network, run.history
-
-
-def _checked(images: Array, labels: Array) -> tuple[Tensor, Tensor]:
-    checked = as_images(images)
-    return checked, as_labels(labels, checked)

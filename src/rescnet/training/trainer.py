@@ -14,7 +14,7 @@ from torch import Tensor
 from ..config.compute import ComputeOptions
 from ..config.grammars import Augmentation
 from ..config.network import NetworkConfig
-from ..config.option import check_unchanged
+from ..config.option import OptionError, check_unchanged
 from ..network.device import choose_device, choose_precision
 from ..network.history import History, LayerRecord, depth_to_use
 from ..network.memory import memory_budget
@@ -29,7 +29,7 @@ from .data import TrainingData
 from .distributed.workers import Workers
 from .heads import FeatureSums, Targets, no_head, solve_on_rank0
 from .layer_patches import LayerInput, LayerPatches
-from .memory_plan import SKETCH_SHARE, plan_run
+from .memory_plan import plan_run
 from .readout.sketches import Sketches
 from .stopwatch import Stopwatch
 from .stores import AugmentedImages, MapStore, make_store, store_images
@@ -108,6 +108,13 @@ class Trainer:
                 f"got {self.stack.image_shape} and {self.stack.classes}."
             )
         check_unchanged(network.config, self.config, ("layers",), "All layers share it: train a new network.")
+        if len(network.layers) > self.config.layers:
+            rule = f"must be at least the {len(network.layers)} of the network to continue, got {self.config.layers}."
+            raise OptionError("layers", rule)
+        if len(history) != len(network.layers):
+            raise ValueError(
+                f"history must have {len(network.layers)} records, one per layer of the network, got {len(history)}."
+            )
         watch = Stopwatch(self.device)
         for given in network.layers:
             layer = given.to(self.device, self.dtype)
@@ -237,10 +244,9 @@ class Trainer:
         streams = {}
         if not self.config.augment.strip() or (mirrored and not augmentation.is_random):
             streams["training"] = len(self.training.labels) // self.training.copies
-        if not mirrored and len(self.config.views) == 1:
+        if self.plan.sketches.of_others:
             streams |= {name: len(stream.labels) for name, stream in self.others.items()}
-        room = self.plan.budget // SKETCH_SHARE
-        return Sketches(self.config, self.stack.image_shape, streams, self.device, room)
+        return Sketches(self.config, self.stack.image_shape, streams, self.device, self.plan.sketches)
 
     def _training_stream(self, data: TrainingData) -> ImageStream:
         """Return this process's shard of the training images, with its copies."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -20,6 +20,7 @@ from torch import Tensor
 from ...stages.images import ValueRange
 from .watchdog import Watchdog, WorkerLostError, WorkerStopped
 
+T = TypeVar("T")
 SHORTEST_PAUSE, LONGEST_PAUSE = 2e-5, 2e-3  # seconds between two checks of an exchange
 PIECE = 64 * 2**20  # bytes per broadcast of a byte string
 LONGEST_STEP = timedelta(days=2)  # a worker may compute for long: the watchdog notices lost ones
@@ -35,9 +36,11 @@ class Workers:
         on_this_machine: int = 1,
         device: torch.device | None = None,
         watchdog: Watchdog | None = None,
+        first_here: bool = True,
     ) -> None:
         self.rank, self.count = rank, count
         self.on_this_machine = on_this_machine  # processes that share this machine's memory
+        self.first_here = first_here  # of the processes of this machine
         self.device = device or torch.device("cpu")  # of exchanged tensors
         self.exchanges = count > 1 or watchdog is not None  # a single process has all sums already
         self.exchanged = 0  # bytes of all tensors exchanged so far, each counted once
@@ -53,6 +56,16 @@ class Workers:
         if total < self.count:
             raise ValueError(f"{what} must be at least {self.count}, one per worker, got {total}. Start fewer workers.")
         return slice(total * self.rank // self.count, total * (self.rank + 1) // self.count)
+
+    def first_alone(self, read: Callable[[], T]) -> T:
+        """Return what each worker reads; the first of each machine reads alone, since it may download or write."""
+        try:
+            found = read() if self.first_here else None
+        except Exception:
+            self.sum_int(0)  # the others go on, and fail alike
+            raise
+        self.sum_int(0)  # the others wait here
+        return read() if found is None else found
 
     def all_reduce(self, *tensors: Tensor) -> None:
         """Replace each tensor by its sum over all workers."""
@@ -142,7 +155,7 @@ def join_workers(device: str = "auto", alone: bool = False) -> Iterator[Workers]
     dist.init_process_group("nccl" if on_gpu else "gloo", timeout=LONGEST_STEP, device_id=place if on_gpu else None)
     watchdog = Watchdog(rank, count)
     try:
-        yield Workers(rank, count, here, place, watchdog)
+        yield Workers(rank, count, here, place, watchdog, local == 0)
         watchdog.leave()
         dist.destroy_process_group()
     except (WorkerLostError, WorkerStopped) as error:  # the others notice and name the same worker

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,6 +12,9 @@ from ...config.network import NetworkConfig
 from ...kernels import add_column_sums, sketch_features
 from ...stages.sketch import sketch, sketch_size, sketch_weights
 from ..distributed.workers import Workers
+
+if TYPE_CHECKING:
+    from ..memory_plan import SketchPlan
 
 
 class FeatureSpread:
@@ -52,8 +56,7 @@ class Sketches:
     offsets : list of Tensor, each of shape (m,)
         Mean sketch of each layer so far, subtracted from all sketches.
     rows : dict of str to Tensor, each of shape (n, layers·m)
-        Sketches of this worker's images of some streams, each the mean over the image's copies. They are on the device
-        if they take at most ``room`` bytes in half precision; on a CPU in float32, if that takes no more.
+        Sketches of this worker's images of some streams, each the mean over the image's copies.
     """
 
     def __init__(
@@ -62,7 +65,7 @@ class Sketches:
         image_shape: tuple[int, int, int],
         streams: Mapping[str, int],
         device: torch.device,
-        room: int,
+        plan: SketchPlan,
     ) -> None:
         self.size = sketch_size(config, image_shape[1:])
         self.weights: list[Tensor] = []
@@ -71,9 +74,8 @@ class Sketches:
         self._features = config.features(image_shape[1:])
         self._spread = FeatureSpread(self._features, device)
         numbers = config.layers * self.size
-        single = sum(streams.values()) * numbers * torch.float32.itemsize
-        self.dtype = torch.float32 if device.type == "cpu" and single <= room else torch.float16
-        held = device if single // 2 <= room else torch.device("cpu")
+        self.dtype = torch.float32 if plan.in_float32 else torch.float16
+        held = device if plan.on_device else torch.device("cpu")
         self.rows = {
             name: torch.zeros(count, numbers, dtype=self.dtype, device=held) for name, count in streams.items()
         }
