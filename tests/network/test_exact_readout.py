@@ -15,8 +15,9 @@ from sklearn.kernel_ridge import KernelRidge
 from rescnet import ComputeOptions, load, make_config, save, train
 from rescnet.network.model import Model
 from rescnet.network.readout import ExactReadout
-from rescnet.network.readout.exact import _factor
+from rescnet.network.readout.exact import _factor, fit_exact
 from rescnet.stages.augment import view_images
+from rescnet.stages.residual import one_hot
 from rescnet.training.data import TrainingData
 from rescnet.training.memory_needs import Machine
 from rescnet.training.memory_plan import check_readout_fits
@@ -190,3 +191,21 @@ def test_rounding_that_makes_a_kernel_indefinite_is_met_by_more_ridge():
         )
     with pytest.raises(FloatingPointError, match="the kernel readout could not be solved"):
         _factor(ones * torch.nan, 0.01)
+
+
+def test_weights_divide_the_ridge():
+    """Where K·a = Y - Ỹ - ε·a/w holds, outputs of the training images lack ε·a/w."""
+    network, _ = trained()
+    images, labels = (torch.as_tensor(part) for part in some(TRAINING))
+    weights = torch.linspace(0.5, 20, len(labels), dtype=torch.float64)
+    readout = fit_exact(network.stack, images, labels, weights)
+    missing = one_hot(labels, 10, torch.float64) - readout.outputs(network.stack, images)
+    torch.testing.assert_close(missing, readout.ridge * readout.coefficients / weights[:, None], atol=1e-7, rtol=1e-5)
+
+
+def test_a_run_passes_its_weights_on():
+    weights = np.r_[np.full(60, 20.0), np.ones(60)]
+    plain, weighted = (train(*some(TRAINING), config_of(layers=1, bank="pca"), weights=w)[0] for w in (None, weights))
+    again = fit_exact(weighted.stack, *map(torch.as_tensor, some(TRAINING)))
+    assert not torch.allclose(again.coefficients, weighted.readout.coefficients, rtol=1e-3)
+    assert plain.readout.coefficients.shape == again.coefficients.shape

@@ -39,7 +39,7 @@ BATCH_BYTES = {"cpu": 2 * 2**30, "cuda": 16 * 2**30}  # of new images that are c
 VIEWS: tuple[View, View] = (False, 0, 0), MIRROR
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ExactReadout:
     """A fitted kernel readout on all features."""
 
@@ -105,11 +105,11 @@ class ExactReadout:
 
 
 @torch.inference_mode()
-def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor) -> ExactReadout:
+def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor, weights: Tensor | None = None) -> ExactReadout:
     """Solve (K + εI)·a = Y - Ỹ for training images (N, channels, height, width) of a stack that has all its layers.
 
     Layers aim at λY, the readout at Y: it also learns the 1 - λ of each class that they leave. ``augment`` with a flip
-    makes the kernel treat mirror images as equal.
+    makes the kernel treat mirror images as equal. ``weights`` (N,) divide ε.
     """
     config = stack.config
     output = no_output(stack, images, config.mirrors_kernel)
@@ -120,7 +120,7 @@ def fit_exact(stack: LayerStack, images: Tensor, labels: Tensor) -> ExactReadout
     del features  # the factor needs the room
     targets = one_hot(labels.to(output.device), stack.classes, output.dtype)
     scale = kernel_scale(config.kernel_width, distances.median())
-    factor, ridge = _factor(distances.kernel_(scale), config.kernel_ridge)
+    factor, ridge = _factor(distances.kernel_(scale), config.kernel_ridge, weights)
     coefficients = factor_solve(factor, targets - output.mean(0)).cpu()
     correction = None
     if config.loo_correction:
@@ -157,11 +157,12 @@ def features_by_layer(stack: LayerStack, images: Tensor, output: Tensor) -> Iter
         yield features
 
 
-def _factor(kernel: Tensor, ridge: float) -> tuple[Tensor, float]:
+def _factor(kernel: Tensor, ridge: float, weights: Tensor | None = None) -> tuple[Tensor, float]:
     """Return the lower factor of K + εI, and ε: more where K, as rounded, is not positive definite without."""
     diagonal = kernel.diagonal().clone()
+    factors = torch.ones_like(diagonal) if weights is None else (1 / weights).to(diagonal)
     for tried in growing_ridges(ridge):
-        kernel.diagonal().copy_(diagonal + tried)
+        kernel.diagonal().copy_(diagonal + tried * factors)
         try:
             return cholesky_factor(kernel), tried
         except NotPositiveDefiniteError:

@@ -285,7 +285,7 @@ class CodeFit:
 
 def _fit_exact(network: Network, used: Network, data: TrainingData) -> dict[str, float]:
     """Fit the exact kernel readout, and return its accuracies."""
-    network.readout = readout = fit_exact(used.stack, data.images, data.labels)
+    network.readout = readout = fit_exact(used.stack, data.images, data.labels, data.relative_weights)
     return {
         name: float((readout.outputs(used.stack, images).argmax(1).cpu() == labels.cpu()).double().mean())
         for name, (images, labels) in data.others.items()
