@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from math import sqrt
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 BETTER_BY = 0.1  # share of errors by which the whole network may be better than its leave-one-out outputs
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
@@ -190,10 +191,11 @@ def check_new_file(path: Path, overwrite: bool, *endings: str, how: str = "overw
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path, beside: Path | None = None) -> Iterator[Path]:
     """Yield a temporary path beside ``path``, and rename the file there to ``path`` if no error occurs.
 
-    Readers of ``path`` see the old file or the complete new one, and an error leaves the old file as it was.
+    Readers of ``path`` see the old file or the complete new one, and an error leaves the old file as it was. Each
+    writer has a temporary file of its own, unless ``beside`` names it.
 
     Examples
     --------
@@ -204,7 +206,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     >>> target.read_text(), [file.name for file in target.parent.iterdir()]
     ('complete', ['a.txt'])
     """
-    beside = path.with_name(f".{path.name}.part")
+    beside = beside or path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
         yield beside
         beside.replace(path)

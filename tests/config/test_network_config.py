@@ -135,3 +135,23 @@ def test_many_stacks_are_checked_at_once(monkeypatch):
     monkeypatch.setattr(NetworkConfig, "bank_of", lambda self, layer: asked.append(layer) or "pca")
     config.check_images(3, (12, 12))
     assert len(asked) <= 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"augment": "rotate nan"}, "augment must be a list of changes"),
+        ({"augment": "jitter nan"}, "augment must be a list of changes"),
+        ({"kernel_copies": "3"}, "kernel_copies must name a change, e.g. '4 shift 2', got '3'"),
+        ({"kernel_copies": "4 flip"}, "kernel_copies must be one copy with 'flip' alone, got '4 flip'"),
+    ],
+)
+def test_copies_without_a_change_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        NetworkConfig(**options)
+
+
+def test_a_stack_must_have_room_for_all_mixtures():
+    config = NetworkConfig(bank="dct; pca", stack_depth=1)
+    with pytest.raises(ValueError, match=r"^bank must name at most 1 mixtures, one per layer of a stack, got 2\."):
+        config.check_images(3, (32, 32))

@@ -11,7 +11,7 @@ from rescnet import ComputeOptions, make_config, preset_names
 from rescnet.config.defaults import QUALITIES, check_quality, default_settings
 from rescnet.config.grammars import bank_of_layer, parse_mixture, share_out
 from rescnet.config.network import NetworkConfig
-from rescnet.config.presets import make_compute
+from rescnet.config.presets import make_compute, starting_point
 
 PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
     "mnist": {
@@ -192,3 +192,19 @@ def test_presets_import_no_torch():
     """A configuration is there without the seconds that torch takes to import."""
     code = "import sys, rescnet.config.presets as presets; presets.make_config('cifar10')"
     subprocess.run([sys.executable, "-c", f"{code}; assert not {{'torch', 'sklearn'}} & set(sys.modules)"], check=True)
+
+
+def test_quality_goes_with_images_only():
+    for wrong in ({"preset": "digits"}, {}):
+        with pytest.raises(ValueError, match="quality must not be given with a preset or without image_shape"):
+            make_config(**wrong, quality="fast")
+    with pytest.raises(ValueError, match="quality must be one of fast, balanced, best, got 'Best'"):
+        make_config(image_shape=(1, 8, 8), quality="Best")
+
+
+@pytest.mark.parametrize("quality", ["fast", "best"])
+def test_a_network_started_from_its_own_quality(quality):
+    config = make_config(image_shape=(1, 8, 8), classes=10, images=300, quality=quality)
+    about = {"images": {"train": 300}, "quality": quality}
+    assert starting_point(config, about, (1, 8, 8), 10) == (None, config)
+    assert starting_point(config, about | {"quality": "unknown"}, (1, 8, 8), 10)[1] != config

@@ -12,6 +12,7 @@ import sys
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -547,3 +548,17 @@ def test_the_package_imports_without_scikit_learn():
     assert len(rescnet.__all__) <= 10
     assert set(rescnet.__all__) <= set(dir(rescnet))  # what a completion offers
     assert not hasattr(rescnet, "ResCNetRegressor")
+
+
+def test_bfloat16_and_reversed_tables_are_read(digits):
+    images, labels = digits[0]
+    fitted = ResCNetClassifier(n_layers=1, n_filters=4).fit(torch.as_tensor(images).bfloat16(), labels)
+    expected = fitted.predict(images)
+    assert (fitted.predict(torch.as_tensor(images).bfloat16()) == expected).all()
+    table = pd.DataFrame(images.reshape(len(images), -1))
+    assert (fitted.predict(table.iloc[::-1]) == expected[::-1]).all()
+
+
+def test_quality_beside_a_preset_is_refused(digits):
+    with pytest.raises(ValueError, match="quality must not be used with a preset, got best and digits"):
+        ResCNetClassifier(preset="digits", quality="best").fit(*digits[0])

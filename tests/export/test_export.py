@@ -349,3 +349,10 @@ def test_another_answer_is_a_difference_however_small_the_outputs(of_few):
     images, found = differences(network, network.outputs, 1e-4)
     assert bool((network.outputs(images).amax(1) < 1e-8).any()) and float(found.max()) < 1e-6
     assert bool(differences(network, rounded, 1e-4)[1].isinf().any())
+
+
+def test_a_readout_without_a_temperature_has_no_formula_of_probabilities(trained):
+    network = trained(**OPTIONS["readout"]).network
+    assert "probabilities" in exporting._metadata(network, network)
+    unjudged = replace(network, readout=replace(network.readout, temperature=None))
+    assert "probabilities" not in exporting._metadata(unjudged, unjudged)

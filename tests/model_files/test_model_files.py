@@ -297,3 +297,31 @@ def test_a_model_that_a_kill_left_beside_its_place_is_named(tmp_path):
     (tmp_path / "m.partial").mkdir()
     with pytest.raises(ModelFileError, match=r"there is no model .*m. One that was to be put there is in .*m.partial"):
         load_model(tmp_path / "m")
+
+
+def test_a_failed_save_leaves_an_empty_folder_empty(model, tmp_path, monkeypatch):
+    place, write = tmp_path / "empty", ModelWriter.add_layer
+    place.mkdir()
+
+    def full(writer, *layer):
+        if writer.layers == 1:
+            assert list(place.iterdir())
+            raise OSError(28, "No space left on device")
+        write(writer, *layer)
+
+    monkeypatch.setattr(ModelWriter, "add_layer", full)
+    with pytest.raises(OSError, match="No space"):
+        save_model(place, model)
+    assert list(place.iterdir()) == []
+
+
+def test_facts_that_json_cannot_hold_are_named(model, tmp_path):
+    with pytest.raises(ValueError, match=r"about must hold facts for JSON: .*PosixPath.* Use text, numbers"):
+        save_model(tmp_path / "m", replace(model, about={"folder": tmp_path}))
+
+
+def test_a_model_is_loaded_on_any_device_by_name(model, tmp_path):
+    save_model(tmp_path / "m", model)
+    assert load_model(tmp_path / "m", device="auto").network.layers
+    with pytest.raises(ValueError, match="device must be auto, cpu, cuda or cuda:0, got 'gpu'"):
+        load_model(tmp_path / "m", device="gpu")

@@ -169,3 +169,15 @@ def test_a_network_is_trained_saved_and_continued(blobs, tmp_path, options):
     begun = train(images, labels, make_config(**BASE | options | {"layers": 2}), compute=compute)
     further, _ = train(images, labels, config, compute=compute, start=begun)
     assert torch.equal(further.outputs(images[:30]), outputs)
+
+
+def test_networks_are_equal_to_themselves_only(blobs):
+    networks = [train(blobs[0][:40], blobs[1][:40], layers=1, filters=4, augment="")[0] for _ in range(2)]
+    assert networks[0] == networks[0] and networks[0] != networks[1]
+    assert networks[1] in networks and len({*networks, *networks}) == 2
+
+
+def test_views_must_fit_the_images(blobs):
+    network, _ = train(blobs[0][:40], blobs[1][:40], layers=1, filters=4, augment="")
+    with pytest.raises(ValueError, match=r"test_views must shift images of .* by fewer pixels, got 64"):
+        network.averaged_over("shift 64")

@@ -298,3 +298,25 @@ def test_a_bank_that_returns_another_number_is_refused(source, monkeypatch, filt
     register_bank("own")(lambda *_: Filters(torch.zeros(filters, size), torch.zeros(bias)))
     with pytest.raises(ValueError, match=rf"^bank 'own' must return weights of shape \(4, {size}\) and a bias"):
         learn_filters("own", source, 4, torch.Generator(), BankOptions())
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (lambda shape: torch.zeros(shape), "must return Filters, got an object of type Tensor"),
+        (lambda shape: Filters(torch.full(shape, torch.nan), torch.zeros(shape[0])), "must return finite filters, got"),
+    ],
+)
+def test_what_is_no_filter_is_refused(source, monkeypatch, found, message):
+    monkeypatch.setattr("rescnet.stages.filters.bank._BANKS", {})
+    monkeypatch.setitem(BANKS, "own", BANKS["dct"])
+    register_bank("own")(lambda *_: found((4, source.channels * source.size**2)))
+    with pytest.raises(ValueError, match=f"bank 'own' {message}"):
+        learn_filters("own", source, 4, torch.Generator(), BankOptions())
+
+
+def test_names_of_banks_are_free_and_readable(monkeypatch):
+    with pytest.raises(ValueError, match="bank 'pca' must have a name that rescnet does not use"):
+        register_bank("pca")(lambda *_: None)
+    with pytest.raises(ValueError, match="bank must have a name of letters, digits and hyphens, got 'my bank'"):
+        register_bank("my bank")(lambda *_: None)

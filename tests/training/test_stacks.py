@@ -26,7 +26,7 @@ NAIVE = [
     {"posterior": "normalised-sigmoid", "learning_rate": 1.0, "sigmoid_scale": 4.0},
     {"head": "ridge", "learning_rate": 0.9, "ridge": 0.01},
     {"stack_depth": 2, "first_filter_size": 5, "bank": "pca; pca + stacked-lda"},
-    {"stack_depth": 1, "grey_stack_every": 2, "bank": "pca + stacked-lda; pca"},
+    {"stack_depth": 1, "grey_stack_every": 2, "bank": "pca + stacked-lda"},
     {"stack_depth": 2, "bank": "patches + stacked-lda", "head": "ridge"},
 ]
 STACKS = [

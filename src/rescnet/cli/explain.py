@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,7 +48,8 @@ def explain(
     found = load_model(model, device=chosen).explain(pixels)
     _print(Console(), found)
     if plot is not None:
-        with atomic_write(plot) as path:
+        with atomic_write(plot) as path, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph", UserWarning)  # class names in a script that the font lacks
             found.plot().savefig(path, format=plot.suffix.lower()[1:], dpi=150)
         say(Console(), f"\nfigure written to {escape(str(plot))}")
 

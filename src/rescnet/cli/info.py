@@ -23,7 +23,6 @@ MOST_NUMBERS = 6  # of layers, listed one by one
 def info(model: Model, as_json: Json = False) -> None:
     """Show the architecture, size, accuracy and origin of a model."""
     from ..model_files import ModelFolder, partial_of
-    from ..network.memory import readout_rows
 
     folder = ModelFolder.open(model)
     facts: dict[str, Any] = {
@@ -45,9 +44,9 @@ def info(model: Model, as_json: Json = False) -> None:
     partial = partial_of(Path(model))
     facts["partial"] = str(partial) if partial.is_dir() else None
     if folder.about.get("readout"):
-        facts["readout_images"] = readout_rows(folder.config, folder.about.get("images", {}).get("train", 0))
         facts["readout_bytes"] = folder.about["readout"]["bytes"]
         readout = folder.read_readout()
+        facts["readout_images"] = len(readout) if readout else 0
         facts["readout_parameters"] = sum(tensor.numel() for tensor in readout.learned()) if readout else 0
         facts["parameters"] += facts["readout_parameters"]
     if as_json:

@@ -154,7 +154,7 @@ class Augmentation:
                 raise ValueError(f"{option} must name each change once, got {name} twice in {text!r}.")
             if name in LARGEST and amount and value > LARGEST[name]:
                 raise ValueError(f"{name} must be at most {LARGEST[name]}, got {value:g} in {text!r}.")
-            if name not in LARGEST or value <= 0 or (name == "shift" and value % 1):
+            if name not in LARGEST or not value > 0 or (name == "shift" and value % 1):
                 others = "" if option == "test_views" else " + rotate 10 + jitter 0.1"
                 raise ValueError(f"{option} must be a list of changes, e.g. 'flip + shift 2{others}', got {text!r}.")
             found[name] = value

@@ -48,7 +48,7 @@ class NetworkConfig(Options):
 
     bank: str = _filters(
         "pca + stacked-lda",
-        "Filter bank or mixture, e.g. 'pca' or '3 pca + 1 stacked-lda'. 'dct; pca' uses dct in the first layer only.",
+        "Filter bank or mixture, e.g. 'pca' or '3 pca + 1 stacked-lda'. 'dct; pca' begins each stack with dct.",
         common=True,
         sklearn="bank",
     )
@@ -174,7 +174,11 @@ class NetworkConfig(Options):
             raise OptionError("augment", f"must name a change with copies {self.copies}. Use e.g. 'shift 2'.")
         if changes.flip and not changes.is_random and self.copies > 1:
             raise OptionError("copies", f"must be 1 with augment 'flip' alone, got {self.copies}.")
-        Augmentation.parse_copies(self.kernel_copies)
+        copies, changes = Augmentation.parse_copies(self.kernel_copies)
+        if copies > 0 and changes == Augmentation():
+            raise OptionError("kernel_copies", f"must name a change, e.g. '4 shift 2', got {self.kernel_copies!r}.")
+        if copies > 1 and not changes.is_random:
+            raise OptionError("kernel_copies", f"must be one copy with 'flip' alone, got {self.kernel_copies!r}.")
 
     # Schedule: the facts of one layer, counted from 1.
 
@@ -287,6 +291,9 @@ class NetworkConfig(Options):
             raise OptionError("grey_stack_every", f"must be 0 on grey images, got {self.grey_stack_every}.")
         if self.grey_stack_every > 1 and not self.stack_depth:
             raise OptionError("stack_depth", f"must be set with grey_stack_every {self.grey_stack_every}.")
+        if 0 < self.stack_depth < (mixtures := self.bank.count(";") + 1):
+            rule = f"must name at most {self.stack_depth} mixtures, one per layer of a stack, got {mixtures}."
+            raise OptionError("bank", f"{rule} Set stack_depth.")
         self.grids(image_size)
         for name in ("augment", "test_views", "kernel_copies"):
             if (shift := Augmentation.parse_copies(getattr(self, name))[1].shift) >= min(image_size):

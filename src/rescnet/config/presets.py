@@ -14,7 +14,7 @@ from typing import Any
 
 from ..formatting import nearest
 from .compute import ComputeOptions
-from .defaults import SMALL_SIDE, Quality, default_settings
+from .defaults import QUALITIES, SMALL_SIDE, Quality, check_quality, default_settings
 from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of
 from .removed import explain_removed
@@ -56,7 +56,7 @@ def make_config(
     image_shape: tuple[int, int, int] | None = None,
     classes: int | None = None,
     images: int = SOME_IMAGES,
-    quality: Quality = "balanced",
+    quality: Quality | None = None,
     **overrides: Any,
 ) -> NetworkConfig:
     """Build a configuration from a preset, then a file, then keywords; the later ones win.
@@ -69,7 +69,8 @@ def make_config(
         TOML file; it may also hold options of the machine, which are ignored here.
     image_shape, classes, images, quality : (channels, height, width), int, int and str, optional
         Without a preset, start from the default network for such images and this number of classes and images. Without
-        ``image_shape`` too, from the defaults of :class:`NetworkConfig`, which are the paper's.
+        ``image_shape`` too, from the defaults of :class:`NetworkConfig`, which are the paper's. The quality is by
+        default ``"balanced"``.
     **overrides
         Options of :class:`NetworkConfig`.
 
@@ -80,12 +81,15 @@ def make_config(
     >>> make_config(image_shape=(3, 32, 32), classes=10, images=500).layers
     3
     """
+    if quality is not None and (preset is not None or image_shape is None):
+        raise ValueError("quality must not be given with a preset or without image_shape. Leave it out.")
     if preset == PAPER:
         if image_shape is None:
             raise ValueError("preset 'paper' needs images: it follows from their size. Give image_shape.")
         start = paper_settings(image_shape, classes)
     elif preset is None and image_shape is not None:
-        start = default_settings(image_shape, images, classes or MANY_CLASSES, quality)
+        wanted = check_quality(quality or "balanced")
+        start = default_settings(image_shape, images, classes or MANY_CLASSES, wanted)
     else:
         start = load_preset(preset) if preset else {}
     from_file = options_in_file(file)
@@ -112,8 +116,9 @@ def starting_point(
     if preset in (PAPER, *preset_names()):
         return preset, make_config(preset, image_shape=image_shape, classes=classes)
     images = (about.get("images") or {}).get("train") or fitted or SOME_IMAGES
+    quality: Quality = about["quality"] if about.get("quality") in QUALITIES else "balanced"
     mirrored = config.augment == "flip"
-    return None, NetworkConfig(**default_settings(image_shape, images, classes, mirrored=mirrored))
+    return None, NetworkConfig(**default_settings(image_shape, images, classes, quality, mirrored))
 
 
 def options_in_file(file: str | Path | None) -> dict[str, Any]:

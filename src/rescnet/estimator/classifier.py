@@ -223,6 +223,8 @@ class ResCNetClassifier(FittedNetwork):
         compute = ComputeOptions(device=self.device, memory=str(self.memory), dtype=dtype, precision=precision)
         check_pixels(array)
         quality = check_quality(self.quality)
+        if self.preset is not None and quality != "balanced":
+            raise ValueError(f"quality must not be used with a preset, got {quality} and {self.preset}. Leave one out.")
         limit = None if self.time_limit is None else parse_seconds(str(self.time_limit))
 
         used: list[float] = []  # seconds

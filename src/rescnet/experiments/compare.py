@@ -68,7 +68,7 @@ class Contestant:
             image_shape=dataset.shape,
             classes=len(dataset.class_names),
             images=len(dataset.train),
-            quality=check_quality(options.pop("quality", "balanced")),
+            quality=options.pop("quality", None),
             **options,
         )
 

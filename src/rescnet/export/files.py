@@ -252,7 +252,7 @@ def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
         "images": images_wanted(network),
         "outputs": f"float32 (n, {network.classes}), one per class, the largest is predicted; not probabilities",
     }
-    if isinstance(network.readout, KernelReadout):
+    if isinstance(network.readout, KernelReadout) and network.readout.temperature is not None:
         facts["probabilities"] = f"softmax(outputs / {network.readout.temperature:.6g})"
     if isinstance(model, Model):
         facts["class_names"] = json.dumps(model.class_names)

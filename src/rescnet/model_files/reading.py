@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
+from ..network.device import choose_device
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.model import Model
 from ..network.network import Network
@@ -59,6 +60,7 @@ def load_model(
         Load the first n layers only; the files of the others are not opened, and the history ends there. By default
         all, or the best validation depth of a model trained with ``patience``; a readout belongs to that depth.
     device : device or str, default "cpu"
+        ``"auto"`` is a GPU if there is one.
     dtype : torch.dtype, optional
         The floating type to compute in; by default that of the training. A network trained in half precision computes
         in it on a GPU only, and only if no other type is given.
@@ -72,11 +74,12 @@ def load_model(
     wanted = folder.depth if layers is None else layers
     if not 1 <= wanted <= len(folder.records):
         raise ValueError(f"layers must be between 1 and {len(folder.records)}, got {wanted}.")
-    half = folder.half and torch.device(device).type == "cuda" and dtype in (None, torch.float32)
+    place = choose_device(str(device))
+    half = folder.half and place.type == "cuda" and dtype in (None, torch.float32)
     network = Network(LayerStack(folder.config, folder.image_shape, len(folder.class_names), half=half))
     for number in range(1, wanted + 1):
         layer = folder.read_layer(number)
-        network.layers.append(layer.to(torch.device(device), dtype or layer.weights.dtype))
+        network.layers.append(layer.to(place, dtype or layer.weights.dtype))
     about = folder.about
     if wanted == folder.depth:
         network.readout = folder.read_readout()

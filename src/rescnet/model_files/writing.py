@@ -31,6 +31,7 @@ from .folder import (
     append_line,
     check_folder,
     check_place,
+    empty_folder,
     make_layers_folder,
     partial_of,
     read_file,
@@ -72,7 +73,11 @@ def save_model(
         raise ValueError("model must have layers. Train it first.")
     check_folder(place, overwrite)
     if place.exists() and not (place / MODEL).exists():  # an empty folder is kept: it may be a mounted volume
-        _write_all(place, model, half_heads)
+        try:
+            _write_all(place, model, half_heads)
+        except BaseException:
+            empty_folder(place)
+            raise
         return
     place.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{place.name}.new-", dir=place.parent))
@@ -267,6 +272,8 @@ def _check_facts(content: dict[str, Any]) -> None:
     """Raise ValueError, before any work, for facts that JSON cannot hold or that could not be loaded again."""
     try:
         parsed = parse_object(json.dumps(content, allow_nan=False).encode())
+    except TypeError as error:  # its message names the type
+        raise ValueError(f"about must hold facts for JSON: {error}. Use text, numbers, lists and dicts.") from None
     except RecursionError:
         parsed = None
     if parsed is None:

@@ -19,7 +19,7 @@ from .network import Network
 from .probabilities import network_probabilities
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Model:
     """A network with its history, its class names, and facts about the run.
 

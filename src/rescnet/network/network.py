@@ -18,15 +18,15 @@ from .replay import MOST_IMAGES, Replays
 from .stack import Layer, LayerStack
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Network:
     """A trained ResCNet."""
 
     stack: LayerStack  #: the layers and the forward pass
     readout: Readout | None = None  #: correction of the outputs, fitted after the layers
     depth: int | None = None  #: default number of layers for prediction, e.g. the best validation depth; None means all
-    _replays: Replays = field(default_factory=Replays, init=False, compare=False)
-    _predicted: int = field(default=0, init=False, compare=False)  # images so far
+    _replays: Replays = field(default_factory=Replays, init=False)
+    _predicted: int = field(default=0, init=False)  # images so far
 
     def __repr__(self) -> str:
         shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
@@ -133,7 +133,9 @@ class Network:
         """
         if views is None or views == self.config.test_views:
             return self
-        found = replace(self, stack=replace(self.stack, config=replace(self.config, test_views=views)))
+        config = replace(self.config, test_views=views)
+        config.check_images(self.image_shape[0], self.image_shape[1:])
+        found = replace(self, stack=replace(self.stack, config=config))
         found._replays, found._predicted = self._replays, self._predicted
         return found
 

@@ -31,7 +31,7 @@ from ..stages.threads import in_threads
 from .memory import chunk_size
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Layer:
     """Everything that one layer has learned."""
 
@@ -62,7 +62,7 @@ class Step(NamedTuple):
     output: Tensor  # Ỹ, (n, classes)
 
 
-@dataclass
+@dataclass(eq=False)
 class LayerStack:
     """Layers and the forward pass through them."""
 

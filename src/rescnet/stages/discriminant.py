@@ -46,7 +46,7 @@ class ScatterFactor:
         return self.scale[:, None] * self.solver(moments, mix)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearHead:
     """Linear scores ``f W + b``."""
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from ..config.network import Scope
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ValueRange:
     """Smallest and largest value of each channel over the training images.
 

@@ -33,7 +33,7 @@ ENTRIES = 2**28  # of the kernel at a time
 TOGETHER = 256  # images that are projected together: the projection is read once for all
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Quantised:
     """A matrix of eight-bit integers with a step per column: entry (i, k) is ``integers[i, k] * steps[k]``."""
 
@@ -57,7 +57,7 @@ class Quantised:
         return Quantised(self.integers.to(device), self.steps.to(device))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Encoder:
     """The map from an image's features to its code.
 
@@ -134,7 +134,7 @@ class _Ready:
     correction: LeaveOneOutCorrection | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KernelReadout:
     """A fitted kernel readout.
 

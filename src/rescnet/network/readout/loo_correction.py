@@ -26,7 +26,7 @@ ROWS = 10_000  # images at a time
 UNSOLVED = "the kernel readout could not be solved. Check the images for extreme values."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LeaveOneOutCorrection:
     """A correction of outputs by a function of the outputs."""
 

@@ -138,11 +138,20 @@ def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
     """
 
     def add(bank: FilterBank) -> FilterBank:
+        if name in _BANKS and _is_own(_BANKS[name]) and not _is_own(bank):
+            raise ValueError(f"bank {name!r} must have a name that rescnet does not use. Choose another one.")
+        if not name.replace("-", "").isalnum():
+            raise ValueError(f"bank must have a name of letters, digits and hyphens, got {name!r}.")
         BANKS.setdefault(name, BankFacts())
         _BANKS[name] = bank
         return bank
 
     return add
+
+
+def _is_own(bank: FilterBank) -> bool:
+    """Return whether a bank is one of this library."""
+    return getattr(bank, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
 
 
 def find_bank(name: str) -> FilterBank:
@@ -174,11 +183,16 @@ def learn_filters(
 
 
 def _learn(name: str, source: PatchSource, count: int, generator: torch.Generator, options: BankOptions) -> Filters:
-    filters = find_bank(name)(source, count, generator, options)
+    bank = find_bank(name)
+    filters = bank(source, count, generator, options)
+    if not isinstance(filters, Filters):
+        raise ValueError(f"bank {name!r} must return Filters, got an object of type {type(filters).__name__}.")
     wanted = (count, source.channels * source.size**2), (count,)
     if (given := (tuple(filters.weights.shape), tuple(filters.bias.shape))) != wanted:
         raise ValueError(
             f"bank {name!r} must return weights of shape {wanted[0]} and a bias of shape {wanted[1]}, got {given[0]} "
             f"and {given[1]}."
         )
+    if not _is_own(bank) and not bool(filters.weights.isfinite().all() & filters.bias.isfinite().all()):
+        raise ValueError(f"bank {name!r} must return finite filters, got NaN or infinity.")
     return filters
