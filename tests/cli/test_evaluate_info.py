@@ -253,3 +253,11 @@ def test_missing_training_images_are_named(rescnet, refused, pictures, small, tm
     message = f"the training images of {tmp_path / 'm'} must exist, got {tmp_path / 'pictures'}. Name their new place"
     assert message in " ".join(refused("evaluate", tmp_path / "m").split())
     assert rescnet("evaluate", tmp_path / "m", tmp_path / "elsewhere").exit_code == 0
+
+
+def test_a_limit_takes_some_images_of_each_class(rescnet, refused, model):
+    facts = json.loads(rescnet("evaluate", model, "--json", "--limit", 30).stdout)
+    assert 25 <= facts["images"] <= 35
+    assert min(row["images"] for row in facts["per_class"]) >= 2
+    assert json.loads(rescnet("evaluate", model, "--json", "--limit", 999).stdout)["images"] == 100
+    assert "limit must be at least 1, got 0" in refused("evaluate", model, "--limit", 0)

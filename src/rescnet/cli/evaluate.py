@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,20 +42,23 @@ def evaluate(
     ] = None,
     layers: Layers = None,
     test_views: TestViews = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Evaluate about n images, each class in proportion. Default: all.")
+    ] = None,
     root: Root = None,
     device: Device = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with the confusion matrix.")] = False,
 ) -> None:
     """Measure the accuracy of a model."""
-    import numpy as np
-
-    from ..data.splits import are_among
+    from ..data.splits import stratified_sample
     from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from .images import dataset_of, say_notes, stream_outputs
 
     if split is not None and split not in SPLITS:
         raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
+    if limit is not None and limit < 1:
+        raise ValueError(f"limit must be at least 1, got {limit}.")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
     network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
@@ -65,15 +69,14 @@ def evaluate(
     if own and split is None and dataset.test is None and dataset.validation is None and _left_out(folder, console):
         return
     name, images, labels = _choose(dataset, own, split, folder)
+    if limit is not None and limit < len(labels):
+        some = stratified_sample(labels, limit, seed=0)
+        images, labels = images[some], labels[some]
     start = perf_counter()
     outputs = stream_outputs(network, images, Console(stderr=True))
     seconds = perf_counter() - start
-    predicted = outputs.argmax(1).numpy()
-    cells = labels * network.classes + predicted  # rows are true classes, columns predicted ones
-    confusion = np.bincount(cells, minlength=network.classes**2).reshape(network.classes, network.classes)
-    known = folder.about.get("training_checksums")
-    trained = are_among(images, known) if known else None
-    details = _details(confusion, folder.class_names)
+    right = outputs.argmax(1).numpy() == labels
+    trained = _trained_images(images, folder)
     facts: dict[str, Any] = {
         "model": str(model),
         "dataset": dataset.name,
@@ -83,31 +86,21 @@ def evaluate(
         "test_views": network.config.test_views,
         "readout": network.readout is not None,
         "device": str(chosen_device),
-        "accuracy": (accuracy := float(confusion.trace() / confusion.sum())),
+        "accuracy": (accuracy := float(right.mean())),
         "interval": wilson_interval(accuracy, len(labels)),
         "seconds": seconds,
         "trained_on": None if trained is None else int(trained.sum()),
     }
+    details = _details(labels, outputs.argmax(1).numpy(), folder.class_names)
     if as_json:
         typer.echo(json.dumps(facts | details))
         return
     others = not own and dataset.test is None and dataset.validation is None  # a folder of classes has no splits
-    kind = "" if others else {"train": "training "}.get(name, f"{name} ")
-    what = f"{count(len(labels), f'{kind}image', f'{kind}images')} of {escape(dataset.name)}"
-    depth, views = count(len(network.layers), "layer", "layers"), len(network.config.views)
-    mean = f", mean over {views} views ({network.config.test_views})" if views > 1 else ""
-    readout = " and the kernel readout" if network.readout else ""
-    if folder.misses_readout:
-        readout = f" (the kernel readout is missing; {folder.how_to_fit_the_readout} fits it)"
-    say(console, f"{what}, {depth}{readout}{mean}, on {chosen_device}")
-    correct = (
-        f"{int(confusion.trace()):,} of {len(labels):,} correct, 95 % interval {show_interval(accuracy, len(labels))}"
-    )
-    say(console, f"accuracy: [bold]{100 * accuracy:.2f} %[/bold] ({correct}) in {show_seconds(seconds)}")
+    _print_summary(console, facts, folder, "" if others else {"train": "training "}.get(name, f"{name} "))
     if trained is None and not own:
         say(console, "[yellow]The model does not record its training images: some of these may be among them.[/yellow]")
     elif trained is not None and trained.any():
-        say(console, f"[yellow]{_trained_on(trained, predicted == labels)}[/yellow]")
+        say(console, f"[yellow]{_trained_on(trained, right)}[/yellow]")
     say(console, "")
     _print_details(console, details)
 
@@ -124,6 +117,28 @@ def _left_out(folder: ModelFolder, console: Console) -> bool:
     say(console, show_left_out(accuracy, images))
     say(console, "These images trained the model: none was held out. Name others to measure it on them.", style="dim")
     return True
+
+
+def _trained_images(images: NDArray[Any], folder: ModelFolder) -> NDArray[np.bool_] | None:
+    """Return which images the model was trained on; None if it does not record them."""
+    from ..data.splits import are_among
+
+    known = folder.about.get("training_checksums")
+    return are_among(images, known) if known else None
+
+
+def _print_summary(console: Console, facts: dict[str, Any], folder: ModelFolder, kind: str) -> None:
+    """Print what was measured, and the accuracy."""
+    number, accuracy = facts["images"], facts["accuracy"]
+    what = f"{count(number, f'{kind}image', f'{kind}images')} of {escape(facts['dataset'])}"
+    views = len(replace(folder.config, test_views=facts["test_views"]).views)
+    mean = f", mean over {views} views ({facts['test_views']})" if views > 1 else ""
+    readout = " and the kernel readout" if facts["readout"] else ""
+    if folder.misses_readout:
+        readout = f" (the kernel readout is missing; {folder.how_to_fit_the_readout} fits it)"
+    say(console, f"{what}, {count(facts['layers'], 'layer', 'layers')}{readout}{mean}, on {facts['device']}")
+    correct = f"{round(accuracy * number):,} of {number:,} correct, 95 % interval {show_interval(accuracy, number)}"
+    say(console, f"accuracy: [bold]{100 * accuracy:.2f} %[/bold] ({correct}) in {show_seconds(facts['seconds'])}")
 
 
 def _trained_on(trained: NDArray[np.bool_], correct: NDArray[np.bool_]) -> str:
@@ -163,10 +178,12 @@ def _choose(
     return name, chosen.images, renumbered[chosen.labels]
 
 
-def _details(confusion: NDArray[np.int64], names: tuple[str, ...]) -> dict[str, Any]:
+def _details(labels: NDArray[np.int64], predicted: NDArray[np.int64], names: tuple[str, ...]) -> dict[str, Any]:
     """Return the accuracy per class and the confusions, the most frequent first."""
     import numpy as np
 
+    cells = np.bincount(labels * len(names) + predicted, minlength=len(names) ** 2)
+    confusion = cells.reshape(len(names), len(names))  # rows are true classes, columns predicted ones
     totals = confusion.sum(1)
     per_class = [
         {"class": name, "images": int(total), "accuracy": float(confusion[index, index] / total) if total else None}

@@ -48,7 +48,10 @@ class NotEnoughFiltersError(ValueError):
 
 def check_bank(name: str) -> None:
     """Raise ValueError if no bank has this name."""
-    check_known("bank", name, sorted(BANKS))
+    try:
+        check_known("bank", name, sorted(BANKS))
+    except ValueError as error:
+        raise ValueError(f"{error} Import the file that registers it, if it is your own.") from None
 
 
 def parse_mixture(mixture: str) -> list[tuple[float, str]]:
