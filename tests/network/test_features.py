@@ -181,3 +181,13 @@ def test_views_must_fit_the_images(blobs):
     network, _ = train(blobs[0][:40], blobs[1][:40], layers=1, filters=4, augment="")
     with pytest.raises(ValueError, match=r"test_views must shift images of .* by fewer pixels, got 64"):
         network.averaged_over("shift 64")
+
+
+def test_a_network_is_moved_by_name(blobs):
+    network, _ = train(blobs[0][:40], blobs[1][:40], layers=1, filters=4, augment="")
+    moved = network.to("cpu")
+    assert torch.equal(moved.outputs(blobs[0]), network.outputs(blobs[0])) and moved.readout is network.readout
+    half = replace(network, stack=replace(network.stack, half=True))
+    assert half.half and not half.to("cpu").half
+    with pytest.raises(ValueError, match="device must be auto, cpu, cuda or cuda:0, got 'gpu'"):
+        network.to("gpu")

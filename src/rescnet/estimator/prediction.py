@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -152,7 +151,10 @@ class FittedNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ImageClas
         state: dict[str, Any] = super().__getstate__()
         if "network_" not in state:
             return state
-        return state | {"network_": _moved(state["network_"], torch.device("cpu"))}
+        network = state["network_"]
+        on_cpu = network.to("cpu")
+        on_cpu.stack.half = network.half  # a GPU that unpickles it computes in half precision again
+        return state | {"network_": on_cpu}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore a pickled state, with the layers on ``device`` if it is available, else on the CPU."""
@@ -162,12 +164,4 @@ class FittedNetwork(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ImageClas
                 device = choose_device(self.device)
             except ValueError:
                 device = torch.device("cpu")
-            network = _moved(self.network_, device)
-            half = network.half and device.type == "cuda"
-            self.network_ = replace(network, stack=replace(network.stack, half=half))
-
-
-def _moved(network: Network, device: torch.device) -> Network:
-    """Return the network with its layers on a device."""
-    layers = [layer.to(device, layer.weights.dtype) for layer in network.layers]
-    return replace(network, stack=replace(network.stack, layers=layers))
+            self.network_ = self.network_.to(device)

@@ -198,8 +198,8 @@ def _checked(
     if not 1 <= wanted <= most:
         raise ValueError(f"layers must be between 1 and {most}, got {wanted}.")
     check_new_file(target, overwrite, suffix)
-    on_cpu = [layer.to(torch.device("cpu"), layer.weights.dtype) for layer in network.layers[:wanted]]
-    return given, target, Network(replace(network.stack, layers=on_cpu, half=False), readout)
+    stack = network.to("cpu").stack
+    return given, target, Network(replace(stack, layers=stack.layers[:wanted]), readout)
 
 
 def _export(

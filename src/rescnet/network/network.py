@@ -12,6 +12,7 @@ from torch import Tensor
 from ..config.network import NetworkConfig
 from ..data.file_inputs import read_if_files
 from ..kernels import has_log_kernel, has_pooling_kernel
+from .device import choose_device
 from .inputs import Array, Paths, as_images, warn_of_other_units
 from .readout import ExactReadout, Readout
 from .replay import MOST_IMAGES, Replays
@@ -125,6 +126,12 @@ class Network:
     def predict(self, images: Array | Paths, layers: int | None = None) -> Tensor:
         """Return the class of each image, shape (n,); see :meth:`outputs`."""
         return self.outputs(images, layers).argmax(1)
+
+    def to(self, device: torch.device | str) -> Network:
+        """Return the network on a device, e.g. ``"cuda"``; only a GPU computes in half precision."""
+        place = choose_device(str(device))
+        layers = [layer.to(place, layer.weights.dtype) for layer in self.layers]
+        return replace(self, stack=replace(self.stack, layers=layers, half=self.half and place.type == "cuda"))
 
     def averaged_over(self, views: str | None) -> Network:
         """Return the same network with predictions averaged over other views, e.g. ``"flip + shift 1"``.
