@@ -40,7 +40,7 @@ def test_the_store_makes_the_copies(place, blobs, generator):
     assert torch.equal(torch.cat(list(store.chunks(33))), whole)
     image, row, column = (torch.randint(high, (50,), generator=generator) for high in (len(store), 10, 10))
     assert torch.equal(store.patches(3, image, row, column), gather_patches(whole, 3, image, row, column))
-    with pytest.raises(ValueError, match="chunk size must be a multiple of 3 copies, got 10"):
+    with pytest.raises(ValueError, match="chunk size must be a multiple of 3 entries per image, got 10"):
         next(store.chunks(10))
 
 

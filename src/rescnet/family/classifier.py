@@ -45,7 +45,7 @@ class FamilyClassifier(ImageClassifier):
     device : str, default="auto"
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` uses a GPU if there is one.
     memory : str or int, default="auto"
-        Memory for training, e.g. ``"2GB"``; ``"auto"`` is 60 % of the device's memory.
+        Memory for training, e.g. ``"2GB"``; ``"auto"`` is 80 % of a GPU's memory, or 60 % of the host's.
     random_state : int, RandomState or None, default=None
         Seed of all random draws; an int makes fits repeatable.
 

@@ -43,10 +43,11 @@ def model_data(model: Model) -> dict[str, Any]:
         shown = None
     left_out = ["kernel readout"] if readout and not shown else []
     left_out += ["average over test views"] if len(config.views) > 1 else []
+    known = len(shown) // config.rows_per_image if shown else 0
     facts = [
         ("layers", str(len(network.layers))),
         ("filters", f"{config.filters} per layer, {config.bank}"),
-        ("readout", f"kernel, {len(shown):,} training images" if shown else "heads of the layers"),
+        ("readout", f"kernel, {known:,} training images" if shown else "heads of the layers"),
         ("images", f"{height}×{width}, {'grey' if channels == 1 else count(channels, 'channel', 'channels')}"),
         ("classes", str(network.classes)),
         ("trained on", str(model.about.get("dataset") or "not recorded")),

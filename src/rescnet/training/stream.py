@@ -20,7 +20,7 @@ from .stores import MapStore, stream
 class ImageStream:
     """One process's images of a split, with the maps and outputs of the newest layer.
 
-    ``copies`` are consecutive entries of one image: itself and its changed copies, or, if they are ``averaged``, the
+    ``per_image`` are consecutive entries of one image: itself and its changed copies, or, if they are ``averaged``, the
     views that its prediction is averaged over.
     """
 
@@ -28,8 +28,8 @@ class ImageStream:
     images: MapStore  # (n, d, h, w)
     labels: Tensor  # int64, (n,)
     output: Tensor  # Ỹ after the newest layer, (n, classes)
-    chunk: int = 1  # images per chunk; a multiple of ``copies``
-    copies: int = 1
+    chunk: int = 1  # images per chunk; a multiple of ``per_image``
+    per_image: int = 1
     averaged: bool = False
     weights: Tensor | None = None  # of each image in the sums, (n,), 1 on average over all processes; None: all are 1
     maps: MapStore | None = None  # O of the newest layer, (n, d_i, h, w); each chunk is overwritten by its successor
@@ -37,9 +37,9 @@ class ImageStream:
 
     def accuracy(self, workers: Workers) -> float:
         """Return the fraction of correctly classified images, over all processes."""
-        sets = self.output.view(-1, self.copies, self.output.shape[1])
-        shown = sets.mean(1) if self.averaged and self.copies > 1 else sets[:, 0]
-        right = int((shown.argmax(1) == self.labels[:: self.copies]).sum())
+        sets = self.output.view(-1, self.per_image, self.output.shape[1])
+        shown = sets.mean(1) if self.averaged and self.per_image > 1 else sets[:, 0]
+        right = int((shown.argmax(1) == self.labels[:: self.per_image]).sum())
         return workers.sum_int(right) / workers.sum_int(len(shown))
 
     def parts(self, together: int = 1) -> Iterator[slice]:

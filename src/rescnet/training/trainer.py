@@ -223,7 +223,7 @@ class Trainer:
             finite = output.isfinite().all()
             stream.output[part] = torch.where(finite, output, before)
             if self.sketches:
-                self.sketches.put(stream.name, part, features[:, : self.plan.features], stream.copies)
+                self.sketches.put(stream.name, part, features[:, : self.plan.features], stream.per_image)
         return finite
 
     def _advance(self, layer: Layer, stream: ImageStream, watch: Stopwatch) -> Iterator[tuple[slice, Tensor]]:
@@ -243,7 +243,7 @@ class Trainer:
         augmentation, mirrored = Augmentation.parse(self.config.augment), self.config.mirrors_kernel
         streams = {}
         if not self.config.augment.strip() or (mirrored and not augmentation.is_random):
-            streams["training"] = len(self.training.labels) // self.training.copies
+            streams["training"] = len(self.training.labels) // self.training.per_image
         if self.plan.sketches.of_others:
             streams |= {name: len(stream.labels) for name, stream in self.others.items()}
         return Sketches(self.config, self.stack.image_shape, streams, self.device, self.plan.sketches)
@@ -251,14 +251,14 @@ class Trainer:
     def _training_stream(self, data: TrainingData) -> ImageStream:
         """Return this process's shard of the training images, with its copies."""
         config, (channels, _, _) = self.config, data.image_shape
-        copies, shard = config.copies_per_image, self.workers.shard(len(data.images), "training images")
-        self._labels = data.labels.repeat_interleave(copies)  # of all processes
-        self._shard = slice(shard.start * copies, shard.stop * copies)
+        per_image, shard = config.copies_per_image, self.workers.shard(len(data.images), "training images")
+        self._labels = data.labels.repeat_interleave(per_image)  # of all processes
+        self._shard = slice(shard.start * per_image, shard.stop * per_image)
         self._weights: Tensor | None = None
         if (weights := data.relative_weights) is not None:
-            self._weights = weights.repeat_interleave(copies)
+            self._weights = weights.repeat_interleave(per_image)
         changes = None
-        if copies > 1:
+        if per_image > 1:
             augmentation = Augmentation.parse(config.augment)
             changes = draw_changes(augmentation, len(data.images), config.copies, channels, config.seed)[shard]
         images = store_images(data.images[shard], self.device, self.plan.maps_place, data.file)
@@ -276,9 +276,9 @@ class Trainer:
 
     def _stream(self, name: str, images: MapStore, labels: Tensor, changes: Tensor | None) -> ImageStream:
         """Return a stream of images, each with its copies or views if there are changes (n or 1, copies, numbers)."""
-        copies = 1
+        per_image = 1
         if changes is not None:
-            images, copies = AugmentedImages(images, changes), changes.shape[1]
-        labels = labels.to(self.device).repeat_interleave(copies)
+            images, per_image = AugmentedImages(images, changes), changes.shape[1]
+        labels = labels.to(self.device).repeat_interleave(per_image)
         output = torch.zeros(len(labels), self.stack.classes, dtype=self.dtype, device=self.device)
-        return ImageStream(name, images, labels, output, max(1, self.plan.chunk // copies) * copies, copies)
+        return ImageStream(name, images, labels, output, max(1, self.plan.chunk // per_image) * per_image, per_image)

@@ -251,7 +251,7 @@ class KernelReadout:
         return self.encoder.mirrored
 
     def __len__(self) -> int:
-        """Return the number of training images."""
+        """Return N, the number of training images and their copies."""
         return len(self.coefficients)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -66,12 +66,12 @@ def landmarks_for(rows: int, free: int) -> int:
     return min(wanted, rows, isqrt(free // PER_PAIR))
 
 
-def check_least_memory(config: NetworkConfig, images: int, columns: int, itemsize: int, budget: int) -> int:
+def check_least_memory(config: NetworkConfig, rows: int, columns: int, itemsize: int, budget: int) -> int:
     """Return the bytes that conjugate gradients have for landmarks and tiles; raise ValueError if they are too few."""
-    held = images * itemsize * (min(config.readout_size, images) + VECTORS * (columns + PROBES))
-    needed = held + PER_PAIR * min(LEAST_LANDMARKS, images) ** 2
+    held = rows * itemsize * (min(config.readout_size, rows) + VECTORS * (columns + PROBES))
+    needed = held + PER_PAIR * min(LEAST_LANDMARKS, rows) ** 2
     if budget < needed:
-        what = f"to fit a readout of {images:,} images"
+        what = f"to fit a readout of {rows:,} images{' and copies' if config.rows_per_image > 1 else ''}"
         raise TooLittleMemoryError(needed, what, budget, "use a smaller readout_size")
     return budget - held
 

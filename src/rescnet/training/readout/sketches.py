@@ -91,13 +91,13 @@ class Sketches:
         self.offsets.append(sketch(mean[None], weights, self.size)[0])
         self._spread = FeatureSpread(self._features, self._device)
 
-    def put(self, name: str, part: slice, features: Tensor, copies: int) -> None:
+    def put(self, name: str, part: slice, features: Tensor, per_image: int) -> None:
         """Store the sketches of features (n, D) of the newest layer, if their stream is collected.
 
-        ``part`` are the entries of a stream, which has ``copies`` entries per image.
+        ``part`` are the entries of a stream, which has ``per_image`` entries per image.
         """
         if name in self.rows:
             columns = slice((len(self.weights) - 1) * self.size, len(self.weights) * self.size)
             found = sketch_features(features, self.weights[-1], self.size) - self.offsets[-1]
-            images = slice(part.start // copies, part.stop // copies)
-            self.rows[name][images, columns] = found.view(-1, copies, self.size).mean(1).to(self.rows[name])
+            images = slice(part.start // per_image, part.stop // per_image)
+            self.rows[name][images, columns] = found.view(-1, per_image, self.size).mean(1).to(self.rows[name])

@@ -134,19 +134,19 @@ class AugmentedImages(MapStore):
 
     def __init__(self, images: MapStore, changes: Tensor) -> None:
         n, d, h, w = images.shape
-        self.copies = changes.shape[1]
-        super().__init__((n * self.copies, d, h, w), images.dtype, images.device)
+        self.per_image = changes.shape[1]
+        super().__init__((n * self.per_image, d, h, w), images.dtype, images.device)
         self._images, self._changes = images, changes.expand(n, -1, -1)
 
     def chunks(self, size: int) -> Iterator[Tensor]:
         """Yield images with all their copies; ``size`` is a multiple of the copies."""
-        if size % self.copies:
-            raise ValueError(f"chunk size must be a multiple of {self.copies} copies, got {size}.")
+        if size % self.per_image:
+            raise ValueError(f"chunk size must be a multiple of {self.per_image} entries per image, got {size}.")
         start = 0
-        for images in self._images.chunks(size // self.copies):
+        for images in self._images.chunks(size // self.per_image):
             changes = self._changes[start : start + len(images)].flatten(0, 1)
             start += len(images)
-            yield change_images(images.repeat_interleave(self.copies, 0), changes)
+            yield change_images(images.repeat_interleave(self.per_image, 0), changes)
 
     def write(self, part: slice, maps: Tensor) -> None:
         """Raise TypeError: images are read-only."""
@@ -166,5 +166,5 @@ class AugmentedImages(MapStore):
     def take(self, image: Tensor) -> Tensor:
         """Return whole copies, on the device."""
         image = image.cpu()
-        whole = self._images.take(image // self.copies)
-        return change_images(whole, self._changes[image // self.copies, image % self.copies])
+        whole = self._images.take(image // self.per_image)
+        return change_images(whole, self._changes[image // self.per_image, image % self.per_image])
