@@ -174,11 +174,7 @@ class NetworkConfig(Options):
             raise OptionError("augment", f"must name a change with copies {self.copies}. Use e.g. 'shift 2'.")
         if changes.flip and not changes.is_random and self.copies > 1:
             raise OptionError("copies", f"must be 1 with augment 'flip' alone, got {self.copies}.")
-        copies, changes = Augmentation.parse_copies(self.kernel_copies)
-        if copies > 0 and changes == Augmentation():
-            raise OptionError("kernel_copies", f"must name a change, e.g. '4 shift 2', got {self.kernel_copies!r}.")
-        if copies > 1 and not changes.is_random:
-            raise OptionError("kernel_copies", f"must be one copy with 'flip' alone, got {self.kernel_copies!r}.")
+        Augmentation.parse_copies(self.kernel_copies)
 
     # Schedule: the facts of one layer, counted from 1.
 
