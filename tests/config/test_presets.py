@@ -208,3 +208,18 @@ def test_a_network_started_from_its_own_quality(quality):
     about = {"images": {"train": 300}, "quality": quality}
     assert starting_point(config, about, (1, 8, 8), 10) == (None, config)
     assert starting_point(config, about | {"quality": "unknown"}, (1, 8, 8), 10)[1] != config
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel_copies": "3"}, r"kernel_copies must name a change, e\.g\. '4 shift 2', got '3'"),
+        ({"kernel_copies": "4 flip"}, "kernel_copies must be one copy with 'flip' alone, got '4 flip'"),
+        ({"bank": "dct; pca", "stack_depth": 1}, "bank must name at most 1 mixtures, one per layer of a stack, got 2"),
+    ],
+)
+def test_options_without_an_effect_are_refused_but_loaded(options, message):
+    """Models of earlier versions may have them."""
+    with pytest.raises(ValueError, match=message):
+        make_config(image_shape=(1, 8, 8), images=300, **options)
+    NetworkConfig(**{"readout": "kernel", "filters": 4} | options).check_images(1, (32, 32))

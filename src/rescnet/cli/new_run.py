@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..config.compute import ComputeOptions
 from ..config.defaults import Quality, check_quality
 from ..config.network import NetworkConfig
-from ..config.presets import PAPER, check_readout_options, make_compute, make_config, options_in_file
+from ..config.presets import PAPER, check_asked_options, make_compute, make_config, options_in_file
 from ..formatting import count, parse_seconds, show_seconds
 from .clock import since_start
 from .shared import command_line
@@ -165,7 +165,7 @@ def _chosen(
         labels = as_labels(dataset.train.labels, images)
         validation = None if held is None else (pictures := as_images(held.images), as_labels(held.labels, pictures))
         choice = choose_network(images, labels, compute, quality, limit, asked, validation, since_start(), workers)
-        check_readout_options(choice.config, asked)
+        check_asked_options(choice.config, asked)
         return choice
 
     return choose_on_rank0(workers, choose)

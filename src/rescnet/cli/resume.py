@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from ..config.compute import ComputeOptions
 from ..config.option import check_unchanged
-from ..config.presets import check_readout_options
+from ..config.presets import check_asked_options
 from ..data.splits import fingerprints
 from ..formatting import count
 from ..model_files import InterruptedRun, ModelFolder, read_run, run_from_bytes, run_to_bytes
@@ -70,7 +70,7 @@ def _continued(
     if about.get("half_heads"):
         raise ValueError(f"{place} must not have heads in half precision to be resumed. Start a new run.")
     config = _merged(run.folder.config, request.options, place)
-    check_readout_options(config, request.options)
+    check_asked_options(config, request.options)
     if config.layers < len(run.layers):
         raise ValueError(
             f"layers must be at least {len(run.layers)}, the layers of {place}, got {config.layers}. To use fewer, "

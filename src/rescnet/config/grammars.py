@@ -175,14 +175,9 @@ class Augmentation:
         (4, 0)
         """
         first, _, rest = text.strip().partition(" ")
-        if not (first.isdecimal() and 0 < int(first) <= MOST_COPIES):
-            return int(bool(first)), Augmentation.parse(text, "kernel_copies")
-        copies, changes = int(first), Augmentation.parse(rest, "kernel_copies")
-        if changes == Augmentation():
-            raise ValueError(f"kernel_copies must name a change, e.g. '4 shift 2', got {text!r}.")
-        if copies > 1 and not changes.is_random:
-            raise ValueError(f"kernel_copies must be one copy with 'flip' alone, got {text!r}.")
-        return copies, changes
+        if first.isdecimal() and 0 < int(first) <= MOST_COPIES:
+            return int(first), Augmentation.parse(rest, "kernel_copies")
+        return int(bool(first)), Augmentation.parse(text, "kernel_copies")
 
     @property
     def is_random(self) -> bool:

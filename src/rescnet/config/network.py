@@ -287,9 +287,6 @@ class NetworkConfig(Options):
             raise OptionError("grey_stack_every", f"must be 0 on grey images, got {self.grey_stack_every}.")
         if self.grey_stack_every > 1 and not self.stack_depth:
             raise OptionError("stack_depth", f"must be set with grey_stack_every {self.grey_stack_every}.")
-        if 0 < self.stack_depth < (mixtures := self.bank.count(";") + 1):
-            rule = f"must name at most {self.stack_depth} mixtures, one per layer of a stack, got {mixtures}."
-            raise OptionError("bank", f"{rule} Set stack_depth.")
         self.grids(image_size)
         for name in ("augment", "test_views", "kernel_copies"):
             if (shift := Augmentation.parse_copies(getattr(self, name))[1].shift) >= min(image_size):

@@ -15,6 +15,7 @@ from typing import Any
 from ..formatting import nearest
 from .compute import ComputeOptions
 from .defaults import QUALITIES, SMALL_SIDE, Quality, check_quality, default_settings
+from .grammars import Augmentation
 from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of
 from .removed import explain_removed
@@ -96,7 +97,7 @@ def make_config(
     check_names(overrides, "keywords")
     config = NetworkConfig(**(start | from_file | overrides))
     for asked in (from_file, overrides):
-        check_readout_options(config, asked)
+        check_asked_options(config, asked)
     return config
 
 
@@ -151,11 +152,21 @@ def paper_settings(image_shape: tuple[int, int, int], classes: int | None = None
     return settings
 
 
-def check_readout_options(config: NetworkConfig, asked: Mapping[str, Any]) -> None:
-    """Raise an error if options of a kernel readout are asked for where there is none.
+def check_asked_options(config: NetworkConfig, asked: Mapping[str, Any]) -> None:
+    """Raise an error if options are asked for that have no effect; those of a preset or a saved model are not asked.
 
-    Options of a preset are not asked for. A file that chooses the kernel itself may keep its options.
+    These are options of a kernel readout where there is none (a file that chooses the kernel itself may keep them),
+    mixtures of banks that no layer of a stack would use, and copies of an image without a change.
     """
+    if {"bank", "stack_depth"} & asked.keys() and 0 < config.stack_depth < (mixtures := config.bank.count(";") + 1):
+        rule = f"must name at most {config.stack_depth} mixtures, one per layer of a stack, got {mixtures}."
+        raise OptionError("bank", f"{rule} Set stack_depth.")
+    if "kernel_copies" in asked:
+        copies, changes = Augmentation.parse_copies(config.kernel_copies)
+        if copies > 0 and changes == Augmentation():
+            raise OptionError("kernel_copies", f"must name a change, e.g. '4 shift 2', got {config.kernel_copies!r}.")
+        if copies > 1 and not changes.is_random:
+            raise OptionError("kernel_copies", f"must be one copy with 'flip' alone, got {config.kernel_copies!r}.")
     if config.has_kernel or asked.get("readout", "heads") != "heads":
         return
     for name, entry in options_of(NetworkConfig).items():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..config.defaults import SMALL_SIDE
 from ..config.network import NetworkConfig
 from ..config.option import OptionError, check_unchanged, declared_types, options_of
-from ..config.presets import PAPER, check_names, check_readout_options, load_preset, paper_settings
+from ..config.presets import PAPER, check_asked_options, check_names, load_preset, paper_settings
 from ..network.history import StopReason
 from ..network.inputs import InputWarning
 from .layouts import ImageLayout
@@ -85,7 +85,7 @@ def configure(
             config = NetworkConfig(**(load_preset(str(preset)) | asked))
         if named.get("patience") is not None and config.patience < 1:
             raise OptionError("patience", "must be at least 1, or None to add all layers, got 0.")
-        check_readout_options(config, others)
+        check_asked_options(config, named | others)
     except OptionError as error:
         raise error.under_name(PARAMETERS.get(error.name, error.name)) from None
     return config

@@ -183,10 +183,15 @@ def _cannot_read(file: Path, error: OSError) -> ModelFileError:
     return ModelFileError(f"{file} cannot be read ({(error.strerror or str(error)).lower()}). {COPY_AGAIN}")
 
 
+def temporary_of(file: Path) -> Path:
+    """Return the file beside a file in which it is written; the next run removes one left by a kill."""
+    return file.with_name(f".{file.name}.part")
+
+
 def write_file(file: Path, data: bytes) -> None:
     """Write a file completely or not at all: beside its place, to the disk, then moved there."""
     try:
-        with atomic_write(file, file.with_name(f".{file.name}.part")) as partial:  # one that the next run removes
+        with atomic_write(file, temporary_of(file)) as partial:
             partial.unlink(missing_ok=True)  # left by a kill, or a link
             with os.fdopen(os.open(partial, _NEW_FILE, 0o666), "wb") as stream:
                 stream.write(data)
@@ -221,15 +226,6 @@ def make_layers_folder(folder: Path) -> None:
     if layers.is_symlink():
         raise ModelFileError(f"{layers} must be a folder, got a symbolic link. Replace it by the folder itself.")
     layers.mkdir(parents=True, exist_ok=True)
-
-
-def empty_folder(folder: Path) -> None:
-    """Delete what a failed save has left in a folder."""
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
 
 
 def replace_folder(new: Path, place: Path) -> None:

@@ -43,7 +43,7 @@ _READOUT_RECORD, _RECORD = (
 )
 _ABOUT: dict[str, Any] = {  # types of the facts that rescnet itself uses; {...: type} means any name
     **dict.fromkeys(("command", "dataset", "date", "device", "image_size"), _TEXT + _NONE),
-    **dict.fromkeys(("preset", "quality", "root", "source", "stopped"), _TEXT + _NONE),
+    **dict.fromkeys(("preset", "root", "source", "stopped"), _TEXT + _NONE),
     "compute": {...: _TEXT},
     "fingerprints": {...: _TEXT},
     "half_heads": (bool,),

@@ -24,6 +24,7 @@ from ..network.readout import Readout
 from ..network.stack import Layer
 from .folder import (
     HISTORY,
+    LAYERS,
     MODEL,
     READOUT,
     SOLUTION,
@@ -31,11 +32,11 @@ from .folder import (
     append_line,
     check_folder,
     check_place,
-    empty_folder,
     make_layers_folder,
     partial_of,
     read_file,
     replace_folder,
+    temporary_of,
     truncate_file,
     write_file,
 )
@@ -73,11 +74,7 @@ def save_model(
         raise ValueError("model must have layers. Train it first.")
     check_folder(place, overwrite)
     if place.exists() and not (place / MODEL).exists():  # an empty folder is kept: it may be a mounted volume
-        try:
-            _write_all(place, model, half_heads)
-        except BaseException:
-            empty_folder(place)
-            raise
+        _write_all(place, model, half_heads)
         return
     place.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{place.name}.new-", dir=place.parent))
@@ -93,11 +90,15 @@ def _write_all(place: Path, model: Model, half_heads: bool) -> None:
     network = model.network
     facts = network.config, network.image_shape, model.class_names, model.about
     with ModelWriter(place, *facts, half=network.half, half_heads=half_heads) as writer:
-        for layer, record in zip(network.layers, model.history, strict=True):
-            writer.add_layer(layer, record)
-        if network.readout is not None:
-            writer.add_readout(network.readout, model.history.readout, network.used_layers)
-        writer.finish(model.history.stopped, used_layers=network.used_layers)
+        try:
+            for layer, record in zip(network.layers, model.history, strict=True):
+                writer.add_layer(layer, record)
+            if network.readout is not None:
+                writer.add_readout(network.readout, model.history.readout, network.used_layers)
+            writer.finish(model.history.stopped, used_layers=network.used_layers)
+        except BaseException:
+            writer.discard()
+            raise
 
 
 class ModelWriter:
@@ -165,7 +166,7 @@ class ModelWriter:
         make_layers_folder(self.path)
         self._write_model_json(self.path)
         for name in (READOUT, SOLUTION):
-            (self.path / f".{name}.part").unlink(missing_ok=True)
+            temporary_of(self.path / name).unlink(missing_ok=True)
         if "readout" not in kept:
             (self.path / READOUT).unlink(missing_ok=True)
         truncate_file(self.path / HISTORY, run.history_bytes)
@@ -226,6 +227,18 @@ class ModelWriter:
         finally:
             if self._lock:
                 self._lock.release()
+
+    def discard(self) -> None:
+        """Delete the files written so far, and no others."""
+        folder, self._folder = self._folder, None
+        if folder is None:
+            return
+        layers = [layer_name(number) for number in range(1, self._layers + 2)]
+        for name in (MODEL, HISTORY, READOUT, *layers):
+            for file in (folder / name, temporary_of(folder / name)):
+                file.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty
+            (folder / LAYERS).rmdir()
 
     def _seal(self, stopped: StopReason | None, facts: Mapping[str, Any]) -> None:
         if self._folder is None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.inputs import SEVERAL, Array, InputWarning, as_images, as_labels, plain_values
+from ..network.inputs import CHUNK, SEVERAL, Array, InputWarning, as_images, as_labels, plain_values
 from ..network.memory import RunSizes
 
 LabelledImages: TypeAlias = tuple[Array, Array]
@@ -40,7 +40,6 @@ class TrainingData:
         """Check all images, labels and weights, before any work starts. Images of weight 0 are left out."""
         checked, checked_labels, checked_weights = weighted_images(images, labels, weights)
         file = _file_of(images) if len(checked) == len(images) else None
-        warn_of_equal_images(checked)
         shape = (checked.shape[1], checked.shape[2], checked.shape[3])
         config.check_images(shape[0], shape[1:])
         if config.patience and validation is None:
@@ -89,7 +88,8 @@ def weighted_images(images: Array, labels: Array, weights: Array | None) -> tupl
 
 def warn_of_equal_images(images: Tensor) -> None:
     """Warn if all images (n, channels, height, width) are the same: nothing can be learned from them."""
-    if len(images) > 1 and all(bool((part == images[0]).all()) for part in (images[:SEVERAL], images)):
+    parts = (images[:SEVERAL], *torch.split(images, CHUNK))
+    if len(images) > 1 and all(bool((part == images[0]).all()) for part in parts):
         warnings.warn(f"images should differ, got {len(images):,} equal ones.", InputWarning, stacklevel=4)
 
 

@@ -202,7 +202,8 @@ class TensorBoardLog:
         self.close()
 
     def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Remember the network; the event file is opened by the first new layer."""
+        """Create the folder; the event file in it is opened by the first new layer."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         self._network = network
 
     def layer_added(self, record: LayerRecord) -> None:
@@ -218,7 +219,7 @@ class TensorBoardLog:
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Write the accuracies of the readout at the step of its last layer."""
         assert self._network is not None
-        writer, step = self._writer or self._open(self._network.used_layers + 1), self._network.used_layers
+        writer, step = self._writer or self._open(len(self._network.layers) + 1), self._network.used_layers
         found = {"validation": record.validation_accuracy, "test": record.test_accuracy, "seconds": record.seconds}
         for name, value in found.items():
             if value is not None:

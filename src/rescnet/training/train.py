@@ -11,14 +11,14 @@ from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
-from ..config.presets import check_names, check_readout_options
+from ..config.presets import check_asked_options, check_names
 from ..data.loading import load_to_train
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
 from ..network.inputs import Array, as_images
 from ..network.memory import RunSizes
 from ..network.network import Network
 from .choice import choose_network, choose_on_rank0
-from .data import LabelledImages, TrainingData, weighted_images
+from .data import LabelledImages, TrainingData, warn_of_equal_images, weighted_images
 from .distributed.workers import Workers
 from .memory_plan import MemoryPlan
 from .readout.fit import Collected, fit_readout
@@ -107,6 +107,7 @@ class TrainingRun:
         self._readout_start, self._time_limit = readout_start, time_limit
         self._began = 0.0 if time_limit is None else monotonic()
         self._data = TrainingData.of(config, images, labels, validation, test, weights)
+        warn_of_equal_images(self._data.images)
         self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())
         self._speed = 1.0 if time_limit is None else product_speed(self._trainer.device)
         self.network, self.history, self.plan = self._trainer.network, self._trainer.history, self._trainer.plan
@@ -185,7 +186,8 @@ def train(
     if isinstance(images, str | PathLike):
         if labels is not None:
             raise ValueError("labels must be None, since the source holds them. Write train(source, config=...).")
-        source = load_to_train(images)
+        name = images
+        source = (workers or Workers()).first_alone(lambda: load_to_train(name))
         images, labels = source.train.images, source.train.labels
         if source.validation is not None:
             validation = validation or (source.validation.images, source.validation.labels)
@@ -205,7 +207,7 @@ def train(
         trial: dict[str, Any] = {"time_limit": time_limit, "given": options, "validation": held, "workers": workers}
         choice = choose_on_rank0(workers or Workers(), lambda: choose_network(*seen, given, **trial))
         config = choice.config
-        check_readout_options(config, options)
+        check_asked_options(config, options)
         time_limit = None if time_limit is None else max(1.0, time_limit - choice.seconds)
     run = TrainingRun(
         images,

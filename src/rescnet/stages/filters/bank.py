@@ -140,8 +140,8 @@ def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
     def add(bank: FilterBank) -> FilterBank:
         if name in _BANKS and _is_own(_BANKS[name]) and not _is_own(bank):
             raise ValueError(f"bank {name!r} must have a name that rescnet does not use. Choose another one.")
-        if not name.replace("-", "").isalnum():
-            raise ValueError(f"bank must have a name of letters, digits and hyphens, got {name!r}.")
+        if len(name.split()) != 1 or {"+", ";"} & set(name):
+            raise ValueError(f"bank must have a name without spaces, + and ;, got {name!r}.")
         BANKS.setdefault(name, BankFacts())
         _BANKS[name] = bank
         return bank
