@@ -22,7 +22,7 @@ from .removed import explain_removed
 
 PAPER = "paper"  # preset that follows from the images, so that it has no file
 SOME_IMAGES = 1000  # if their number is not known
-MANY_CLASSES = 10  # with more classes the paper's posteriors turn all signs at once
+USUAL_CLASSES = 10  # if their number is not known; with more the paper's posteriors turn all signs at once
 NORMALISED = {"head": "multiclass-lda", "posterior": "normalised-sigmoid"}
 
 
@@ -90,7 +90,7 @@ def make_config(
         start = paper_settings(image_shape, classes)
     elif preset is None and image_shape is not None:
         wanted = check_quality(quality or "balanced")
-        start = default_settings(image_shape, images, classes or MANY_CLASSES, wanted)
+        start = default_settings(image_shape, images, classes or USUAL_CLASSES, wanted)
     else:
         start = load_preset(preset) if preset else {}
     from_file = options_in_file(file)
@@ -147,7 +147,7 @@ def paper_settings(image_shape: tuple[int, int, int], classes: int | None = None
     else:
         settings = {"block_sizes": [side // 2], "block_stride": side // 8}
         settings |= {"first_filter_size": 7} if channels < 3 else {"pca_signs": "drawn", **NORMALISED}
-    if classes is not None and classes > MANY_CLASSES:
+    if classes is not None and classes > USUAL_CLASSES:
         settings |= NORMALISED
     return settings
 

@@ -15,7 +15,7 @@ from ..network.inputs import USUAL_CHANNELS
 Channels = Literal["none", "first", "last"]
 ChannelRule = Literal["auto", "first", "last"]
 
-LEAST_SIDE = 8  # pixels: the side of the digits, the smallest images the presets are made for
+ENLARGED_SIDE = 8  # pixels: the side of the digits, the smallest images the presets are made for
 LONGEST_LINE = 64  # columns: longer rows that are no square need an image_shape
 
 
@@ -35,7 +35,7 @@ class ImageLayout:
     def enlargement(self) -> tuple[int, int]:
         """Repetitions of rows and columns of pixels, so that both sides have at least 8 pixels."""
         _, height, width = self.channels_first
-        return -(-LEAST_SIDE // height), -(-LEAST_SIDE // width)
+        return -(-ENLARGED_SIDE // height), -(-ENLARGED_SIDE // width)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
