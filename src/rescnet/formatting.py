@@ -56,6 +56,18 @@ def count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
+def show_shape(shape: tuple[int, int, int]) -> str:
+    """Return the shape of an image (channels, height, width) as height×width×channels.
+
+    Examples
+    --------
+    >>> show_shape((3, 32, 48))
+    '32×48×3'
+    """
+    channels, height, width = shape
+    return f"{height}×{width}×{channels}"
+
+
 def show_seconds(seconds: float) -> str:
     """Return a duration as text.
 

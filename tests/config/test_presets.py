@@ -195,9 +195,10 @@ def test_presets_import_no_torch():
 
 
 def test_quality_goes_with_images_only():
-    for wrong in ({"preset": "digits"}, {}):
-        with pytest.raises(ValueError, match="quality must not be given with a preset or without image_shape"):
-            make_config(**wrong, quality="fast")
+    with pytest.raises(ValueError, match="quality must not be used with a preset, got fast and digits"):
+        make_config("digits", quality="fast")
+    with pytest.raises(ValueError, match="quality must be given with image_shape, got fast alone"):
+        make_config(quality="fast")
     with pytest.raises(ValueError, match="quality must be one of fast, balanced, best, got 'Best'"):
         make_config(image_shape=(1, 8, 8), quality="Best")
 

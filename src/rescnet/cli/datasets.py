@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..formatting import show_bytes
+from ..formatting import show_bytes, show_shape
 from .shared import Json, Root, plain_table, progress_bar, say
 
 if TYPE_CHECKING:
@@ -69,10 +69,9 @@ def _print_all(console: Console, rows: list[DatasetRow], place: Path) -> None:
 
 def _numbers(row: DatasetRow) -> tuple[str, ...]:
     """Return classes, shape of an image, training images, test images and size of the download."""
-    channels, height, width = row.image_shape
     size = "–" if row.folder is None else "unknown" if row.download_bytes is None else show_bytes(row.download_bytes)
     tests = f"{row.n_test:,}" if row.n_test else "–"
-    return str(row.classes), f"{height}×{width}×{channels}", f"{row.n_train:,}", tests, size
+    return str(row.classes), show_shape(row.image_shape), f"{row.n_train:,}", tests, size
 
 
 def _print_one(console: Console, row: DatasetRow) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..config.grammars import Augmentation
 from ..formatting import count, left_out_interval, show_interval, show_left_out, show_seconds, wilson_interval
 from .shared import Device, Layers, Model, Root, TestViews, plain_table, say
 
@@ -75,7 +75,8 @@ def evaluate(
     start = perf_counter()
     outputs = stream_outputs(network, images, Console(stderr=True))
     seconds = perf_counter() - start
-    right = outputs.argmax(1).numpy() == labels
+    predicted = outputs.argmax(1).numpy()
+    right = predicted == labels
     trained = _trained_images(images, folder)
     facts: dict[str, Any] = {
         "model": str(model),
@@ -91,7 +92,7 @@ def evaluate(
         "seconds": seconds,
         "trained_on": None if trained is None else int(trained.sum()),
     }
-    details = _details(labels, outputs.argmax(1).numpy(), folder.class_names)
+    details = _details(labels, predicted, folder.class_names)
     if as_json:
         typer.echo(json.dumps(facts | details))
         return
@@ -131,7 +132,7 @@ def _print_summary(console: Console, facts: dict[str, Any], folder: ModelFolder,
     """Print what was measured, and the accuracy."""
     number, accuracy = facts["images"], facts["accuracy"]
     what = f"{count(number, f'{kind}image', f'{kind}images')} of {escape(facts['dataset'])}"
-    views = len(replace(folder.config, test_views=facts["test_views"]).views)
+    views = len(Augmentation.parse(facts["test_views"], "test_views").views())
     mean = f", mean over {views} views ({facts['test_views']})" if views > 1 else ""
     readout = " and the kernel readout" if facts["readout"] else ""
     if folder.misses_readout:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..formatting import count, show_bytes, show_percent
+from ..formatting import count, show_bytes, show_percent, show_shape
 from .shared import HOLDS_IMAGES, Json, Model, plain_table, say
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _architecture_table(rows: list[dict[str, Any]]) -> Table:
     for row in rows:
         table.add_row(
             _which(row["numbers"]),
-            "{1}×{2}×{0}".format(*row["input"]) + (", grey" if row["grey"] else ""),
+            show_shape(row["input"]) + (", grey" if row["grey"] else ""),
             "{0} of {2}×{3}×{1}".format(*row["filters"]),
             f"{row['features']:,}",
             "{:,}×{:,}".format(*row["head"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..config.compute import ComputeOptions
-from ..config.defaults import Quality, check_quality
+from ..config.defaults import Quality, quality_beside
 from ..config.network import NetworkConfig
 from ..config.presets import PAPER, check_asked_options, make_compute, make_config, options_in_file
 from ..formatting import count, parse_seconds, show_seconds
@@ -38,9 +38,7 @@ def new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers)
 
     new, source, preset = request.new, request.source or "digits", request.new["preset"]
     limit = None if new["time_limit"] is None else parse_seconds(new["time_limit"])
-    quality = check_quality(new["quality"] or "balanced")
-    if preset and new["quality"]:
-        raise ValueError(f"quality must not be used with a preset, got {quality} and {preset}. Leave one out.")
+    quality = quality_beside(preset, new["quality"])
     # A preset needs no images: its errors come before a download.
     config = make_config(preset, new["config"], **request.options) if preset not in (None, PAPER) else None
     compute = make_compute(new["config"], **request.compute_options)

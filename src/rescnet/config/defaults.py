@@ -37,6 +37,13 @@ def check_quality(quality: str) -> Quality:
     return cast(Quality, quality)
 
 
+def quality_beside(preset: str | None, quality: str | None) -> Quality:
+    """Return a quality, by default ``"balanced"``, or raise ValueError if a preset is given too."""
+    if preset is not None and quality is not None:
+        raise ValueError(f"quality must not be used with a preset, got {quality} and {preset}. Leave one out.")
+    return check_quality("balanced" if quality is None else quality)
+
+
 def default_settings(
     image_shape: tuple[int, int, int],
     images: int,

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..formatting import nearest
 from .compute import ComputeOptions
-from .defaults import QUALITIES, SMALL_SIDE, Quality, check_quality, default_settings
+from .defaults import QUALITIES, SMALL_SIDE, Quality, default_settings, quality_beside
 from .grammars import Augmentation
 from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of
@@ -82,14 +82,14 @@ def make_config(
     >>> make_config(image_shape=(3, 32, 32), classes=10, images=500).layers
     3
     """
-    if quality is not None and (preset is not None or image_shape is None):
-        raise ValueError("quality must not be given with a preset or without image_shape. Leave it out.")
+    wanted = quality_beside(preset, quality)
+    if quality is not None and image_shape is None:
+        raise ValueError(f"quality must be given with image_shape, got {quality} alone. Leave it out.")
     if preset == PAPER:
         if image_shape is None:
             raise ValueError("preset 'paper' needs images: it follows from their size. Give image_shape.")
         start = paper_settings(image_shape, classes)
     elif preset is None and image_shape is not None:
-        wanted = check_quality(quality or "balanced")
         start = default_settings(image_shape, images, classes or USUAL_CLASSES, wanted)
     else:
         start = load_preset(preset) if preset else {}
@@ -153,7 +153,7 @@ def paper_settings(image_shape: tuple[int, int, int], classes: int | None = None
 
 
 def check_asked_options(config: NetworkConfig, asked: Mapping[str, Any]) -> None:
-    """Raise an error if options are asked for that have no effect; those of a preset or a saved model are not asked.
+    """Raise an error for options that were given and have no effect; a preset or a saved model may have them.
 
     These are options of a kernel readout where there is none (a file that chooses the kernel itself may keep them),
     mixtures of banks that no layer of a stack would use, and copies of an image without a change.

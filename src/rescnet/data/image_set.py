@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..formatting import count
+from ..formatting import count, show_shape
 
 Images = npt.NDArray[Any]  # (n, c, h, w), uint8 or float32
 Labels = npt.NDArray[np.int64]  # (n,), each in 0..C-1
@@ -158,5 +158,4 @@ class Dataset:
 
 
 def _shape_and_classes(images: ImageSet) -> str:
-    c, h, w = images.shape
-    return f"{h}×{w}×{c}, {count(len(images.class_names), 'class', 'classes')}"
+    return f"{show_shape(images.shape)}, {count(len(images.class_names), 'class', 'classes')}"

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from ..config.compute import ComputeOptions
-from ..config.defaults import check_quality
+from ..config.defaults import quality_beside
 from ..config.network import NetworkConfig
 from ..data.splits import stratified_split
 from ..formatting import parse_seconds
@@ -222,9 +222,7 @@ class ResCNetClassifier(FittedNetwork):
         precision: Any = self.precision
         compute = ComputeOptions(device=self.device, memory=str(self.memory), dtype=dtype, precision=precision)
         check_pixels(array)
-        quality = check_quality(self.quality)
-        if self.preset is not None and quality != "balanced":
-            raise ValueError(f"quality must not be used with a preset, got {quality} and {self.preset}. Leave one out.")
+        quality = quality_beside(self.preset, None if self.quality == "balanced" else self.quality)
         limit = None if self.time_limit is None else parse_seconds(str(self.time_limit))
 
         used: list[float] = []  # seconds

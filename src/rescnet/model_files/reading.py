@@ -164,7 +164,7 @@ class ModelFolder:
 
     @property
     def how_to_fit_the_readout(self) -> str:
-        """What fits a missing readout: a run that recorded its training images resumes on the command line."""
+        """Command or call that fits a missing readout: the command needs recorded training images."""
         recorded = "fingerprints" in self.about
         return "rescnet train --resume" if recorded else "rescnet.train(..., start=(network, history))"
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..config.network import NetworkConfig
 from ..data.file_inputs import read_if_files
+from ..formatting import count, show_shape
 from ..kernels import has_log_kernel, has_pooling_kernel
 from .device import choose_device
 from .inputs import Array, Paths, as_images, warn_of_other_units
@@ -30,11 +31,10 @@ class Network:
     _predicted: int = field(default=0, init=False)  # images so far
 
     def __repr__(self) -> str:
-        shape = "×".join(map(str, (*self.image_shape[1:], self.image_shape[0])))
         filters = f"{self.config.filters} {self.config.bank} filters"
         readout = ", kernel readout" if self.readout else ""
-        layers = f"{len(self.layers)} layer{'' if len(self.layers) == 1 else 's'}"
-        return f"Network({layers} of {filters}, images {shape}, {self.classes} classes{readout})"
+        layers = count(len(self.layers), "layer", "layers")
+        return f"Network({layers} of {filters}, images {show_shape(self.image_shape)}, {self.classes} classes{readout})"
 
     @property
     def config(self) -> NetworkConfig:

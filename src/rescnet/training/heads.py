@@ -28,7 +28,7 @@ from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_ho
 from .distributed.workers import Workers
 from .stream import ImageStream
 
-TOLERANCE = {"balanced": 1e-4, "fast": 1e-3}  # of solutions by blocks, on tensor cores
+TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tensor cores
 TOGETHER = {"cuda": 16}  # chunks whose targets are computed at a time: small operations wait for their launch
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..config.geometry import count_pairs
 from ..config.network import GREY_FILTER_SIZE
-from ..formatting import count, show_bytes, show_left_out, show_percent, show_seconds
+from ..formatting import count, show_bytes, show_left_out, show_percent, show_seconds, show_shape
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
 from ..network.network import Network
 from ..progress import Bar
@@ -59,9 +59,8 @@ class TrainingTable:
     def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Print the plan of the run."""
         self._config = config = network.config
-        channels, height, width = network.image_shape
         say = self.console.print
-        size = f"{height}×{width}×{channels}"
+        size = show_shape(network.image_shape)
         say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
         if self.images:
             say(f"  {escape(self.images)}", highlight=False)
@@ -71,7 +70,7 @@ class TrainingTable:
             sizes += f"; {GREY_FILTER_SIZE}×{GREY_FILTER_SIZE} in grey stacks"
         layers = count(config.layers, "layer", "layers")
         say(f"  up to {layers} of {config.filters} {config.bank} filters, {sizes}")
-        cells = sum(len(cells) for _, cells in config.grids((height, width)))
+        cells = sum(len(cells) for _, cells in config.grids(network.image_shape[1:]))
         pairs = f"{count_pairs(config.pooled_maps, config.keeps_diagonal):,} channel pairs"
         say(f"  {plan.features:,} features per layer: {pairs} in {cells} pyramid cells")
         where = "on the GPU" if plan.maps_place == "device" and "cuda" in self.device else PLACES[plan.maps_place]

@@ -1,4 +1,4 @@
-"""What a run needs of memory: bytes by what they are for."""
+"""Memory needs of a run: bytes by their purpose."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Machine:
 
 @dataclass(frozen=True)
 class MemoryNeeds:
-    """Bytes that a run needs, by what they are for; the plan chooses what stays on the device."""
+    """Bytes that a run needs, by their purpose; the plan chooses what stays on the device."""
 
     width: int  # not bytes: an image's features, padded for tensor cores if they are in half precision
-    by_rows: bool
+    by_rows: bool  # heads are solved from products of images with each other
     sums: int  # with heads and outputs
     features: int  # of all training images
     maps: int  # of all images

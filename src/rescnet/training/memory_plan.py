@@ -44,7 +44,7 @@ SKETCH_SHARE = 6  # sketches stay on a GPU, or in float32 on a CPU, if they take
 
 @dataclass(frozen=True)
 class SketchPlan:
-    """Where the sketches of the images are, from which a kernel readout is fitted."""
+    """Place, type and bytes of the sketches that a kernel readout is fitted to."""
 
     bytes: int = 0  # in the budget
     on_device: bool = False

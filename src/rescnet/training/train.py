@@ -194,7 +194,7 @@ def train(
         if source.test is not None:
             test = test or (source.test.images, source.test.labels)
     if labels is None:
-        as_images(images)
+        as_images(images)  # refuses a data set of PyTorch by its name
         raise ValueError("labels must be given with arrays of images, got None.")
     if config is not None and options:
         raise ValueError(

@@ -37,7 +37,7 @@ from ..distributed.workers import Workers
 from .system import Solution
 
 LANDMARKS = 8192, 24_576  # of the preconditioner, at most: up to 250,000 rows, and from 750,000
-ROWS_PER_PAIR = 32  # between these
+ROWS_PER_LANDMARK = 32  # between these
 LEAST_LANDMARKS = 64
 PER_PAIR = 2 * 3 * 8  # bytes per pair of landmarks: three matrices in float64, and as much for tiles of the kernel
 VECTORS = 8  # matrices (N, K) that conjugate gradients hold, K right sides
@@ -62,7 +62,7 @@ def landmarks_for(rows: int, free: int) -> int:
 
     Three times the landmarks take about half the steps, and a step takes most of its time for K itself.
     """
-    wanted = min(max(LANDMARKS[0], rows // ROWS_PER_PAIR), LANDMARKS[1])
+    wanted = min(max(LANDMARKS[0], rows // ROWS_PER_LANDMARK), LANDMARKS[1])
     return min(wanted, rows, isqrt(free // PER_PAIR))
 
 
