@@ -19,9 +19,9 @@ from rescnet import ComputeOptions
 from rescnet.config.defaults import check_quality
 from rescnet.data import load
 from rescnet.experiments.records import origin, shown_command
-from rescnet.formatting import left_out_interval
 from rescnet.network.device import choose_device
 from rescnet.network.probabilities import network_probabilities
+from rescnet.numerics.intervals import left_out_interval
 from rescnet.training.choice import choose_network
 from rescnet.training.train import train
 

@@ -13,7 +13,7 @@ import torch
 from rescnet import NetworkConfig, data
 from rescnet.data.splits import first_of_each_class
 from rescnet.experiments.baselines import BaselineConfig, fit_baseline
-from rescnet.formatting import show_interval
+from rescnet.numerics.intervals import show_interval
 from rescnet.training.train import TrainingRun
 
 IMAGES_PER_CLASS = 20

@@ -33,9 +33,9 @@ from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
 from rescnet.experiments.bench import choose_cases, measure_case
 from rescnet.experiments.records import origin, shown_command
-from rescnet.formatting import parse_bytes
 from rescnet.network.device import choose_device
-from rescnet.stages.code_kernel import Codes, kernel_scale, median_squared_distance
+from rescnet.numerics.code_kernel import Codes, kernel_scale, median_squared_distance
+from rescnet.text import parse_bytes
 from rescnet.training.distributed.workers import Workers, join_workers
 from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, landmarks_for, solve_iteratively
 from rescnet.training.readout.system import ridge_for

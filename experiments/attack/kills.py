@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from rescnet.cli import app, resume, train  # noqa: F401  (so that the children need not import them)
-from rescnet.model_files import ModelFileError, load_model, partial_of
+from rescnet.saving import ModelFileError, load_model, partial_of
 
 from .outcomes import CLEAN, HANG, SAME, TRACEBACK, WRONG, Tally
 

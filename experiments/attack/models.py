@@ -19,8 +19,8 @@ from safetensors.torch import load, save
 
 from rescnet import NetworkConfig, train
 from rescnet.cli.info import info
-from rescnet.model_files import ModelFileError, layout, load_model, read_run, save_model
-from rescnet.network.model import Model, describe_images
+from rescnet.model import Model, describe_images
+from rescnet.saving import ModelFileError, layout, load_model, read_run, save_model
 
 from .alterations import alter_bytes, alter_json, as_text
 from .outcomes import FAILURES, Tally, judge, limited_memory

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from .config.network import NetworkConfig
     from .config.presets import make_config, preset_names
     from .estimator import ResCNetClassifier
-    from .model_files import load_model as load
-    from .model_files import save_model as save
-    from .network.model import Model
+    from .model import Model
     from .network.network import Network
+    from .saving import load_model as load
+    from .saving import save_model as save
     from .training.train import train
 
 __all__ = [
@@ -46,14 +46,14 @@ __version__ = "0.3.0"
 
 _HOME = {
     "ComputeOptions": "config.compute.ComputeOptions",
-    "Model": "network.model.Model",
+    "Model": "model.Model",
     "Network": "network.network.Network",
     "NetworkConfig": "config.network.NetworkConfig",
     "ResCNetClassifier": "estimator.ResCNetClassifier",
-    "load": "model_files.load_model",
+    "load": "saving.load_model",
     "make_config": "config.presets.make_config",
     "preset_names": "config.presets.preset_names",
-    "save": "model_files.save_model",
+    "save": "saving.save_model",
     "train": "training.train.train",
 }
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rescnet.cli.compare import _table
 from rescnet.experiments.compare import PUBLISHED, Row, model_names, parse_models
 from rescnet.experiments.presentation import draw_league
-from rescnet.formatting import wilson_interval
+from rescnet.numerics.intervals import wilson_interval
 
 pytestmark = pytest.mark.slow
 

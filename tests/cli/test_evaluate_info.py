@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binomtest
 
 from rescnet import data
-from rescnet.formatting import show_interval
-from rescnet.model_files import ModelFolder, load_model, save_model
+from rescnet.numerics.intervals import show_interval
+from rescnet.saving import ModelFolder, load_model, save_model
 
 
 def test_test_images_are_evaluated(rescnet, model):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet.model_files import ModelFolder, ModelWriter, layout, load_model, read_run, save_model
+from rescnet.model import Model
 from rescnet.network.history import StopReason
-from rescnet.network.model import Model
 from rescnet.report import write_report
+from rescnet.saving import ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 
 pytestmark = pytest.mark.slow
 

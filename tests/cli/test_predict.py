@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from rescnet import data
-from rescnet.model_files import load_model, save_model
+from rescnet.saving import load_model, save_model
 
 
 def test_predictions_of_files_are_those_of_the_network(rescnet, model, pictures, tmp_path):

@@ -14,9 +14,9 @@ from digits import IMAGES, LABELS
 from PIL import Image
 
 from rescnet import Model, make_config
-from rescnet.formatting import show_bytes
-from rescnet.model_files import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.network.history import StopReason
+from rescnet.saving import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
+from rescnet.text import show_bytes
 from rescnet.training.readout.iterative import PROBES
 from rescnet.training.train import TrainingRun
 

@@ -15,8 +15,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from rescnet.model_files import ModelFolder, layout, load_model, read_run, save_model
-from rescnet.model_files.folder import FolderLock
+from rescnet.saving import ModelFolder, layout, load_model, read_run, save_model
+from rescnet.saving.folder import FolderLock
 
 pytestmark = pytest.mark.slow
 

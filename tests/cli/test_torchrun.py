@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from rescnet.model_files import ModelFolder, load_model
+from rescnet.saving import ModelFolder, load_model
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from rescnet import ResCNetClassifier
-from rescnet.model_files import ModelFolder, load_model
+from rescnet.saving import ModelFolder, load_model
 
 
 def test_a_run_is_printed_and_saved_layer_by_layer(small, rescnet, pictures, tmp_path):

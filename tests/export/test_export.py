@@ -19,9 +19,9 @@ from rescnet.cli import app
 from rescnet.export import files as exporting
 from rescnet.export.files import ExportedNetwork, export_onnx, export_program
 from rescnet.export.verify import differences, is_explained, unsteadiness
-from rescnet.model_files import save_model
-from rescnet.network.model import Model, describe_images
+from rescnet.model import Model, describe_images
 from rescnet.network.network import Network
+from rescnet.saving import save_model
 from rescnet.training.train import train
 
 SMALL = {

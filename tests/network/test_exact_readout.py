@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist
 from sklearn.kernel_ridge import KernelRidge
 
 from rescnet import ComputeOptions, load, make_config, save, train
-from rescnet.network.model import Model
+from rescnet.model import Model
 from rescnet.network.readout import ExactReadout
 from rescnet.network.readout.exact import _factor, fit_exact
 from rescnet.stages.augment import view_images

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, make_config, train
-from rescnet.kernels import has_numba
-from rescnet.model_files import load_model, save_model
-from rescnet.network.model import Model
+from rescnet.fused import has_numba
+from rescnet.model import Model
 from rescnet.network.stack import LayerStack
+from rescnet.saving import load_model, save_model
 from rescnet.stages.pooling import log_scale, matrix_logs, pool_features
 
 BASE = {
@@ -46,7 +46,7 @@ def test_features_are_the_same_without_numba(pooling, monkeypatch):
     config = make_config(**BASE | {"block_sizes": (4, 6)}, pooling=pooling)
     compiled = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.setattr("rescnet.kernels.has_numba", has_numba.__wrapped__)
+    monkeypatch.setattr("rescnet.fused.has_numba", has_numba.__wrapped__)
     assert not has_numba.__wrapped__()
     torch.testing.assert_close(LayerStack(config, (3, 12, 12), 2).features(MAPS), compiled)
 
@@ -56,8 +56,8 @@ def test_few_images_are_pooled_without_the_program(monkeypatch):
     network = train(images, torch.arange(50) % 2, config, compute=ComputeOptions(device="cpu"))[0]
     compiled = network.outputs(images[:10])
     used = []
-    monkeypatch.setattr("rescnet.kernels.has_numba", lambda: used.append(True))
-    monkeypatch.delitem(sys.modules, "rescnet.kernels.pooling_cpu")
+    monkeypatch.setattr("rescnet.fused.has_numba", lambda: used.append(True))
+    monkeypatch.delitem(sys.modules, "rescnet.fused.pooling_cpu")
     loaded = replace(network)  # it has predicted nothing so far
     torch.testing.assert_close(loaded.outputs(images[:10]), compiled, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(loaded.outputs(images[:10]), compiled, rtol=1e-4, atol=1e-5)

@@ -12,13 +12,13 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 
 from rescnet import ComputeOptions, load, make_config, save, train
-from rescnet.model_files import ModelFileError
-from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
+from rescnet.model import Model
 from rescnet.network.memory import RunSizes, exact_readout_bytes
-from rescnet.network.model import Model
 from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, ErrorRegression, leave_one_out, nearness
+from rescnet.numerics.linear_algebra import factor_solve, inverse_blocks
+from rescnet.saving import ModelFileError
+from rescnet.saving.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.stages.augment import view_images
-from rescnet.stages.linear_algebra import factor_solve, inverse_blocks
 
 OPTIONS = {"layers": 2, "filters": 4, "readout": "kernel"}
 pytestmark = pytest.mark.usefixtures("one_cpu")

@@ -12,7 +12,7 @@ from PIL import Image
 
 from rescnet import NetworkConfig, train
 from rescnet.data import Dataset, ImageSet
-from rescnet.formatting import show_interval
+from rescnet.numerics.intervals import show_interval
 from rescnet.report import write_report
 
 pytestmark = pytest.mark.slow

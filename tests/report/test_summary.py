@@ -10,8 +10,8 @@ import pytest
 from rescnet import NetworkConfig, make_config
 from rescnet.config.defaults import default_settings
 from rescnet.config.presets import SOME_IMAGES
-from rescnet.formatting import left_out_interval, show_bytes, wilson_interval
 from rescnet.network.history import History, ReadoutRecord
+from rescnet.numerics.intervals import left_out_interval, wilson_interval
 from rescnet.report.summary import (
     UNNAMED,
     about_rows,
@@ -25,6 +25,7 @@ from rescnet.report.summary import (
     summarise,
     training_record,
 )
+from rescnet.text import show_bytes
 
 
 def with_options(model, images=None, augment="", **options):

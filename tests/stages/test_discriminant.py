@@ -12,6 +12,7 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 
+from rescnet.numerics.linear_algebra import NotPositiveDefiniteError
 from rescnet.stages.discriminant import (
     factorise,
     fit_head,
@@ -22,7 +23,6 @@ from rescnet.stages.discriminant import (
     sigmoid_posterior,
     softmax_posterior,
 )
-from rescnet.stages.linear_algebra import NotPositiveDefiniteError
 from rescnet.stages.moments import Moments
 
 

@@ -7,8 +7,8 @@ import torch
 from sklearn.datasets import load_digits
 
 from rescnet import ComputeOptions, make_config, train
+from rescnet.numerics.linear_algebra import CPU_PANEL, NotPositiveDefiniteError, cholesky_solver
 from rescnet.stages.discriminant import factorise, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
-from rescnet.stages.linear_algebra import CPU_PANEL, NotPositiveDefiniteError, cholesky_solver
 from rescnet.stages.moments import Moments, RowMoments, column_squares
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -7,7 +7,7 @@ import torch
 from conftest import tolerance
 
 from rescnet.config.geometry import BlockGrid, pyramid_cells
-from rescnet.kernels.pooling_cpu import compiled_pool
+from rescnet.fused.pooling_cpu import compiled_pool
 from rescnet.stages.pooling import pool_features, pool_pyramids, pyramid_pool
 from rescnet.stages.second_order import mean_correlations
 

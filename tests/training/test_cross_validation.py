@@ -9,7 +9,7 @@ from rescnet import NetworkConfig
 from rescnet.network.probabilities import fit_temperature
 from rescnet.network.readout import Encoder, Quantised
 from rescnet.network.readout.loo_correction import ErrorRegression, leave_one_out
-from rescnet.stages.code_kernel import Codes, code_kernel, median_squared_distance
+from rescnet.numerics.code_kernel import Codes, code_kernel, median_squared_distance
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout import cross_validation
 from rescnet.training.readout.cross_validation import FOLDS, cross_validate, judge

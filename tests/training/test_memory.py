@@ -11,11 +11,11 @@ import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config, train
 from rescnet.config.grammars import BANKS
-from rescnet.formatting import parse_bytes
 from rescnet.network.memory import LARGEST_WORKSPACE, RunSizes, memory_budget
 from rescnet.network.stack import LayerStack
+from rescnet.numerics.sketch import sketch_size
 from rescnet.stages.images import ValueRange
-from rescnet.stages.sketch import sketch_size
+from rescnet.text import parse_bytes
 from rescnet.training.layer_patches import LayerInput, LayerPatches
 from rescnet.training.memory_needs import LIBRARIES, PATCH_SUM_COPIES, TARGET_COPIES, Machine, filter_sums_bytes
 from rescnet.training.memory_plan import MemoryPlan
@@ -243,8 +243,8 @@ def test_many_classes_of_a_supervised_bank_need_more():
 
 
 def test_zone_products_of_more_than_64_channels_are_counted(monkeypatch):
-    from rescnet import kernels
-    from rescnet.kernels.patch_sums import ITEMS, REACH, TILE, ZONES, _share_out
+    from rescnet import fused as kernels
+    from rescnet.fused.patch_sums import ITEMS, REACH, TILE, ZONES, _share_out
 
     assert (ZONES**2, REACH + 1, TILE, ITEMS) == (kernels.ZONES, 3, kernels.ZONE_TILE, kernels.ZONE_ITEMS)
     assert kernels.ZONE_PRODUCTS == (REACH + 1) * ZONES

@@ -16,16 +16,16 @@ from safetensors.torch import save as save_tensors
 
 from rescnet import ComputeOptions, load, make_config, save, train
 from rescnet.config.grammars import Augmentation
-from rescnet.formatting import parse_bytes
-from rescnet.model_files.folder import ModelFileError
-from rescnet.model_files.tensors import readout_from_bytes, readout_to_bytes
+from rescnet.model import Model
 from rescnet.network.memory import readout_file_bytes
-from rescnet.network.model import Model
 from rescnet.network.probabilities import network_probabilities, probabilities
 from rescnet.network.readout import KernelReadout
 from rescnet.network.readout.kernel import sketches_in_chunks, sketches_of
+from rescnet.numerics.code_kernel import Codes
+from rescnet.saving.folder import ModelFileError
+from rescnet.saving.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.stages.augment import change_images, draw_changes, view_images
-from rescnet.stages.code_kernel import Codes
+from rescnet.text import parse_bytes
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.fit import CodeFit, Collected
@@ -395,7 +395,7 @@ def test_a_file_gives_the_same_bits_and_holds_no_image(options, tmp_path):
 def test_a_readout_is_read_whatever_number_of_layers_is_planned(monkeypatch):
     """A resumed run plans more, with shorter sketches, and keeps its readout until it has another."""
     for name, value in (("TOTAL", 100), ("LEAST", 8)):
-        monkeypatch.setattr(f"rescnet.stages.sketch.{name}", value)
+        monkeypatch.setattr(f"rescnet.numerics.sketch.{name}", value)
     network, _ = train_one()
     assert network.readout.encoder.sketch_size == 50
     more = replace(network.config, layers=9)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rescnet.stages.code_kernel import Codes, code_kernel
+from rescnet.numerics.code_kernel import Codes, code_kernel
 from rescnet.training.readout import metric
 from rescnet.training.readout.metric import LEAST, POWER, learned_metric
 from rescnet.training.readout.system import solve_exactly

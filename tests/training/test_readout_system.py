@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rescnet.stages.code_kernel import Codes, code_kernel
-from rescnet.stages.linear_algebra import factor_solve
+from rescnet.numerics.code_kernel import Codes, code_kernel
+from rescnet.numerics.linear_algebra import factor_solve
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout import system
 from rescnet.training.readout.iterative import TOLERANCE, KernelProducts, NystromPreconditioner, solve_iteratively

@@ -11,7 +11,7 @@ import torch
 
 from rescnet import ComputeOptions, NetworkConfig, load, save, train
 from rescnet.export.files import ExportedNetwork
-from rescnet.network.model import Model
+from rescnet.model import Model
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rescnet.cli import app
-from rescnet.model_files import load_model
+from rescnet.saving import load_model
 from rescnet.training.trainer import Trainer
 
 pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip install 'rescnet[tensorboard]'")

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..config.compute import ComputeOptions
-from ..formatting import show_bytes
+from ..text import show_bytes
 from .shared import check_out, given, plain_table, say, with_flags, write_json
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..formatting import count
+from ..text import count
 from .shared import Json, plain_table, progress_bar, say
 
 if TYPE_CHECKING:

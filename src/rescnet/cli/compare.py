@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..config.compute import ComputeOptions
-from ..formatting import show_bytes
+from ..text import show_bytes
 from .shared import Root, Source, SourceOption, check_out, given, one_source, say, with_flags, write_json
 
 if TYPE_CHECKING:

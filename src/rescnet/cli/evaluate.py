@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..config.grammars import Augmentation
-from ..formatting import count, left_out_interval, show_interval, show_left_out, show_seconds, wilson_interval
+from ..numerics.intervals import left_out_interval, show_interval, show_left_out, wilson_interval
+from ..text import count, show_seconds
 from .shared import Device, Layers, Model, Root, TestViews, plain_table, say
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from ..data import Dataset
-    from ..model_files import ModelFolder
+    from ..saving import ModelFolder
 
 SPLITS = ("test", "validation", "train")
 MOST_CLASSES, MOST_CONFUSIONS = 20, 5  # printed; --json has all
@@ -51,8 +52,8 @@ def evaluate(
 ) -> None:
     """Measure the accuracy of a model."""
     from ..data.splits import stratified_sample
-    from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
+    from ..saving import ModelFolder, load_model
     from .images import dataset_of, say_notes, stream_outputs
 
     if split is not None and split not in SPLITS:

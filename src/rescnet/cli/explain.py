@@ -10,14 +10,14 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..formatting import atomic_write
+from ..files import atomic_write
 from .shared import Device, Model, Overwrite, check_out, plain_table, say
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ..network.explanation import Explanation, Neighbour, Numbers
+    from ..explain.explanation import Explanation, Neighbour, Numbers
 
 TOP = 3  # classes in the tables
 ROWS = 12  # of a map in characters, at most
@@ -36,8 +36,8 @@ def explain(
     The output of a class is the sum of its map over the image, plus an intercept.
     """
     from ..data.file_inputs import read_if_files
-    from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
+    from ..saving import ModelFolder, load_model
 
     check_out(plot, overwrite, ".png", ".svg", ".pdf")
     chosen = choose_device(device)

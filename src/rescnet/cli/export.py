@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from ..formatting import count, show_bytes, show_seconds
+from ..text import count, show_bytes, show_seconds
 from .shared import Device, Layers, Model, Overwrite, Root, TestViews, check_out, progress_bar, say
 
 
@@ -37,8 +37,8 @@ def export(
     ONNX takes seconds per layer, mostly for the conversion.
     """
     from ..export.files import export_onnx, export_program, images_wanted
-    from ..model_files import load_model
     from ..progress import Bar
+    from ..saving import load_model
 
     check_out(out, overwrite, ".onnx", ".pt2")
     write = export_onnx if out.suffix.lower() == ".onnx" else export_program
@@ -83,9 +83,9 @@ def report(
 
     It shows test images, or validation images if there are no test images.
     """
-    from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from ..report import write_report
+    from ..saving import ModelFolder, load_model
     from .images import check_held_out, dataset_of, say_notes
 
     chosen_device = choose_device(device)

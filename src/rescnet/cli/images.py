@@ -20,10 +20,10 @@ from ..data.file_inputs import check_channels, files_in, in_units, no_such_file
 from ..data.image_files import read_headers, read_readable
 from ..data.loading import is_folder, parse_source, size_for
 from ..data.splits import fingerprint, hold_out_images, join_validation
-from ..model_files import ModelFolder
 from ..network.network import Network
 from ..network.readout import ExactReadout
 from ..progress import Bar
+from ..saving import ModelFolder
 from .shared import progress_bar, say
 
 BATCH = 500  # images per step of the progress bar

@@ -11,18 +11,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..formatting import count, show_bytes, show_percent, show_shape
+from ..text import count, show_bytes, show_percent, show_shape
 from .shared import HOLDS_IMAGES, Json, Model, plain_table, say
 
 if TYPE_CHECKING:
-    from ..model_files import ModelFolder
+    from ..saving import ModelFolder
 
 MOST_NUMBERS = 6  # of layers, listed one by one
 
 
 def info(model: Model, as_json: Json = False) -> None:
     """Show the architecture, size, accuracy and origin of a model."""
-    from ..model_files import ModelFolder, partial_of
+    from ..saving import ModelFolder, partial_of
 
     folder = ModelFolder.open(model)
     facts: dict[str, Any] = {

@@ -11,7 +11,7 @@ from ..config.compute import ComputeOptions
 from ..config.defaults import Quality, quality_beside
 from ..config.network import NetworkConfig
 from ..config.presets import PAPER, check_asked_options, make_compute, make_config, options_in_file
-from ..formatting import count, parse_seconds, show_seconds
+from ..text import count, parse_seconds, show_seconds
 from .clock import since_start
 from .shared import command_line
 
@@ -31,8 +31,8 @@ VALIDATION_FRACTION = 0.2
 def new_run(request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> tuple[TrainCommand, Dataset]:
     """Return a new run and all images; all its options are checked before any work starts."""
     from ..data.splits import fingerprint, hold_out_images
-    from ..model_files import check_place
     from ..network.device import choose_device
+    from ..saving import check_place
     from .images import fit_facts, full_name
     from .training_run import TrainCommand
 
@@ -128,7 +128,7 @@ def _held_out(new: dict[str, Any], config: NetworkConfig | None, asked: dict[str
 def refitted(command: TrainCommand, whole: Dataset) -> TrainCommand:
     """Return the run on all images, with the depth of a finished run, whose model it replaces when it is complete."""
     from ..data.splits import hold_out_images, join_validation
-    from ..model_files import ModelFolder
+    from ..saving import ModelFolder
 
     workers = command.workers
     sent = str(ModelFolder.open(command.place).depth).encode() if workers.is_rank0 else b""

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..formatting import atomic_write
+from ..files import atomic_write
 from .shared import Layers, Overwrite, check_out, say
 
 
@@ -35,8 +35,8 @@ def playground(
     check_out(out, overwrite)
     data = None
     if model is not None:
-        from ..model_files import load_model
         from ..playground.model import model_data
+        from ..saving import load_model
 
         data = model_data(load_model(model, layers))
     page = out or Path(mkdtemp(prefix="rescnet-")) / "playground.html"

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..formatting import atomic_write, count
+from ..files import atomic_write
+from ..text import count
 from .shared import Device, Layers, Model, Overwrite, TestViews, check_out, say
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ def predict(
     """
     import torch
 
-    from ..model_files import ModelFolder, load_model
     from ..network.device import choose_device
     from ..network.probabilities import network_probabilities
+    from ..saving import ModelFolder, load_model
     from .images import batch_of, check_image_files, find_image_files, outputs_of, read_image_files
 
     check_out(out, overwrite, ".csv", ".json")

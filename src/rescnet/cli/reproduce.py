@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..config.compute import ComputeOptions
-from ..formatting import count, show_percent, show_seconds
+from ..text import count, show_percent, show_seconds
 from .shared import Root, given, say, with_flags
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from ..config.compute import ComputeOptions
 from ..config.option import check_unchanged
 from ..config.presets import check_asked_options
 from ..data.splits import fingerprints
-from ..formatting import count
-from ..model_files import InterruptedRun, ModelFolder, read_run, run_from_bytes, run_to_bytes
 from ..network.device import choose_device, choose_precision
 from ..network.history import reason_to_stop
+from ..saving import InterruptedRun, ModelFolder, read_run, run_from_bytes, run_to_bytes
+from ..text import count
 from .images import dataset_of, full_name
 from .shared import command_line, say
 from .training_run import TrainCommand

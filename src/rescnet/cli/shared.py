@@ -19,7 +19,7 @@ from rich.table import Table
 
 from ..config.defaults import CHOSEN
 from ..config.option import declared_types, options_of
-from ..formatting import atomic_write, check_new_file
+from ..files import atomic_write, check_new_file
 from ..progress import Bar
 
 HOLDS_IMAGES = "the model stores its training images: share it only with those who may see them"

@@ -92,7 +92,7 @@ def train(
 
       rescnet train my-images/ --layers 40 --patience 5 --augment "flip + shift 2"
     """
-    from ..model_files import ModelFolder
+    from ..saving import ModelFolder
     from ..training.distributed.workers import join_workers
     from ..training.listeners import TensorBoardLog
     from .resume import resume_run, say_complete

@@ -20,19 +20,13 @@ from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..data.splits import checksums, fingerprints
-from ..formatting import count, show_bytes
-from ..model_files import (
-    InterruptedRun,
-    ModelFolder,
-    ModelWriter,
-    check_space,
-    layer_bytes,
-)
+from ..model import describe_images, describe_run
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.memory import readout_file_bytes, readout_rows
-from ..network.model import describe_images, describe_run
 from ..network.network import Network
 from ..network.stack import LayerStack
+from ..saving import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes
+from ..text import count, show_bytes
 from ..training.distributed.workers import Workers
 from ..training.listeners import TensorBoardLog, TrainingTable
 from ..training.memory_plan import MemoryPlan

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..formatting import check_known
+from ..text import check_known
 
 
 class ClassSums(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import MISSING, Field, field, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from ..formatting import nearest
+from ..text import nearest
 
 
 class OptionError(ValueError):

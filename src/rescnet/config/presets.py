@@ -12,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..formatting import nearest
+from ..text import nearest
 from .compute import ComputeOptions
 from .defaults import QUALITIES, SMALL_SIDE, Quality, default_settings, quality_beside
 from .grammars import Augmentation

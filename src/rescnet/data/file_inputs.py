@@ -26,7 +26,7 @@ def read_like(
     """Read image files like the training images of a network, shape (n, channels, height, width).
 
     They become grey or colour, are resized and cropped around their centre to ``image_shape`` (channels, height,
-    width), and get the units in ``preprocessing`` (:func:`rescnet.network.model.describe_images`).
+    width), and get the units in ``preprocessing`` (:func:`rescnet.model.describe_images`).
     """
     channels, *size = image_shape
     check_channels(channels)

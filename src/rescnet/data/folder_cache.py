@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..formatting import atomic_write
+from ..files import atomic_write
 from .image_set import Dataset, ImageSet
 from .npz import load_arrays
 

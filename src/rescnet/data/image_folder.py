@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formatting import count
+from ..text import count
 from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_readable
 from .image_set import DataError, Dataset, ImageSet
 from .image_sizes import Size, choose_size, fit_notes

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formatting import nearest
+from ..text import nearest
 from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
 from .folder_cache import cached

@@ -14,11 +14,11 @@ from ..config.compute import ComputeOptions
 from ..config.defaults import quality_beside
 from ..config.network import NetworkConfig
 from ..data.splits import stratified_split
-from ..formatting import parse_seconds
 from ..network.device import choose_device
 from ..network.history import History
 from ..network.inputs import as_images
 from ..network.network import Network
+from ..text import parse_seconds
 from ..training.choice import choose_network
 from ..training.train import train
 from .configuration import automatic_dtype, check_grows, configure, warn_if_none_was_added

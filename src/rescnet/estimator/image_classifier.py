@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ..data.file_inputs import is_path, listed_files
 from ..data.loading import load_to_train, read_to_train
+from ..model import describe_images
 from ..network.inputs import as_images, how_to_fit, plain_values
-from ..network.model import describe_images
 from .layouts import ChannelRule, ImageLayout, find_layout
 from .sources import ImageFiles, is_torch_data, named_labels, read_test_images, read_torch_data
 from .weights import image_weights

@@ -14,14 +14,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from ..explain.explain import explain
+from ..explain.explanation import Explanation
+from ..model import Model, describe_run
 from ..network.device import choose_device
-from ..network.explain import explain
-from ..network.explanation import Explanation
 from ..network.history import History
-from ..network.model import Model, describe_run
 from ..network.network import Network, refuse_infinite
 from ..network.probabilities import network_probabilities, probabilities
-from ..stages.sketch import sketch
+from ..numerics.sketch import sketch
 from .image_classifier import CHUNK, ImageClassifier
 
 FEATURES = 1024  # numbers per image that transform returns, at most

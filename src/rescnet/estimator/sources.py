@@ -74,7 +74,7 @@ def read_test_images(
 class ImageFiles:
     """Image files as a sequence that is read slice by slice, fitted to the training images.
 
-    ``preprocessing`` describes these (:func:`rescnet.network.model.describe_images`).
+    ``preprocessing`` describes these (:func:`rescnet.model.describe_images`).
     """
 
     paths: Sequence[Path]

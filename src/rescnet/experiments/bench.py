@@ -15,10 +15,10 @@ from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.presets import make_config, preset_names
 from ..data.archives import PUBLIC_SETS
-from ..formatting import check_known
 from ..network.device import choose_device, choose_precision
 from ..network.history import StopReason
 from ..network.network import Network
+from ..text import check_known
 from ..training.train import TrainingRun
 from .records import origin
 

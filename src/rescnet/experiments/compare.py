@@ -21,10 +21,11 @@ from ..data.archives import PUBLIC_SETS
 from ..data.splits import stratified_split
 from ..family.config import FamilyConfig, make_member, member_names, preset_of
 from ..family.fitting import fit_member
-from ..formatting import check_known, wilson_interval
 from ..network.device import choose_device
 from ..network.inputs import as_images, as_labels
 from ..network.memory import memory_budget
+from ..numerics.intervals import wilson_interval
+from ..text import check_known
 from ..training.choice import choose_network
 from ..training.stopwatch import Stopwatch, free_memory
 from ..training.train import train

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ..config.network import NetworkConfig
 from ..config.presets import make_config
-from ..formatting import check_known
+from ..text import check_known
 
 RECORDS = "records"  # plan that is part of another one, so that it has no file
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from ..formatting import count, show_bytes, show_seconds
+from ..text import count, show_bytes, show_seconds
 from .curve import Curves, crossings
 from .plans import Plan
 from .records import seeds_together

@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from ..config.network import NetworkConfig
-from ..formatting import atomic_write
+from ..files import atomic_write
+from ..model import describe_run
 from ..network.history import History, LayerRecord
-from ..network.model import describe_run
 
 
 def origin(device: torch.device | str = "cpu", command: str | None = None) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..data.splits import stratified_split
-from ..model_files import ModelFileError, ModelFolder, load_model, save_model
+from ..model import Model
 from ..network.device import choose_device, choose_precision
 from ..network.history import History, LayerRecord, StopReason, reason_to_stop
-from ..network.model import Model
 from ..network.network import Network
+from ..saving import ModelFileError, ModelFolder, load_model, save_model
 from ..training.train import TrainingRun
 from .plans import Experiment
 from .records import Results, compact, given_options, identity, origin, summarise

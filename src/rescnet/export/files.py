@@ -25,10 +25,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..formatting import check_new_file, count, show_bytes
-from ..network.model import Model, as_model
+from ..files import check_new_file
+from ..model import Model, as_model
 from ..network.network import Network
 from ..network.readout import ExactReadout, KernelReadout
+from ..text import count, show_bytes
 from .verify import Run, differences, is_explained
 
 if TYPE_CHECKING:

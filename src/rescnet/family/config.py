@@ -19,9 +19,9 @@ from ..config.grammars import bank_of_layer, check_banks
 from ..config.network import NetworkConfig, PCABias
 from ..config.option import OptionError, Options, group, options_of
 from ..config.presets import check_names
-from ..formatting import check_known
 from ..stages.filters import BankOptions
 from ..stages.histograms import Normalisation
+from ..text import check_known
 
 Growth = Literal["each-map", "across"]
 Patches = Literal["zero-mean", "z-score", "plain"]

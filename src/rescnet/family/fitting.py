@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from ..config.defaults import SMALL_SIDE
-from ..formatting import show_bytes
 from ..stages.discriminant import LinearHead
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
 from ..stages.moments import BLOCK_BYTES, FEW, Moments, RowMoments
 from ..stages.patches import remove_patch_means
+from ..text import show_bytes
 from ..training.stopwatch import trim_heap
 from .config import FamilyConfig
 from .network import FamilyNetwork, Stage, images_at_a_time, stage_input

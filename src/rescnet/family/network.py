@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..kernels import pool_maps
+from ..fused import pool_maps
 from ..stages.convolution import convolve
 from ..stages.discriminant import LinearHead, sigmoid_posterior
 from ..stages.histograms import histogram_features

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..numerics.linear_algebra import accurate_product
 from ..stages.discriminant import LinearHead
-from ..stages.linear_algebra import accurate_product
 
 MOST_NUMBERS = 2**31 - 1  # non-zero numbers that liblinear takes; numbers of one product on a GPU
 LIBLINEAR_BYTES = 28  # per number: a float64 and its column, and liblinear's copy of both

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ..config.network import NetworkConfig
-from ..formatting import count
+from ..text import count
 
 
 class StopReason(StrEnum):

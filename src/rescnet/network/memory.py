@@ -15,11 +15,11 @@ import torch
 from ..config.geometry import count_pairs
 from ..config.grammars import BANKS, ClassSums, bank_of_layer, parse_mixture
 from ..config.network import NetworkConfig
-from ..formatting import parse_bytes, show_bytes
-from ..kernels import ROWS, has_log_kernel, has_numba, has_patch_sum_kernel, has_pooling_kernel
-from ..kernels.half_precision import padded_channels
+from ..fused import ROWS, has_log_kernel, has_numba, has_patch_sum_kernel, has_pooling_kernel
+from ..fused.half_precision import padded_channels
+from ..numerics.sketch import sketch_size
 from ..stages.second_order import tile_of
-from ..stages.sketch import sketch_size
+from ..text import parse_bytes, show_bytes
 
 AUTO_SHARE, GPU_SHARE = 0.6, 0.8  # of the host's memory, and of a GPU's
 LARGEST_WORKSPACE = {"cpu": 192 * 2**20, "cuda": 4 * 2**30}  # bytes; more is hardly faster

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..config.network import NetworkConfig
 from ..data.file_inputs import read_if_files
-from ..formatting import count, show_shape
-from ..kernels import has_log_kernel, has_pooling_kernel
+from ..fused import has_log_kernel, has_pooling_kernel
+from ..text import count, show_shape
 from .device import choose_device
 from .inputs import Array, Paths, as_images, warn_of_other_units
 from .readout import ExactReadout, Readout
@@ -117,7 +117,7 @@ class Network:
     def read_files(self, images: Any, preprocessing: Mapping[str, Any] | None = None) -> Any:
         """Return the images of file paths; others unchanged.
 
-        ``preprocessing`` (:func:`rescnet.network.model.describe_images`) has the units of the training images.
+        ``preprocessing`` (:func:`rescnet.model.describe_images`) has the units of the training images.
         """
         low, high = self.stack.image_range.ends
         units = preprocessing or {"pixels": "float32", "low": low, "high": high}

@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..kernels import Convolution, convolution_for, is_worth_loading_numba, logs_for, pool_maps
-from ..kernels.half_precision import FoldedScale
+from ..fused import Convolution, convolution_for, is_worth_loading_numba, logs_for, pool_maps
+from ..fused.half_precision import FoldedScale
+from ..numerics.threads import in_threads
 from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
 from ..stages.discriminant import LinearHead, normalise, sigmoid_posterior, softmax_posterior
 from ..stages.images import ValueRange, concatenate, min_max_scale
 from ..stages.residual import compensate
-from ..stages.threads import in_threads
 from .memory import chunk_size
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..formatting import count, show_bytes
-from ..network.model import Model
+from ..model import Model
 from ..network.readout.kernel import KernelReadout, Quantised
 from ..network.stack import Layer
+from ..text import count, show_bytes
 
 MOST_BYTES = 64 * 2**20  # of all layers: a browser opens a page of this size in seconds
 OPTIONS = (

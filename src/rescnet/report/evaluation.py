@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from ..data import Dataset, ImageSet
-from ..formatting import wilson_interval
+from ..model import Model
 from ..network.inputs import as_images
-from ..network.model import Model
+from ..numerics.intervals import wilson_interval
 
 MAX_CELLS = 40_000  # numbers in all confusion matrices of the page
 BINS = 10  # of confidence, equally wide

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..network.explain import explain
-from ..network.explanation import answer_changes
-from ..network.model import Model
+from ..explain.explain import explain
+from ..explain.explanation import answer_changes
+from ..model import Model
 from ..network.network import Network
 from ..network.probabilities import probabilities
 from ..network.readout import ExactReadout
@@ -97,7 +97,7 @@ def images_to_explain(groups: Sequence[ImageGroup], network: Network) -> list[in
 
 
 def explain_image(model: Model, image: NDArray[Any]) -> dict[str, Any]:
-    """Return the map of the predicted class by :func:`~rescnet.network.explain.explain`, and the nearest images."""
+    """Return the map of the predicted class by :func:`~rescnet.explain.explain.explain`, and the nearest images."""
     why = explain(model.network, image, model.class_names, model.about.get("training_files") or (), maps=1)
     shares = why.maps[0]
     return {

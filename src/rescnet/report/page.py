@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ..data import Dataset
-from ..formatting import atomic_write, check_new_file, count
-from ..network.model import Model, as_model
+from ..files import atomic_write, check_new_file
+from ..model import Model, as_model
+from ..text import count
 from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
 from .image_traces import images_to_explain, pick_images, trace_images

@@ -10,9 +10,10 @@ from typing import Any
 from ..config.network import NetworkConfig
 from ..config.presets import starting_point
 from ..data import Dataset
-from ..formatting import left_out_interval, show_bytes, show_seconds, wilson_interval
+from ..model import Model
 from ..network.history import StopReason
-from ..network.model import Model
+from ..numerics.intervals import left_out_interval, wilson_interval
+from ..text import show_bytes, show_seconds
 from .evaluation import Evaluation
 
 UNNAMED = "unnamed images"

@@ -13,7 +13,6 @@ stage  module                content
 6      ``pooling``           pyramid cells; matrix logarithms of their correlations
 7      ``moments``           streamed sums over images; rows for few images
        ``discriminant``      LDA and ridge heads solved from the sums; posteriors
-       ``linear_algebra``    half-precision products, Cholesky factors, eigenvectors
 8      ``residual``          residual → labels and signs; the update
 –      ``gaussian_kernel``   kernel of the readout, over the features of all layers
 =====  ====================  ========================================================

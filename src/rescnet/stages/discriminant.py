@@ -18,7 +18,7 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from .linear_algebra import NotPositiveDefiniteError, Solver, cholesky_solver, scores_in_half
+from ..numerics.linear_algebra import NotPositiveDefiniteError, Solver, cholesky_solver, scores_in_half
 from .moments import CrossSolver, Moments
 
 TAIL = -80.0  # smallest argument of the sigmoid: its exponential is still above the underflow of float32

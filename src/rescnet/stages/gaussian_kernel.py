@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .linear_algebra import add_product_
+from ..numerics.linear_algebra import add_product_
 
 PART = 2**24  # features that are standardised at a time
 FARTHEST = 1000.0  # standard deviations at which features are clipped, so that float16 does not overflow

@@ -26,7 +26,7 @@ from typing import ClassVar, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from .linear_algebra import (
+from ..numerics.linear_algebra import (
     CACHED_ROWS,
     LEAST_COLUMNS,
     NotPositiveDefiniteError,
@@ -36,7 +36,7 @@ from .linear_algebra import (
     add_single_gram_,
     cholesky_solver,
 )
-from .threads import in_threads
+from ..numerics.threads import in_threads
 
 CrossSolver: TypeAlias = "Callable[[Moments, Tensor | None], Tensor]"
 """Function (moments, mix) → A⁻¹Xᵀ·mix, shape (D, K'), where X (K, D) is the scaled ``centred_cross`` of the moments."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .threads import in_threads
+from ..numerics.threads import in_threads
 
 TOGETHER = 16384  # pixels of images that are multiplied in one call
 

@@ -1,8 +1,8 @@
 """Stage 6: the spatial pyramid of PCANet (section 2.3.2); stages 5 and 6 together; and matrix logarithms of cells.
 
 Each level p divides the map into p×p cells; the second-order features of the blocks in a cell are reduced to one.
-:mod:`rescnet.kernels.pooling` replaces :func:`pool_pyramids` on a GPU, and :mod:`rescnet.kernels.pooling_cpu` on a CPU.
-:mod:`rescnet.kernels.matrix_log` replaces :func:`matrix_logs` on a GPU. The logarithms go beyond the paper.
+:mod:`rescnet.fused.pooling` replaces :func:`pool_pyramids` on a GPU, and :mod:`rescnet.fused.pooling_cpu` on a CPU.
+:mod:`rescnet.fused.matrix_log` replaces :func:`matrix_logs` on a GPU. The logarithms go beyond the paper.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
+from ..numerics.threads import in_threads
 from .convolution import rectify
 from .second_order import Pyramid, cell_shares, channel_pairs, mean_correlations, second_order_pool
-from .threads import in_threads
 
 
 def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max") -> Tensor:

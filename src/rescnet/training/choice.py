@@ -19,13 +19,13 @@ from ..config.compute import ComputeOptions
 from ..config.defaults import Quality, default_settings
 from ..config.grammars import MIRROR
 from ..config.network import NetworkConfig
-from ..formatting import show_seconds
 from ..network.device import choose_device
 from ..network.history import LayerRecord
 from ..network.memory import RunSizes
 from ..network.readout.loo_correction import leave_one_out
+from ..numerics.code_kernel import Codes, code_kernel, kernel_scale, median_squared_distance
 from ..stages.augment import view_images
-from ..stages.code_kernel import Codes, code_kernel, kernel_scale, median_squared_distance
+from ..text import show_seconds
 from .data import TrainingData
 from .distributed.workers import Workers
 from .memory_plan import plan_run

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..kernels import moments_for
-from ..kernels.cholesky import blocked_solver
+from ..fused import moments_for
+from ..fused.cholesky import blocked_solver
+from ..numerics.linear_algebra import cholesky_solver
 from ..stages.discriminant import (
     LinearHead,
     ScatterFactor,
@@ -22,7 +23,6 @@ from ..stages.discriminant import (
     one_vs_rest_lda,
     ridge_regression,
 )
-from ..stages.linear_algebra import cholesky_solver
 from ..stages.moments import Moments, RowMoments
 from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
 from .distributed.workers import Workers

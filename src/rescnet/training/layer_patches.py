@@ -10,8 +10,8 @@ from operator import add
 import torch
 from torch import Tensor
 
-from ..kernels import input_of_sums, patch_sums_for
-from ..kernels.half_precision import FoldedScale, scale_covariance, scale_mean
+from ..fused import input_of_sums, patch_sums_for
+from ..fused.half_precision import FoldedScale, scale_covariance, scale_mean
 from ..network.stack import LayerStack
 from ..stages.images import ValueRange
 from ..stages.patches import ClassMoments, PatchMoments, extract_patches, groups_of, sum_by_group

@@ -14,10 +14,11 @@ from torch import Tensor
 
 from ..config.geometry import count_pairs
 from ..config.network import GREY_FILTER_SIZE
-from ..formatting import count, show_bytes, show_left_out, show_percent, show_seconds, show_shape
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
 from ..network.network import Network
+from ..numerics.intervals import show_left_out
 from ..progress import Bar
+from ..text import count, show_bytes, show_percent, show_seconds, show_shape
 from .memory_plan import MemoryPlan
 from .readout.iterative import TOLERANCE
 

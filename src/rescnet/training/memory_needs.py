@@ -8,10 +8,10 @@ import torch
 
 from ..config.compute import Place
 from ..config.network import NetworkConfig
-from ..kernels import has_patch_sum_kernel, zone_sums_bytes
-from ..kernels.half_precision import padded_channels
+from ..fused import has_patch_sum_kernel, zone_sums_bytes
+from ..fused.half_precision import padded_channels
 from ..network.memory import RunSizes, class_sums_of, workspace_per_image
-from ..stages.linear_algebra import padded_size
+from ..numerics.linear_algebra import padded_size
 from ..stages.moments import BLOCK_BYTES, FEW, FEW_IN_HALF
 from .stores.host import WRITES_UNDER_WAY
 

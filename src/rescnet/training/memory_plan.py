@@ -18,7 +18,6 @@ import torch
 from ..config.compute import ComputeOptions, Place
 from ..config.network import NetworkConfig
 from ..config.option import OptionError
-from ..formatting import show_bytes
 from ..network.device import choose_precision
 from ..network.memory import (
     AUTO_SHARE,
@@ -31,7 +30,8 @@ from ..network.memory import (
     readout_file_bytes,
     readout_rows,
 )
-from ..stages.sketch import sketch_size
+from ..numerics.sketch import sketch_size
+from ..text import show_bytes
 from .data import TrainingData
 from .distributed.workers import Workers
 from .memory_needs import Machine, MemoryNeeds

@@ -12,7 +12,7 @@ import torch
 from ..config.network import NetworkConfig
 from ..network.history import LayerRecord
 from ..network.memory import RunSizes, readout_rows
-from ..stages.sketch import sketch_size
+from ..numerics.sketch import sketch_size
 from .readout.cross_validation import FEW_ROWS, FOLDS, MOST_ROWS
 from .readout.encoder import decomposes, subspace_operations
 from .readout.fit import METRIC_FROM

@@ -20,10 +20,10 @@ from ..network.history import History, LayerRecord, depth_to_use
 from ..network.memory import memory_budget
 from ..network.network import Network
 from ..network.stack import Layer, LayerStack
+from ..numerics.linear_algebra import with_zeros
 from ..stages.augment import changes_of_views, draw_changes
 from ..stages.filters import BankOptions, GreyPatches, learn_filters
 from ..stages.images import ValueRange, min_max_scale
-from ..stages.linear_algebra import with_zeros
 from ..stages.moments import Moments
 from .data import TrainingData
 from .distributed.workers import Workers

@@ -17,11 +17,8 @@ import torch
 from torch import Tensor
 
 from ...config.grammars import MIRROR, View
-from ...formatting import show_bytes
-from ...stages.augment import mean_of_views, view_images
-from ...stages.code_kernel import kernel_scale
-from ...stages.gaussian_kernel import PairDistances, Standard
-from ...stages.linear_algebra import (
+from ...numerics.code_kernel import kernel_scale
+from ...numerics.linear_algebra import (
     NotPositiveDefiniteError,
     cholesky_factor,
     factor_solve,
@@ -29,7 +26,10 @@ from ...stages.linear_algebra import (
     inverse_blocks,
     padded_size,
 )
+from ...stages.augment import mean_of_views, view_images
+from ...stages.gaussian_kernel import PairDistances, Standard
 from ...stages.residual import one_hot
+from ...text import show_bytes
 from ..memory import image_bytes, memory_budget
 from ..stack import LayerStack
 from .kernel import views_of

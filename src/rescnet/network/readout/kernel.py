@@ -4,7 +4,7 @@ The layers' heads are linear in their own features. The readout compares an imag
 of all layers' features, and interpolates in that metric the residual Y - Ỹ that the layers leave. The model holds codes
 and coefficients; it holds no training image. Beyond the paper.
 
-Features F of a layer become a sketch (:mod:`rescnet.stages.sketch`). The sketches of all layers, P numbers, are
+Features F of a layer become a sketch (:mod:`rescnet.numerics.sketch`). The sketches of all layers, P numbers, are
 centred and multiplied by a matrix (P, r): their principal components, partly whitened, and with many images a learned
 metric of them. That is the code. If mirror images are the same class, the mean sketch of both is used, so both have the
 same code.
@@ -20,12 +20,12 @@ from torch import Tensor
 
 from ...config.grammars import MIRROR, View
 from ...config.network import NetworkConfig
-from ...kernels import sketch_features
+from ...fused import sketch_features
+from ...numerics.code_kernel import Codes, code_kernel
+from ...numerics.linear_algebra import product
+from ...numerics.threads import in_threads
 from ...stages.augment import mean_of_views, view_images
-from ...stages.code_kernel import Codes, code_kernel
-from ...stages.linear_algebra import product
 from ...stages.moments import column_squares
-from ...stages.threads import in_threads
 from ..stack import LayerStack
 from .loo_correction import LeaveOneOutCorrection
 
@@ -146,7 +146,7 @@ class KernelReadout:
     coefficients : Tensor, shape (N, classes)
         Those of Y - Ỹ; the layers' Ỹ is added to the outputs.
     scale : float
-        s of the kernel (:mod:`rescnet.stages.code_kernel`).
+        s of the kernel (:mod:`rescnet.numerics.code_kernel`).
     ridge : float
         The ε used: more than the option's where the factorisation failed.
     correction : LeaveOneOutCorrection, optional

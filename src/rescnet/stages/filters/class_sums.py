@@ -40,7 +40,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..linear_algebra import fix_signs, inverse_root, leading_eigenvectors
+from ...numerics.linear_algebra import fix_signs, inverse_root, leading_eigenvectors
 from ..patches import ClassMoments
 from .bank import BankOptions, Filters, PatchSource, check_count, register_bank
 

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..linear_algebra import SINGULAR, eigen, fix_signs, inverse_root, leading_eigenvectors
+from ...numerics.linear_algebra import SINGULAR, eigen, fix_signs, inverse_root, leading_eigenvectors
 from .bank import BankOptions, Filters, PatchSource, check_count, register_bank, sample_patches
 
 RIDGE = 0.1  # ε of whitened patches, relative to the mean variance

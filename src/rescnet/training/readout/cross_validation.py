@@ -16,9 +16,9 @@ from torch import Tensor
 from ...config.network import NetworkConfig
 from ...network.probabilities import fit_temperature
 from ...network.readout.loo_correction import ErrorRegression, LeaveOneOutCorrection, leave_one_out
-from ...stages.code_kernel import Codes, code_kernel, kernel_scale, median_squared_distance
-from ...stages.linear_algebra import eigen
-from ...stages.threads import in_threads
+from ...numerics.code_kernel import Codes, code_kernel, kernel_scale, median_squared_distance
+from ...numerics.linear_algebra import eigen
+from ...numerics.threads import in_threads
 from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING
 from .system import solve_exactly
 

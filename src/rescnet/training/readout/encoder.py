@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from ...network.readout.kernel import Encoder, Quantised, lengths_of
-from ...stages.code_kernel import Codes
+from ...numerics.code_kernel import Codes
+from ...numerics.linear_algebra import add_single_gram_, eigen, product
 from ...stages.images import ValueRange
-from ...stages.linear_algebra import add_single_gram_, eigen, product
 from ..distributed.workers import Workers
 
 WHITENING = 0.25  # p

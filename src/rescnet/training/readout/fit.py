@@ -15,8 +15,8 @@ from ...network.history import ReadoutRecord
 from ...network.network import Network
 from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_in_chunks
 from ...network.readout.kernel import TOGETHER
+from ...numerics.code_kernel import Codes, kernel_scale, median_squared_distance
 from ...stages.augment import change_images, draw_changes
-from ...stages.code_kernel import Codes, kernel_scale, median_squared_distance
 from ...stages.residual import one_hot
 from ..data import TrainingData
 from ..distributed.workers import Workers

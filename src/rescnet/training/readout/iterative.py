@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from ...config.network import NetworkConfig
-from ...kernels import halves_of_exp
+from ...fused import halves_of_exp
 from ...network.memory import TooLittleMemoryError
 from ...network.readout.loo_correction import UNSOLVED
-from ...stages.code_kernel import Codes, code_kernel
-from ...stages.linear_algebra import (
+from ...numerics.code_kernel import Codes, code_kernel
+from ...numerics.linear_algebra import (
     NotPositiveDefiniteError,
     accurate_product,
     cholesky_factor,

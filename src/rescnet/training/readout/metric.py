@@ -14,8 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ...stages.code_kernel import Codes, code_kernel
-from ...stages.linear_algebra import eigen, product
+from ...numerics.code_kernel import Codes, code_kernel
+from ...numerics.linear_algebra import eigen, product
 
 POWER = 0.3  # p
 IMAGES = 10_000  # drawn at most, at which derivatives are taken

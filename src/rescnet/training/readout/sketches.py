@@ -1,4 +1,4 @@
-"""Sketches of all images, collected while the layers are learned (:mod:`rescnet.stages.sketch`)."""
+"""Sketches of all images, collected while the layers are learned (:mod:`rescnet.numerics.sketch`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from ...config.network import NetworkConfig
-from ...kernels import add_column_sums, sketch_features
-from ...stages.sketch import sketch, sketch_size, sketch_weights
+from ...fused import add_column_sums, sketch_features
+from ...numerics.sketch import sketch, sketch_size, sketch_weights
 from ..distributed.workers import Workers
 
 if TYPE_CHECKING:

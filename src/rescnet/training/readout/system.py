@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from ...network.readout.loo_correction import UNSOLVED
-from ...stages.code_kernel import Codes, code_kernel
-from ...stages.linear_algebra import (
+from ...numerics.code_kernel import Codes, code_kernel
+from ...numerics.linear_algebra import (
     PANEL,
     NotPositiveDefiniteError,
     cholesky_,
@@ -20,7 +20,7 @@ from ...stages.linear_algebra import (
     growing_ridges,
     inverse_blocks,
 )
-from ...stages.threads import one_thread_if_small
+from ...numerics.threads import one_thread_if_small
 
 CONSTANT_UNTIL = 100_000  # rows: with more, ε grows in proportion, as the eigenvalues of K do
 

@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...formatting import show_bytes
 from ...stages.patches import gather_patches
+from ...text import show_bytes
 from .store import MapStore, Shape
 
 GATHERED_BYTES = 8 * 2**20  # bytes that are read at a time for single patches

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ...kernels.half_precision import padded_channels
+from ...fused.half_precision import padded_channels
 from ...stages.augment import change_images
 from ...stages.patches import gather_patches
 

@@ -1,0 +1,1 @@
+"""Mathematics without images: linear algebra, threads, sketches, kernels of codes, intervals."""

@@ -1,0 +1,292 @@
+"""Reading of a model's folder, and of an interrupted run; every file is verified before it is used.
+
+A run's folder is a model's folder. A kill or a full disk can tear the last line of the history or the last layer's
+file: that layer is learned again. Everything older must be intact.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..config.compute import ComputeOptions
+from ..config.network import NetworkConfig
+from ..model import Model
+from ..network.device import choose_device
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
+from ..network.network import Network
+from ..network.readout import Readout
+from ..network.stack import Layer, LayerStack
+from .folder import (
+    COPY_AGAIN,
+    HISTORY,
+    LAYERS,
+    MODEL,
+    READOUT,
+    SOLUTION,
+    FolderLock,
+    ModelFileError,
+    read_file,
+    read_verified,
+)
+from .layout import CHECKSUM, VERSION, check_end, check_files, read_model_json, read_network, read_record, whole_lines
+from .tensors import (
+    layer_from_bytes,
+    layer_to_bytes,
+    readout_from_bytes,
+    solution_from_bytes,
+    solution_to_bytes,
+)
+
+
+def load_model(
+    path: str | Path,
+    layers: int | None = None,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+) -> Model:
+    """Load a model.
+
+    Parameters
+    ----------
+    path : str or Path
+        The model's folder.
+    layers : int, optional
+        Load the first n layers only; the files of the others are not opened, and the history ends there. By default
+        all, or the best validation depth of a model trained with ``patience``; a readout belongs to that depth.
+    device : device or str, default "cpu"
+        ``"auto"`` is a GPU if there is one.
+    dtype : torch.dtype, optional
+        The floating type to compute in; by default that of the training. A network trained in half precision computes
+        in it on a GPU only, and only if no other type is given.
+
+    Raises
+    ------
+    ModelFileError
+        If there is no model, or a file of it is cut short, altered, foreign, or of a later version.
+    """
+    folder = ModelFolder.open(path)
+    wanted = folder.depth if layers is None else layers
+    if not 1 <= wanted <= len(folder.records):
+        raise ValueError(f"layers must be between 1 and {len(folder.records)}, got {wanted}.")
+    place = choose_device(str(device))
+    half = folder.half and place.type == "cuda" and dtype in (None, torch.float32)
+    network = Network(LayerStack(folder.config, folder.image_shape, len(folder.class_names), half=half))
+    for number in range(1, wanted + 1):
+        layer = folder.read_layer(number)
+        network.layers.append(layer.to(place, dtype or layer.weights.dtype))
+    about = folder.about
+    if wanted == folder.depth:
+        network.readout = folder.read_readout()
+    else:
+        about = {key: value for key, value in about.items() if key != "readout"}
+    return Model(network, folder.history(wanted), folder.class_names, about)
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A model's folder of which everything but the layers has been read."""
+
+    path: Path
+    config: NetworkConfig
+    image_shape: tuple[int, int, int]  # (channels, height, width)
+    class_names: tuple[str, ...]
+    half: bool  # trained with maps and features in half precision
+    about: dict[str, Any]  # facts about the run
+    records: tuple[LayerRecord, ...]  # one per layer that can be loaded
+    files: tuple[dict[str, Any], ...]  # ``file``, ``bytes`` and ``sha256`` of each layer's file
+    sealed: bool  # the run has ended, by its own rules or by Ctrl-C; else it is running, or was killed
+
+    @staticmethod
+    def open(path: str | Path) -> ModelFolder:
+        """Read and verify ``model.json`` and ``history.jsonl`` of a model."""
+        folder = Path(path)
+        content = read_model_json(folder)
+        lines = whole_lines(read_file(folder / HISTORY))
+        check_end(folder / HISTORY, content["sealed"], lines)
+        found = ModelFolder.of(folder, content, lines)
+        if not 1 <= found.depth <= len(lines):
+            raise ModelFileError(
+                f"{folder / MODEL} must use 1 to {len(lines)} layers for prediction, got {found.depth}. {COPY_AGAIN}"
+            )
+        return found
+
+    @staticmethod
+    def of(folder: Path, content: dict[str, Any], lines: list[dict[str, Any]]) -> ModelFolder:
+        """Return the folder with this ``model.json`` and these lines of history, both verified."""
+        records = tuple(read_record(folder / HISTORY, number, line) for number, line in enumerate(lines, 1))
+        files = tuple({key: line[key] for key in ("file", "bytes", "sha256")} for line in lines)
+        network = read_network(folder / MODEL, content)
+        half, about, sealed = content["half"], content["about"], content["sealed"] is not None
+        return ModelFolder(folder, *network, half, about, records, files, sealed)
+
+    def history(self, layers: int | None = None) -> History:
+        """Return the history of the first n layers, by default of all."""
+        record = (self.about.get("readout") or {}).get("record") if layers in (None, self.depth) else None
+        known = {entry.name for entry in fields(ReadoutRecord)}
+        readout = ReadoutRecord(**{key: record[key] for key in record.keys() & known}) if record else None
+        return History(list(self.records[:layers]), StopReason.read(self.about.get("stopped")), readout)
+
+    @property
+    def depth(self) -> int:
+        """Default number of layers for prediction: of the readout, as saved, or the best validation depth."""
+        if readout := self.about.get("readout"):
+            return int(readout.get("layers", len(self.records)))
+        if saved := self.about.get("used_layers"):
+            return int(saved)
+        return depth_to_use(self.config, History(list(self.records))) or len(self.records)
+
+    def read_layer(self, number: int) -> Layer:
+        """Read and verify one layer, counted from 1."""
+        facts = self.files[number - 1]
+        file = self.path / facts["file"]
+        data = read_verified(file, facts)
+        return layer_from_bytes(data, str(file), self.config, self.image_shape, len(self.class_names), number)
+
+    def read_readout(self) -> Readout | None:
+        """Read and verify the kernel readout, if the model has one."""
+        facts = self.about.get("readout")
+        if facts is None:
+            return None
+        file = self.path / READOUT
+        data, classes = read_verified(file, facts), len(self.class_names)
+        return readout_from_bytes(data, str(file), self.config, self.image_shape, classes, self.depth)
+
+    @property
+    def misses_readout(self) -> bool:
+        """True if the configured kernel readout is missing because the run stopped early."""
+        return self.config.has_kernel and not self.about.get("readout")
+
+    @property
+    def how_to_fit_the_readout(self) -> str:
+        """Command or call that fits a missing readout: the command needs recorded training images."""
+        recorded = "fingerprints" in self.about
+        return "rescnet train --resume" if recorded else "rescnet.train(..., start=(network, history))"
+
+    def size_on_disk(self) -> int:
+        """Return the bytes of all files."""
+        own = sum((self.path / name).stat().st_size for name in (MODEL, HISTORY))
+        readout = int((self.about.get("readout") or {}).get("bytes", 0))
+        return own + readout + sum(int(facts["bytes"]) for facts in self.files)
+
+
+@dataclass(frozen=True)
+class InterruptedRun:
+    """Files of an interrupted run."""
+
+    folder: ModelFolder  # with the intact layers; there may be none
+    content: dict[str, Any]  # of ``model.json``
+    layers: list[Layer]  # the intact ones, on the CPU
+    history_bytes: int  # bytes of the history that are kept
+    lines: list[dict[str, Any]]  # of the history that are kept
+    lock: FolderLock | None  # keeps other processes from writing; the :class:`ModelWriter` that resumes releases it
+    damaged: str = ""  # the damaged file of the last layer; empty if there is none
+    solution: Tensor | None = None  # of the readout's system, if its fit was interrupted
+
+    @property
+    def checksum(self) -> str:
+        """Checksum of the last line that is kept."""
+        return str(self.lines[-1][CHECKSUM]) if self.lines else ""
+
+
+def read_run(path: str | Path) -> InterruptedRun:
+    """Read and verify all of a run, and lock it.
+
+    ModelFileError says if there is no run, more than its last layer is damaged, or another process writes there.
+    """
+    place = Path(path)
+    if place.is_dir() and not (place / MODEL).exists():
+        if (place / LAYERS).is_dir() and any((place / LAYERS).iterdir()):
+            raise ModelFileError(f"{place / MODEL} is missing, and the layers cannot be read without it. {COPY_AGAIN}")
+        raise ModelFileError(f"{place} holds no {MODEL}, so no layer was finished there. Start a new run.")
+    content = read_model_json(place)
+    if content["version"] != VERSION:
+        raise ModelFileError(
+            f"{place} must be of model format {VERSION} to be resumed, got {content['version']}. Train a new run."
+        )
+    try:
+        ComputeOptions(**content["about"].get("compute", {}))
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{place / MODEL} has unknown compute options: {error}. {COPY_AGAIN}") from None
+    file = place / HISTORY
+    if not file.exists() and content["sealed"]:
+        raise ModelFileError(f"{file} is missing. {COPY_AGAIN}")
+    lock = FolderLock(place)
+    try:
+        return _read_locked(place, content, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _read_locked(place: Path, content: dict[str, Any], lock: FolderLock) -> InterruptedRun:
+    file = place / HISTORY
+    text = read_file(file) if file.exists() else b""
+    lines = whole_lines(text)
+    *ended, tail = text.split(b"\n")
+    if len(ended) + bool(tail) - len(lines) > 1:
+        raise ModelFileError(f"{file} is cut short or altered after line {len(lines)}. {COPY_AGAIN}")
+    lacks_last = _lacks_last_line(file, content["sealed"], lines)
+    check_files(file, lines)
+    damaged = str(file) if len(ended) + bool(tail) > len(lines) or lacks_last else ""
+    folder = ModelFolder.of(place, content, lines)
+    layers = []
+    for number in range(1, len(lines) + 1):
+        try:
+            layers.append(folder.read_layer(number))
+        except ModelFileError:
+            if number < len(lines) or damaged:
+                raise
+            damaged = str(place / lines[-1]["file"])
+    kept = lines[: len(layers)]
+    history_bytes = sum(len(line) + 1 for line in ended[: len(layers)])
+    solution = solution_from_bytes(read_file(place / SOLUTION)) if (place / SOLUTION).exists() else None
+    whole = ModelFolder.of(place, content, kept)
+    return InterruptedRun(whole, content, layers, history_bytes, kept, lock, damaged, solution)
+
+
+def _lacks_last_line(file: Path, sealed: dict[str, Any] | None, lines: list[dict[str, Any]]) -> bool:
+    """Return whether only the last line of a finished run is missing or damaged; lines of another run are refused."""
+    if sealed is None:
+        return False
+    last = lines[-1][CHECKSUM] if lines else ""
+    if (len(lines), last) == (sealed.get("layers"), sealed.get(CHECKSUM)):
+        return False
+    if (len(lines) + 1, last) == (sealed.get("layers"), sealed.get("previous")):
+        return True
+    raise ModelFileError(f"{file} is cut short or altered, or of another run than {MODEL}. {COPY_AGAIN}")
+
+
+def run_to_bytes(run: InterruptedRun) -> bytes:
+    """Return a run as bytes, to be broadcast to the ranks that do not see its folder."""
+    layers = [layer_to_bytes(layer) for layer in run.layers]
+    head = {
+        "path": str(run.folder.path),
+        "content": run.content,
+        "lines": run.lines,
+        "history_bytes": run.history_bytes,
+        "damaged": run.damaged,
+        "sizes": [len(layer) for layer in layers],
+    }
+    text = json.dumps(head).encode()
+    solution = b"" if run.solution is None else solution_to_bytes(run.solution)
+    return b"".join([len(text).to_bytes(8, "big"), text, *layers, solution])
+
+
+def run_from_bytes(data: bytes) -> InterruptedRun:
+    """Return the run in the bytes of :func:`run_to_bytes`; it holds no lock."""
+    start = 8 + int.from_bytes(data[:8], "big")
+    head = json.loads(data[8:start])
+    folder = ModelFolder.of(Path(head["path"]), head["content"], head["lines"])
+    facts = folder.config, folder.image_shape, len(folder.class_names)
+    layers = []
+    for number, size in enumerate(head["sizes"], 1):
+        layers.append(layer_from_bytes(data[start : start + size], folder.files[number - 1]["file"], *facts, number))
+        start += size
+    rest = {key: head[key] for key in ("content", "lines", "history_bytes", "damaged")}
+    return InterruptedRun(folder=folder, layers=layers, lock=None, solution=solution_from_bytes(data[start:]), **rest)

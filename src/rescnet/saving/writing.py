@@ -1,0 +1,299 @@
+"""Writing of a model, layer by layer; each file is written completely or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from ..config.network import NetworkConfig
+from ..config.option import options_of
+from ..model import Model, as_model
+from ..network.history import LayerRecord, ReadoutRecord, StopReason
+from ..network.readout import Readout
+from ..network.stack import Layer
+from .folder import (
+    HISTORY,
+    LAYERS,
+    MODEL,
+    READOUT,
+    SOLUTION,
+    FolderLock,
+    append_line,
+    check_folder,
+    check_place,
+    make_layers_folder,
+    partial_of,
+    read_file,
+    replace_folder,
+    temporary_of,
+    truncate_file,
+    write_file,
+)
+from .layout import CHECKSUM, FORMAT, VERSION, layer_name, misfit_of, parse_object, sign, whole_lines
+from .reading import InterruptedRun
+from .tensors import layer_to_bytes, readout_to_bytes, solution_to_bytes
+
+if TYPE_CHECKING:
+    from ..estimator import ResCNetClassifier
+
+_OF_THE_END = {"stopped", "halving", "readout", "used_layers"}  # facts that no longer hold when a run is resumed
+
+
+def save_model(
+    path: str | Path, model: Model | ResCNetClassifier, half_heads: bool = False, overwrite: bool = False
+) -> None:
+    """Save a model: all of it, or nothing if an error occurs.
+
+    A model with readout ``kernel-exact`` stores its training images.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder that does not exist yet, unless `overwrite`.
+    model : Model or fitted ResCNetClassifier
+    half_heads : bool, default False
+        Store the heads' weights as float16: files of nearly half the size, and slightly different outputs.
+    overwrite : bool, default False
+        Replace an existing model; it stays until the new one is complete.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"path must be a folder, got {type(path).__name__}. Pass the folder first, then the model.")
+    model, place = as_model(model), Path(path)
+    if not model.network.layers:
+        raise ValueError("model must have layers. Train it first.")
+    check_folder(place, overwrite)
+    if place.exists() and not (place / MODEL).exists():  # an empty folder is kept: it may be a mounted volume
+        _write_all(place, model, half_heads)
+        return
+    place.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=f".{place.name}.new-", dir=place.parent))
+    try:
+        _write_all(beside / "model", model, half_heads)
+        check_folder(place, overwrite)  # again: another process may have written there
+        replace_folder(beside / "model", place)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _write_all(place: Path, model: Model, half_heads: bool) -> None:
+    network = model.network
+    facts = network.config, network.image_shape, model.class_names, model.about
+    with ModelWriter(place, *facts, half=network.half, half_heads=half_heads) as writer:
+        try:
+            for layer, record in zip(network.layers, model.history, strict=True):
+                writer.add_layer(layer, record)
+            if network.readout is not None:
+                writer.add_readout(network.readout, model.history.readout, network.used_layers)
+            writer.finish(model.history.stopped, used_layers=network.used_layers)
+        except BaseException:
+            writer.discard()
+            raise
+
+
+class ModelWriter:
+    """Writer of a model, layer by layer; at any moment the folder holds a usable model of the layers added so far.
+
+    Nothing is written before the first layer. As a context manager it seals the model at the end, also after an
+    exception. A model that was never sealed, because the process was killed, can be loaded too.
+
+    An existing model is replaced when the new one is complete. Until then the new one is in a folder beside it, named
+    ``<name>.partial``, where an interrupted run stays.
+
+    The folder must not exist yet, unless ``overwrite``. ``about`` are facts that JSON can hold; ``half_heads`` stores
+    the heads' weights as float16. With ``resumed`` the run in ``path`` is continued, and gets the facts too.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        config: NetworkConfig,
+        image_shape: tuple[int, int, int],
+        class_names: tuple[str, ...],
+        about: Mapping[str, Any],
+        *,
+        half: bool = False,
+        half_heads: bool = False,
+        overwrite: bool = False,
+        resumed: InterruptedRun | None = None,
+    ) -> None:
+        if resumed is None:
+            check_place(path, overwrite)
+        self.path = Path(path)
+        self.half_heads = half_heads
+        self._overwrite = overwrite
+        self._lock: FolderLock | None = None
+        self._content: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "config": config.to_dict(),
+            "image_shape": list(image_shape),
+            "class_names": list(class_names),
+            "half": half,
+            "about": {**_without(about, _OF_THE_END), "half_heads": half_heads},
+            "sealed": None,
+        }
+        _check_facts(self._content)
+        self._folder: Path | None = None
+        self._layers = 0
+        self._checksum = ""
+        if resumed is not None:
+            self._resume(resumed)
+
+    def _resume(self, run: InterruptedRun) -> None:
+        """Continue a run: remove its seal, and the files of layers that are learned again."""
+        self._lock = run.lock
+        before, now = run.content["config"], self._content["config"]
+        decide = [
+            name
+            for name, entry in options_of(NetworkConfig).items()
+            if entry.metadata["group"] == "Readout" or name == "patience"
+        ]
+        same = all(before.get(name) == now[name] for name in decide)
+        keeps_readout = same and not run.damaged  # the damaged layer may not be learned again before the run stops
+        kept = _without(run.content["about"], _OF_THE_END - {"readout"} if keeps_readout else _OF_THE_END)
+        self._content["about"] = kept | self._content["about"]
+        make_layers_folder(self.path)
+        self._write_model_json(self.path)
+        for name in (READOUT, SOLUTION):
+            temporary_of(self.path / name).unlink(missing_ok=True)
+        if "readout" not in kept:
+            (self.path / READOUT).unlink(missing_ok=True)
+        truncate_file(self.path / HISTORY, run.history_bytes)
+        self._folder = self.path
+        self._layers, self._checksum = len(run.layers), run.checksum
+
+    @property
+    def layers(self) -> int:
+        """Number of layers written so far."""
+        return self._layers
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the layers written so far: ``path``, or the one beside it until a model is replaced."""
+        return self._folder or self.path
+
+    def add_layer(self, layer: Layer, record: LayerRecord) -> None:
+        """Write one more layer, then its line in the history."""
+        folder = self._folder or self._start()
+        if "readout" in self._content["about"]:
+            del self._content["about"]["readout"]  # it is that of fewer layers
+            self._write_model_json(folder)
+            (folder / READOUT).unlink(missing_ok=True)
+        (folder / SOLUTION).unlink(missing_ok=True)
+        name = layer_name(self._layers + 1)
+        data = layer_to_bytes(layer, self.half_heads)
+        write_file(folder / name, data)
+        facts = {"file": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        line = sign({**asdict(record), **facts}, self._checksum)
+        append_line(folder / HISTORY, json.dumps(line).encode())
+        self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
+
+    def save_solution(self, solution: Tensor) -> None:
+        """Write the solution so far of the readout's system, for a fit that is interrupted."""
+        assert self._folder is not None
+        write_file(self._folder / SOLUTION, solution_to_bytes(solution))
+
+    def add_readout(self, readout: Readout, record: ReadoutRecord | None, layers: int) -> None:
+        """Write the readout of the first ``layers`` layers; it is part of the model once that is sealed."""
+        assert self._folder is not None
+        data = readout_to_bytes(readout)
+        write_file(self._folder / READOUT, data)
+        (self._folder / SOLUTION).unlink(missing_ok=True)
+        facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "layers": layers}
+        self._content["about"]["readout"] = {**facts, "record": None if record is None else asdict(record)}
+
+    def finish(self, stopped: StopReason | None, **facts: Any) -> None:
+        """Seal the model with the reason why the run stopped and more facts, and put it in its place.
+
+        A run that was interrupted or has failed replaces no existing model: it stays in :attr:`folder`.
+        """
+        try:
+            self._seal(stopped, facts)
+            complete = self._content["sealed"] and stopped not in (StopReason.INTERRUPTED, StopReason.FAILED)
+            if complete and self._folder is not None and self._folder != self.path:
+                replace_folder(self._folder, self.path)
+                self._folder = self.path
+        finally:
+            if self._lock:
+                self._lock.release()
+
+    def discard(self) -> None:
+        """Delete the files written so far, and no others."""
+        folder, self._folder = self._folder, None
+        if folder is None:
+            return
+        layers = [layer_name(number) for number in range(1, self._layers + 2)]
+        for name in (MODEL, HISTORY, READOUT, *layers):
+            for file in (folder / name, temporary_of(folder / name)):
+                file.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty
+            (folder / LAYERS).rmdir()
+
+    def _seal(self, stopped: StopReason | None, facts: Mapping[str, Any]) -> None:
+        if self._folder is None:
+            return
+        # From the disk, not from memory: an interrupt may arrive between writing a line and counting it.
+        history = self._folder / HISTORY
+        lines = whole_lines(read_file(history)) if history.exists() else []
+        if not lines:
+            return
+        self._layers, self._checksum = len(lines), lines[-1][CHECKSUM]
+        self._content["about"] |= {"stopped": stopped, **facts}
+        previous = lines[-2][CHECKSUM] if len(lines) > 1 else ""  # identifies the run if its last line is damaged
+        self._content["sealed"] = {"layers": self._layers, CHECKSUM: self._checksum, "previous": previous}
+        self._write_model_json(self._folder)
+
+    def __enter__(self) -> ModelWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._content["sealed"] is None:
+            interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+            with suppress(OSError) if error else nullcontext():  # the disk may be full; the first error is raised
+                self.finish(StopReason.INTERRUPTED if interrupted else StopReason.FAILED if error else None)
+
+    def _start(self) -> Path:
+        """Create the folder: in its place, or beside the model that it replaces."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        check_place(self.path, self._overwrite)  # again: another run may have been faster
+        folder = partial_of(self.path) if (self.path / MODEL).exists() else self.path
+        make_layers_folder(folder)
+        self._lock = FolderLock(folder)
+        self._write_model_json(folder)
+        self._folder = folder
+        return folder
+
+    def _write_model_json(self, folder: Path) -> None:
+        text = json.dumps(sign(self._content), indent=1, ensure_ascii=False, allow_nan=False)
+        write_file(folder / MODEL, (text + "\n").encode(errors="surrogatepass"))
+
+
+def _check_facts(content: dict[str, Any]) -> None:
+    """Raise ValueError, before any work, for facts that JSON cannot hold or that could not be loaded again."""
+    try:
+        parsed = parse_object(json.dumps(content, allow_nan=False).encode())
+    except TypeError as error:  # its message names the type
+        raise ValueError(f"about must hold facts for JSON: {error}. Use text, numbers, lists and dicts.") from None
+    except RecursionError:
+        parsed = None
+    if parsed is None:
+        raise ValueError("about must not be nested so deeply. Use fewer levels.")
+    if misfit := misfit_of(parsed["about"]):
+        raise ValueError(f"about: {misfit}")
+
+
+def _without(about: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:
+    return {key: value for key, value in about.items() if key not in keys}

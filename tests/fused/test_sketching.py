@@ -1,0 +1,42 @@
+"""Fused sketches and sums of columns against the stage and plain sums, in float64.
+
+Without a GPU the kernels run in Triton's interpreter.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from fused.on_device import DEVICE
+
+from rescnet.fused import add_column_sums
+from rescnet.fused.sketching import add_column_sums_, fused_sketch
+from rescnet.numerics.linear_algebra import aligned_rows
+from rescnet.numerics.sketch import sketch
+
+
+def random_rows(n, width, dtype, generator):
+    rows = aligned_rows(n, width, dtype, torch.device(DEVICE))
+    return rows.copy_(3 + torch.randn(n, width, generator=generator))
+
+
+@pytest.mark.parametrize(("n", "width", "size"), [(3, 300, 130), (9, 256, 64), (1, 50, 50)])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_sketch_equals_the_stage(n, width, size, dtype, generator):
+    rows = random_rows(n, width, dtype, generator)
+    weights = torch.randn(width, generator=generator).to(DEVICE)
+    exact = sketch(rows.double(), weights.double(), size)
+    found = fused_sketch(rows, weights, size)
+    assert float((found - exact).norm() / exact.norm()) < 1e-6
+
+
+@pytest.mark.parametrize("sums_of", [add_column_sums_, add_column_sums])
+def test_columns_are_added_to_the_sums(sums_of, generator):
+    parts = [random_rows(n, 70, torch.float16, generator) for n in (40, 3)]
+    shift = parts[0][0].float()
+    sums = torch.zeros(2, 70, dtype=torch.float64, device=DEVICE)
+    for part in parts:
+        sums_of(sums, part, shift)
+    whole = torch.cat(parts).double() - shift.double()
+    exact = torch.stack([whole.sum(0), whole.square().sum(0)])
+    assert float((sums - exact).norm() / exact.norm()) < (1e-6 if sums_of is add_column_sums_ else 1e-3)

@@ -1,0 +1,328 @@
+"""Models as folders: a load returns what was saved, or one clean error that names the file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from saving.tiny_model import NAMES, TINY, check_message, first_layers, signed, with_layers
+
+from rescnet import NetworkConfig, ResCNetClassifier, train
+from rescnet.family import FamilyClassifier
+from rescnet.model import Model, describe_images, describe_run
+from rescnet.saving import ModelFileError, ModelFolder, ModelWriter, check_place, layout, load_model, save_model
+
+
+def test_what_is_no_model_is_refused(model, tmp_path):
+    train_result = (model.network, model.history)
+    for given, words in (
+        (model.network, "model must have class names, got a network"),
+        (train_result, "model must have class names, got a network"),
+        ({"a": 1}, "must be a Model or a fitted ResCNetClassifier, got an object of type dict"),
+        (ResCNetClassifier, "got the class ResCNetClassifier"),
+        (FamilyClassifier(), "got an object of type FamilyClassifier"),
+    ):
+        with pytest.raises(ValueError) as error:
+            save_model(tmp_path / "m", given)
+        check_message(error, words, "rescnet.Model(network, history, class_names)")
+    with pytest.raises(ValueError) as error:
+        save_model(model, tmp_path / "m")
+    check_message(error, "path must be a folder, got Model")
+    with pytest.raises(ValueError, match="not fitted yet"):
+        save_model(tmp_path / "m", ResCNetClassifier())
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_what_is_loaded_is_what_was_saved(model, saved, images):
+    loaded = load_model(saved)
+    assert torch.equal(loaded.network.outputs(images), model.network.outputs(images))
+    assert loaded.network.config == model.network.config
+    assert loaded.history == model.history
+    assert loaded.class_names == NAMES
+    assert loaded.about["preprocessing"]["colour"] == "grey"
+    assert loaded.about["stopped"] == "all layers were added"
+    double = load_model(saved, dtype=torch.float64).network
+    assert double.layers[0].head.weights.dtype == torch.float64
+    torch.testing.assert_close(double.outputs(images).float(), model.network.outputs(images), rtol=1e-3, atol=1e-4)
+
+
+def test_nothing_but_json_and_safetensors_is_written(saved):
+    files = sorted(str(file.relative_to(saved)) for file in saved.rglob("*") if file.is_file())
+    assert files == ["history.jsonl", *(f"layers/0000{n}.safetensors" for n in (1, 2, 3)), "model.json"]
+
+
+@pytest.mark.parametrize("head", ["ridge", "lda", "multiclass-lda"])
+def test_every_head_and_float64_come_back(head, images, tmp_path):
+    from rescnet import ComputeOptions
+
+    config = NetworkConfig(**TINY | {"layers": 2}, head=head, stop_at_zero_error=False, first_filter_size=5)
+    network, history = train(images, np.arange(30) % 3, config, compute=ComputeOptions(dtype="float64"))
+    save_model(tmp_path / "m", Model(network, history, NAMES))
+    assert torch.equal(load_model(tmp_path / "m").network.outputs(images), network.outputs(images))
+
+
+def test_only_the_layers_asked_for_are_opened(model, saved, images):
+    (saved / layout.layer_name(3)).unlink()
+    loaded = load_model(saved, layers=2)
+    assert len(loaded.network.layers) == len(loaded.history) == 2
+    assert torch.equal(loaded.network.outputs(images), model.network.outputs(images, 2))
+    with pytest.raises(ModelFileError) as error:
+        load_model(saved)
+    check_message(error, "00003.safetensors cannot be read (no such file or directory). Copy the model again")
+    for wrong in (0, 4, -1):
+        with pytest.raises(ValueError, match=f"layers must be between 1 and 3, got {wrong}"):
+            load_model(saved, layers=wrong)
+
+
+def test_half_precision_heads(model, images, tmp_path):
+    wild = [
+        replace(layer, head=replace(layer.head, weights=layer.head.weights * torch.logspace(-9, 9, 6)))
+        for layer in model.network.layers
+    ]
+    wild[0].head.weights[:, 2] = 0
+    for number, layers in enumerate((model.network.layers, wild)):
+        network = with_layers(model.network, layers)
+        save_model(tmp_path / f"{number}", Model(network, model.history, NAMES), half_heads=True)
+        loaded = load_model(tmp_path / f"{number}")
+        for was, now in zip(layers, loaded.network.layers, strict=True):
+            assert now.head.weights.dtype == torch.float32
+            assert torch.equal(was.weights, now.weights) and torch.equal(was.head.bias, now.head.bias)
+            torch.testing.assert_close(now.head.weights, was.head.weights, rtol=2**-11, atol=0)
+        assert loaded.about["half_heads"] is True
+    save_model(tmp_path / "full", model)
+    sizes = [ModelFolder.open(tmp_path / name).files[1]["bytes"] for name in ("0", "full")]
+    assert sizes[0] < sizes[1]
+
+
+def test_an_existing_model_is_kept(model, saved):
+    with pytest.raises(ModelFileError) as error:
+        save_model(saved, model)
+    check_message(
+        error, "holds a model already. Use another folder, replace it (overwrite=True, --overwrite) or resume it"
+    )
+
+
+def test_nothing_of_anyone_else_is_overwritten(model, saved, tmp_path):
+    (saved / "notes.txt").write_text("mine")
+    with pytest.raises(ModelFileError, match=r"must hold a model only, got 'notes.txt' too"):
+        save_model(saved, model, overwrite=True)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("mine")
+    with pytest.raises(ModelFileError, match="must be empty or a model of rescnet"):
+        save_model(tmp_path / "thesis", model, overwrite=True)
+    with pytest.raises(ModelFileError, match="must be a folder, got a file"):
+        save_model(tmp_path / "thesis" / "chapter.txt", model, overwrite=True)
+    with pytest.raises(ModelFileError, match=f"cannot be created in {tmp_path}"):
+        check_place(tmp_path / "thesis" / "chapter.txt" / "model")
+    (tmp_path / "empty").mkdir()
+    save_model(tmp_path / "empty", model)
+    assert len(load_model(tmp_path / "empty").history) == 3
+
+
+def test_nothing_is_written_before_the_first_layer(model, tmp_path):
+    with ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), NAMES, {}) as writer:
+        pass
+    assert writer.layers == 0 and not (tmp_path / "m").exists()
+    with pytest.raises((ValueError, TypeError)):
+        ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), NAMES, {"when": float("nan")})
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("no more")])
+def test_a_run_that_ends_early_leaves_the_layers_finished(error, model, tmp_path, images):
+    with (
+        pytest.raises(type(error)),
+        ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), NAMES, {}) as writer,
+    ):
+        for layer, record in zip(model.network.layers[:2], model.history, strict=False):
+            writer.add_layer(layer, record)
+        with (tmp_path / "m" / "history.jsonl").open("ab") as file:
+            file.write(b'{"layer": 3, "train_')
+        raise error
+    folder = ModelFolder.open(tmp_path / "m")
+    assert folder.sealed and len(folder.records) == 2
+    assert folder.about["stopped"] in ("it was interrupted", "an error occurred")
+    assert torch.equal(load_model(tmp_path / "m").network.outputs(images), model.network.outputs(images, 2))
+
+
+def test_a_killed_run_leaves_the_layers_finished_and_a_torn_line_is_ignored(model, tmp_path, images):
+    writer = ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), NAMES, {})
+    for layer, record in zip(model.network.layers, model.history, strict=True):
+        writer.add_layer(layer, record)
+    history = tmp_path / "m" / "history.jsonl"
+    whole = history.read_bytes()
+    ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
+    for cut in {*range(0, len(whole), 23), *ends, *(end - 1 for end in ends)}:
+        history.write_bytes(whole[:cut])
+        layers = sum(cut >= end for end in ends)
+        if layers:
+            loaded = load_model(tmp_path / "m")
+            assert len(loaded.network.layers) == layers
+        else:
+            with pytest.raises(ModelFileError, match="has no complete layer"):
+                load_model(tmp_path / "m")
+
+
+def test_foreign_and_later_files_are_named(model, saved, tmp_path):
+    with pytest.raises(ModelFileError) as error:
+        load_model(tmp_path / "nowhere")
+    check_message(error, "there is no model", "nowhere")
+    with pytest.raises(ModelFileError) as error:
+        load_model(tmp_path)
+    check_message(error, "must be a model's folder, but has no model.json")
+    file = saved / "model.json"
+    content = json.loads(file.read_text())
+    for text, words in {
+        "": "must be a JSON object",
+        "[" * 100_000: "must be a JSON object",
+        '{"layers": 3}': "was not written by rescnet",
+        signed(content, version=6): "must be of model format 5 or earlier, got 6. Update rescnet",
+        json.dumps(content | {"image_shape": [1, 9, 9]}): "was altered: its checksum does not match",
+        signed(content, image_shape=[1, 8]): "must have an image shape of three sides, got [1, 8]",
+        signed(content, image_shape=[1, 2, 2]): "filter_size must be at most 2",
+        signed(content, class_names=["a"]): "has no list of class names",
+        signed(content, config=content["config"] | {"depth": 3}): "option names must be known, got 'depth'",
+        signed(content, config=content["config"] | {"filters": 4}): "00001.safetensors: 'weights' must have shape",
+        signed(content, about=None): "has no valid 'about'",
+        signed(content, sealed={"layers": 2}): "is cut short or altered: 3 of 2 layers",
+    }.items():
+        file.write_text(text)
+        with pytest.raises(ModelFileError) as error:
+            load_model(saved)
+        check_message(error, words, str(saved))
+
+
+def test_a_file_of_another_model_is_refused(model, saved, tmp_path):
+    other = with_layers(model.network, [layer.to("cpu", torch.float64) for layer in model.network.layers])
+    save_model(tmp_path / "other", Model(other, model.history, NAMES))
+    theirs = (tmp_path / "other" / layout.layer_name(2)).read_bytes()
+    (saved / layout.layer_name(2)).write_bytes(theirs)
+    with pytest.raises(ModelFileError) as error:
+        load_model(saved)
+    check_message(error, "layers/00002.safetensors must have", "bytes, got")
+
+
+def same(model, other):
+    def tensors(layer):
+        head, scale = layer.head, layer.input_range
+        return [scale.low, scale.high, layer.weights, layer.bias, head.weights, head.bias, head.present]
+
+    return (
+        model.network.config == other.network.config
+        and (model.class_names, model.history, model.about) == (other.class_names, other.history, other.about)
+        and len(model.network.layers) == len(other.network.layers)
+        and all(
+            (a.rate, a.positive_share) == (b.rate, b.positive_share)
+            and all(torch.equal(x, y) for x, y in zip(tensors(a), tensors(b), strict=True))
+            for a, b in zip(model.network.layers, other.network.layers, strict=True)
+        )
+    )
+
+
+def altered(data, rng):
+    """Return the bytes with something done to them."""
+    damage = bytearray(data)
+    place = int(rng.integers(len(damage)))
+    match rng.integers(8):
+        case 0:
+            return bytes(damage[:place])
+        case 1:
+            return bytes(damage) + rng.bytes(int(rng.integers(1, 40)))
+        case 2:
+            return rng.bytes(len(damage))
+        case 3:
+            damage[place:place] = rng.bytes(int(rng.integers(1, 9)))
+        case 4:
+            del damage[place : place + int(rng.integers(1, 60))]
+        case 5:
+            damage[place] ^= 1 << int(rng.integers(8))
+        case 6:
+            damage[place : place + 8] = b"\0" * len(damage[place : place + 8])
+        case _:
+            for _ in range(int(rng.integers(1, 5))):
+                damage[int(rng.integers(len(damage)))] = int(rng.choice(list(b'0123456789 \n\t{}[]",:eE-+.')))
+    return bytes(damage)
+
+
+@pytest.mark.slow
+def test_altered_bytes_give_a_clean_error_or_the_same_answer(model, tmp_path):
+    """1,500 damages to any file of a model of two layers; the attack under experiments makes more."""
+    small = replace(first_layers(model, 2), about={"a": 1.5})
+    save_model(tmp_path / "m", small)
+    files = {file: file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file()}
+    expected, rng = load_model(tmp_path / "m"), np.random.default_rng(7)
+    names, refused = sorted(files), 0
+    for _ in range(1500):
+        file = names[int(rng.integers(len(names)))]
+        file.write_bytes(altered(files[file], rng))
+        try:
+            loaded = load_model(tmp_path / "m")
+        except ModelFileError as error:
+            refused += 1
+            assert str(tmp_path / "m") in str(error) and "\n" not in str(error)
+        else:
+            assert same(loaded, expected), file
+        file.write_bytes(files[file])
+    assert refused > 1200
+
+
+def test_facts_about_a_run_are_ready_for_json(images):
+    facts = describe_run("cpu") | describe_images(torch.from_numpy(images).float())
+    assert json.loads(json.dumps(facts)) == facts
+    assert facts["pixels"] == "float32" and facts["versions"]["torch"] == torch.__version__
+
+
+def test_a_model_must_fit_together(model):
+    with pytest.raises(ValueError, match="class_names must be 3, one per class, got 2"):
+        Model(model.network, model.history, ("a", "b"))
+    with pytest.raises(ValueError, match="history must have 3 records, one per layer, got 1"):
+        Model(model.network, first_layers(model, 1).history, NAMES)
+
+
+def test_a_model_predicts_names(model, images):
+    outputs = model.network.outputs(images)
+    named = model.predict(images)
+    assert named.shape == (30,) and set(named) <= set(NAMES)
+    assert [NAMES.index(name) for name in named] == outputs.argmax(1).tolist()
+    shares = model.predict_proba(images)
+    np.testing.assert_allclose(shares.sum(1), 1)
+    assert shares.argmax(1).tolist() == outputs.argmax(1).tolist()
+    assert repr(model) == f"Model({model.network!r}, classes ant, bee, Käfer)"
+
+
+def test_a_model_that_a_kill_left_beside_its_place_is_named(tmp_path):
+    (tmp_path / "m.partial").mkdir()
+    with pytest.raises(ModelFileError, match=r"there is no model .*m. One that was to be put there is in .*m.partial"):
+        load_model(tmp_path / "m")
+
+
+def test_a_failed_save_leaves_the_folder_as_it_was(model, tmp_path, monkeypatch):
+    place, write = tmp_path / "empty", ModelWriter.add_layer
+    (place / "layers").mkdir(parents=True)
+    (place / "layers" / "mine.npy").touch()
+
+    def full(writer, *layer):
+        if writer.layers == 1:
+            assert list(place.iterdir())
+            raise OSError(28, "No space left on device")
+        write(writer, *layer)
+
+    monkeypatch.setattr(ModelWriter, "add_layer", full)
+    with pytest.raises(OSError, match="No space"):
+        save_model(place, model)
+    assert [file.name for file in place.rglob("*")] == ["layers", "mine.npy"]  # what was there stays
+
+
+def test_facts_that_json_cannot_hold_are_named(model, tmp_path):
+    with pytest.raises(ValueError, match=r"about must hold facts for JSON: .*PosixPath.* Use text, numbers"):
+        save_model(tmp_path / "m", replace(model, about={"folder": tmp_path}))
+
+
+def test_a_model_is_loaded_on_any_device_by_name(model, tmp_path):
+    save_model(tmp_path / "m", model)
+    assert load_model(tmp_path / "m", device="auto").network.layers
+    with pytest.raises(ValueError, match="device must be auto, cpu, cuda or cuda:0, got 'gpu'"):
+        load_model(tmp_path / "m", device="gpu")
