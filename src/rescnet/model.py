@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .data.file_inputs import Paths, listed_files, read_like
 from .explain.explain import explain
 from .explain.explanation import Explanation
 from .network.history import History
-from .network.inputs import Array, Paths
+from .network.inputs import Array
 from .network.network import Network
 from .network.probabilities import network_probabilities
 
@@ -62,8 +63,16 @@ class Model:
         """
         return explain(self.network, self._read(image), self.class_names, self.about.get("training_files") or ())
 
+    @property
+    def preprocessing(self) -> dict[str, Any]:
+        """Properties that new images must share with the training images (:func:`describe_images`)."""
+        low, high = self.network.stack.image_range.ends
+        recorded: dict[str, Any] | None = self.about.get("preprocessing")
+        return recorded or {"pixels": "float32", "low": low, "high": high}
+
     def _read(self, images: Any) -> Any:
-        return self.network.read_files(images, self.about.get("preprocessing"))
+        files = listed_files(images)
+        return images if files is None else read_like(files, self.network.image_shape, self.preprocessing)
 
     def __repr__(self) -> str:
         more = ", …" if len(self.class_names) > 3 else ""

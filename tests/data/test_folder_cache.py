@@ -35,7 +35,7 @@ def test_the_second_run_reads_the_cache(folder, monkeypatch):
     plain, first = load(folder), load(folder, cache=True)
     assert content(first) == content(plain) and plain.train.files[0] == "train/a/0.png"
     assert first.notes == (*plain.notes, "decoded images are kept in photos.cache.npz") and plain.notes
-    monkeypatch.setattr("rescnet.data.image_folder.read_readable", None)  # would raise
+    monkeypatch.setattr("rescnet.data.image_folder.read_images", None)  # would raise
     again = load(folder, cache=True)
     assert content(again) == content(plain)
     assert again.notes == (*first.notes[:-1], "images decoded before, from photos.cache.npz")

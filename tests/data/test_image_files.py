@@ -8,7 +8,7 @@ import pytest
 from data.official_files import plain_image
 
 from rescnet.data import DataError, load
-from rescnet.data.image_files import read_headers, read_readable
+from rescnet.data.image_files import read_headers, read_images
 
 Image = pytest.importorskip("PIL.Image")
 ImageOps = pytest.importorskip("PIL.ImageOps")
@@ -35,11 +35,12 @@ def test_processes_read_what_threads_read(tmp_path, monkeypatch):
     for number, path in enumerate(paths):
         plain_image((number % 256, 7, number // 256), (5, 6)).save(path)
     paths[130].write_bytes(b"no image")
-    images, errors = read_readable(paths, 3, (6, 5))
+    errors, same_errors = {}, {}
+    images = read_images(paths, 3, (6, 5), errors=errors)
     headers = read_headers(paths)
     monkeypatch.setattr("rescnet.data.image_files._MANY_FILES", 300)
     counts = []
-    again, same_errors = read_readable(paths, 3, (6, 5), progress=lambda done, total: counts.append((done, total)))
+    again = read_images(paths, 3, (6, 5), progress=lambda *done: counts.append(done), errors=same_errors)
     np.testing.assert_array_equal(again, images)
     assert len(images) == 299 and images[298, :, 0, 0].tolist() == [43, 7, 1]
     assert list(same_errors) == list(errors) == [paths[130]]

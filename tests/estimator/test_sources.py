@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from rescnet import ResCNetClassifier, data, make_config, train
+from rescnet import Model, ResCNetClassifier, data, make_config, train
 from rescnet.family import FamilyClassifier
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -131,7 +131,7 @@ def test_one_file_and_a_folder_of_files(files, fitted):
 
 
 @pytest.mark.parametrize("scale", [1, 255])
-def test_models_and_networks_read_files(files, images, scale):
+def test_models_read_files(files, images, scale):
     pixels, labels = images[0]
     units = pixels if scale == 1 else (pixels / 255).astype(np.float32)
     classifier = ResCNetClassifier(**SMALL).fit(units, labels)
@@ -140,8 +140,18 @@ def test_models_and_networks_read_files(files, images, scale):
     for given, rows in ((files, expected), (files[0].parent, expected), (str(files[2]), expected[2:3])):
         np.testing.assert_allclose(model.predict_proba(given), rows, rtol=1e-6)
         np.testing.assert_array_equal(model.predict(given), rows.argmax(1).astype(str))
-        np.testing.assert_array_equal(classifier.network_.predict(given), rows.argmax(1))
     np.testing.assert_allclose(model.explain(files[2]).probabilities, expected[2], atol=1e-6)
+    unrecorded = Model(model.network, model.history, model.class_names)  # has the units of the network's input
+    np.testing.assert_allclose(unrecorded.predict_proba(files), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("given", [lambda files: str(files[0]), lambda files: files[0], lambda files: files])
+def test_networks_take_no_files(files, fitted, given):
+    for answer in (fitted.network_.predict, fitted.network_.outputs):
+        with pytest.raises(
+            ValueError, match=r"must be an array or a tensor, got the path .*0\.png'\. Use Model\.predict"
+        ):
+            answer(given(files))
 
 
 @pytest.fixture

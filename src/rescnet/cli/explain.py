@@ -35,17 +35,14 @@ def explain(
 
     The output of a class is the sum of its map over the image, plus an intercept.
     """
-    from ..data.file_inputs import read_if_files
     from ..network.device import choose_device
-    from ..saving import ModelFolder, load_model
+    from ..saving import load_model
 
     check_out(plot, overwrite, ".png", ".svg", ".pdf")
     chosen = choose_device(device)
-    folder = ModelFolder.open(model)
     if image.is_dir():
         raise ValueError(f"image must be a file, got the folder {image}. Name one of its files.")
-    pixels = read_if_files(image, folder.image_shape, folder.about.get("preprocessing", {}))
-    found = load_model(model, device=chosen).explain(pixels)
+    found = load_model(model, device=chosen).explain(image)
     _print(Console(), found)
     if plot is not None:
         with atomic_write(plot) as path, warnings.catch_warnings():

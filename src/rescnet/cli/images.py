@@ -1,8 +1,8 @@
-"""Images of a command: data sets by the name of their source, image files, and a network's outputs in batches."""
+"""Images of a command: data sets by the name of their source, and a network's outputs in batches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,8 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from ..data import DataError, Dataset, load
+from ..data import Dataset, load
 from ..data.archives import PUBLIC_SETS
-from ..data.file_inputs import check_channels, files_in, in_units, no_such_file
-from ..data.image_files import read_headers, read_readable
 from ..data.loading import is_folder, parse_source, size_for
 from ..data.splits import fingerprint, hold_out_images, join_validation
 from ..network.network import Network
@@ -148,49 +146,3 @@ def outputs_of(network: Network, parts: Iterable[NDArray[Any]], total: int, cons
         for part in parts:
             yield network.outputs(part).cpu()
             bar.advance(task, len(part))
-
-
-def find_image_files(paths: Sequence[Path]) -> tuple[list[Path], dict[Path, DataError]]:
-    """Return the named files and the image files in the named folders, and the errors of paths without one."""
-    found: dict[Path, None] = {}  # in order
-    errors: dict[Path, DataError] = {}
-    for path in paths:
-        try:
-            if not path.exists():
-                raise no_such_file(path)
-            found |= dict.fromkeys(files_in(path) if path.is_dir() else [path])
-        except DataError as error:
-            errors[path] = error
-    return list(found), errors
-
-
-def check_image_files(
-    files: Sequence[Path], image_shape: tuple[int, int, int]
-) -> tuple[dict[Path, DataError], list[Path]]:
-    """Return the errors of files that cannot be read, and the files that have not the size that the model expects."""
-    check_channels(image_shape[0])
-    errors, fitted = {}, []
-    for file, header in zip(files, read_headers(files), strict=True):
-        if isinstance(header, DataError):
-            errors[file] = header
-        elif (header.height, header.width) != image_shape[1:]:
-            fitted.append(file)
-    return errors, fitted
-
-
-def read_image_files(
-    files: Sequence[Path],
-    image_shape: tuple[int, int, int],
-    preprocessing: dict[str, Any],
-    batch: int,
-    errors: dict[Path, DataError],
-) -> Iterator[NDArray[Any]]:
-    """Yield batches (at most batch, channels, height, width), fitted to the training images of the model.
-
-    Files that cannot be read are added to ``errors``.
-    """
-    for start in range(0, len(files), batch):
-        pixels, failed = read_readable(files[start : start + batch], image_shape[0], image_shape[1:])
-        errors |= failed
-        if len(pixels):
-            yield in_units(pixels, preprocessing)

@@ -20,6 +20,8 @@ from .shared import Device, Layers, Model, Overwrite, TestViews, check_out, say
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ..data import DataError
+
 TOP = 3
 MOST_ERRORS = 10
 
@@ -44,29 +46,27 @@ def predict(
     """
     import torch
 
+    from ..data.file_inputs import read_like
     from ..network.device import choose_device
     from ..network.probabilities import network_probabilities
     from ..saving import ModelFolder, load_model
-    from .images import batch_of, check_image_files, find_image_files, outputs_of, read_image_files
+    from .images import batch_of, outputs_of
 
     check_out(out, overwrite, ".csv", ".json")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
-    files, errors = find_image_files(paths)
-    unreadable, fitted = check_image_files(files, folder.image_shape)
-    errors |= unreadable
-    if not set(files) - set(errors):
-        raise next(iter(errors.values()))
+    files, errors = _find_files(paths)
     console = Console(stderr=True)
-    if fitted and "fit" not in folder.about:
-        h, w = folder.image_shape[1:]
-        many = count(len(fitted), "image is", "images are")
-        say(console, f"{many} resized and centre-cropped to {h}×{w} (height×width) for this model", style="dim")
-    network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
-    preprocessing = folder.about.get("preprocessing", {})
-    readable = [file for file in files if file not in errors]
-    images = read_image_files(readable, folder.image_shape, preprocessing, batch_of(network), errors)
-    outputs = list(outputs_of(network, images, len(readable), console))
+    if "fit" not in folder.about:
+        _say_fitted(console, files, folder.image_shape)
+    loaded = load_model(model, layers, chosen_device)
+    network = loaded.network.averaged_over(test_views)
+    batch = batch_of(network)
+    parts = (
+        read_like(files[start : start + batch], folder.image_shape, loaded.preprocessing, errors)
+        for start in range(0, len(files), batch)
+    )
+    outputs = list(outputs_of(network, (part for part in parts if len(part)), len(files), console))
     if not outputs:
         raise next(iter(errors.values()))
     shares = network_probabilities(network, torch.cat(outputs))
@@ -85,6 +85,33 @@ def predict(
         if len(errors) > MOST_ERRORS:
             say(console, f"  … and {len(errors) - MOST_ERRORS:,} more")
         raise typer.Exit(1)
+
+
+def _find_files(paths: Sequence[Path]) -> tuple[list[Path], dict[Path, DataError]]:
+    """Return the named files and the image files in the named folders, and the errors of paths without one."""
+    from ..data import DataError
+    from ..data.file_inputs import listed_files
+
+    files: dict[Path, None] = {}  # in order
+    errors: dict[Path, DataError] = {}
+    for path in paths:
+        try:
+            files |= dict.fromkeys(listed_files(path) or ())
+        except DataError as error:
+            errors[path] = error
+    return list(files), errors
+
+
+def _say_fitted(console: Console, files: Sequence[Path], image_shape: tuple[int, int, int]) -> None:
+    """Print the number of images that have not the size (channels, h, w) of the model."""
+    from ..data.image_files import ImageHeader, read_headers
+
+    _, h, w = image_shape
+    headers = [header for header in read_headers(files) if isinstance(header, ImageHeader)]
+    fitted = sum((header.height, header.width) != (h, w) for header in headers)
+    if fitted:
+        many = count(fitted, "image is", "images are")
+        say(console, f"{many} resized and centre-cropped to {h}×{w} (height×width) for this model", style="dim")
 
 
 def _most_probable(files: Sequence[Path], shares: Tensor, names: Sequence[str]) -> Iterator[dict[str, Any]]:

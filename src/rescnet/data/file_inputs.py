@@ -1,42 +1,56 @@
-"""Image files as input of a trained network: found by their paths, and read like its training images."""
+"""Image files given by their paths: found, and read to train on or like a model's training images."""
 
 from __future__ import annotations
 
+import logging
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from .image_files import SUFFIXES, read_images
-from .image_set import DataError
+from .image_files import SUFFIXES, read_headers, read_images
+from .image_set import CHANNELS, DataError
+from .image_sizes import choose_size, fit_notes
+
+Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"  # of image files
+
+logger = logging.getLogger(__name__)
 
 
-def read_if_files(images: Any, image_shape: tuple[int, int, int], preprocessing: Mapping[str, Any]) -> Any:
-    """Return the images of file paths (see `listed_files`), shape (n, channels, height, width); others unchanged."""
-    files = listed_files(images)
-    return images if files is None else read_like(files, image_shape, preprocessing)
+def read_to_train(files: Sequence[Path]) -> npt.NDArray[np.uint8]:
+    """Read image files, shape (n, channels, height, width), in the size and colour that a folder of them would have."""
+    headers = []
+    for header in read_headers(files):
+        if isinstance(header, DataError):
+            raise header
+        headers.append(header)
+    sizes = Counter((header.height, header.width) for header in headers)
+    size = choose_size(sizes)
+    for note in fit_notes(sizes, size):
+        logger.warning(note)
+    return read_images(files, 1 if all(header.is_grey for header in headers) else 3, size)
 
 
 def read_like(
-    files: Sequence[Path], image_shape: tuple[int, int, int], preprocessing: Mapping[str, Any]
+    files: Sequence[Path],
+    image_shape: tuple[int, int, int],
+    preprocessing: Mapping[str, Any],
+    errors: dict[Path, DataError] | None = None,
 ) -> npt.NDArray[Any]:
-    """Read image files like the training images of a network, shape (n, channels, height, width).
+    """Read image files like the training images of a model, shape (readable files, channels, height, width).
 
     They become grey or colour, are resized and cropped around their centre to ``image_shape`` (channels, height,
-    width), and get the units in ``preprocessing`` (:func:`rescnet.model.describe_images`).
+    width), and get the units in ``preprocessing`` (:func:`rescnet.model.describe_images`). The error of a file that
+    cannot be read is added to ``errors``. Without ``errors`` it is raised.
     """
-    channels, *size = image_shape
-    check_channels(channels)
-    return in_units(read_images(files, channels, (size[0], size[1])), preprocessing)
-
-
-def check_channels(channels: int) -> None:
-    """Raise DataError if a network has another number of channels than image files."""
-    if channels not in (1, 3):
+    channels, height, width = image_shape
+    if channels not in CHANNELS:
         raise DataError(f"images must be arrays for a network of {channels} channels, got files, which have 1 or 3.")
+    return in_units(read_images(files, channels, (height, width), errors=errors), preprocessing)
 
 
 def in_units(pixels: npt.NDArray[np.uint8], preprocessing: Mapping[str, Any]) -> npt.NDArray[Any]:
@@ -83,13 +97,8 @@ def listed_files(values: Any, name: str = "images") -> list[Path] | None:
         if not is_path(path):
             raise DataError(f"{name} must all be paths of image files, got {path!r} too.")
         if not Path(path).is_file():
-            raise no_such_file(path)
+            raise DataError(f"image files must exist, got {path}. Check the path.")
     return [Path(path) for path in values]
-
-
-def no_such_file(path: Any) -> DataError:
-    """Return the error of an image file that does not exist."""
-    return DataError(f"image files must exist, got {path}. Check the path.")
 
 
 def files_in(folder: Path) -> list[Path]:

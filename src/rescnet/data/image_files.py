@@ -67,42 +67,29 @@ def read_images(
     size: tuple[int, int],
     resize: bool = True,
     progress: Progress | None = None,
+    errors: dict[Path, DataError] | None = None,
 ) -> npt.NDArray[np.uint8]:
-    """Decode image files into one array, shape (n, channels, h, w), or raise the first error; see `read_readable`."""
-    images, errors = read_readable(paths, channels, size, resize, progress)
-    for error in errors.values():
-        raise error
-    return images
+    """Decode image files into one array, shape (readable files, channels, h, w).
 
-
-def read_readable(
-    paths: Sequence[Path],
-    channels: int,
-    size: tuple[int, int],
-    resize: bool = True,
-    progress: Progress | None = None,
-) -> tuple[npt.NDArray[np.uint8], dict[Path, DataError]]:
-    """Decode image files into one array, and return the errors of those that cannot be read.
+    The error of a file that cannot be read is added to ``errors``. Without ``errors`` it is raised.
 
     Transparency is dropped, 16-bit grey is scaled to 8 bits, and photographs are rotated by their EXIF orientation.
     Three channels convert grey images to RGB. Images of another size than (h, w) are resized until they cover it
     (bicubic) and cropped around their centre; without ``resize`` they are errors.
-
-    Returns
-    -------
-    images : ndarray of uint8, shape (readable files, channels, h, w)
-    errors : dict
-        By file, in the order of the files.
     """
     images = np.empty((len(paths), channels, *size), np.uint8)
-    errors: dict[Path, DataError] = {}
+    failed: dict[Path, DataError] = {}
     decode = partial(_decode, channels=channels, size=size, resize=resize)
     for number, result in enumerate(_in_order(paths, decode, progress)):
         if isinstance(result, DataError):
-            errors[paths[number]] = result
+            failed[paths[number]] = result
         else:
-            images[number - len(errors)] = result
-    return images[: len(paths) - len(errors)], errors
+            images[number - len(failed)] = result
+    if errors is not None:
+        errors |= failed
+    elif failed:
+        raise next(iter(failed.values()))
+    return images[: len(paths) - len(failed)]
 
 
 def _decode(path: Path, channels: int, size: tuple[int, int], resize: bool) -> npt.NDArray[np.uint8]:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..text import count
-from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_readable
+from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_images
 from .image_set import DataError, Dataset, ImageSet
 from .image_sizes import Size, choose_size, fit_notes
 from .splits import checksum
@@ -160,7 +160,8 @@ class FolderScan:
             raise self._unusable()
         size = image_size or choose_size(self.sizes)
         channels = channels or (1 if self.grey == len(self.files) else 3)
-        images, errors = read_readable(list(self.files), channels, size, progress=progress)
+        errors: dict[Path, DataError] = {}
+        images = read_images(list(self.files), channels, size, progress=progress, errors=errors)
         for path, error in errors.items():
             self.add_unreadable(path, error)
         names = self._check_classes()

@@ -14,6 +14,7 @@ from ..text import count, show_shape
 
 Images = npt.NDArray[Any]  # (n, c, h, w), uint8 or float32
 Labels = npt.NDArray[np.int64]  # (n,), each in 0..C-1
+CHANNELS = (1, 3)  # grey or colour: transparency is dropped from files, and an array with it is no data set
 _LONGEST_MESSAGE = 1000  # characters
 
 
@@ -71,7 +72,7 @@ class ImageSet:
 
     def __post_init__(self) -> None:
         images, labels = self.images, self.labels
-        if images.ndim != 4 or images.shape[1] not in (1, 3) or 0 in images.shape:
+        if images.ndim != 4 or images.shape[1] not in CHANNELS or 0 in images.shape:
             raise DataError(
                 f"images must have shape (n, c, h, w) with 1 or 3 channels and no empty axis, got {images.shape}."
             )

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..text import nearest
 from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
 from .folder_cache import cached
-from .image_files import read_headers, read_images
 from .image_folder import scan_folder
-from .image_set import DataError, Dataset, ImageSet
-from .image_sizes import choose_size, fit_notes
+from .image_set import CHANNELS, DataError, Dataset, ImageSet
 from .npz import read_npz
 from .readers import READERS
 from .splits import keep_first
@@ -120,24 +115,10 @@ def load_to_train(source: str | os.PathLike[str]) -> Dataset:
     return dataset
 
 
-def read_to_train(files: Sequence[Path]) -> NDArray[np.uint8]:
-    """Read image files, shape (n, channels, height, width), in the size and colour that a folder of them would have."""
-    headers = []
-    for header in read_headers(files):
-        if isinstance(header, DataError):
-            raise header
-        headers.append(header)
-    sizes = Counter((header.height, header.width) for header in headers)
-    size = choose_size(sizes)
-    for note in fit_notes(sizes, size):
-        logger.warning(note)
-    return read_images(files, 1 if all(header.is_grey for header in headers) else 3, size)
-
-
 def size_for(source: str | Path, image_shape: tuple[int, int, int]) -> dict[str, Any]:
     """Return the arguments of :func:`load` that fit a folder to a model's images (channels, height, width)."""
     channels, height, width = image_shape
-    fits = is_folder(source) and channels in (1, 3)
+    fits = is_folder(source) and channels in CHANNELS
     return {"image_size": (height, width), "channels": channels} if fits else {}
 
 

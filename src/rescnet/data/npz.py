@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .image_set import DataError, Dataset, Images, ImageSet, Labels, regular_file
+from .image_set import CHANNELS, DataError, Dataset, Images, ImageSet, Labels, regular_file
 
 Arrays = dict[str, npt.NDArray[Any]]
 _IMAGES_KEYS = ("images", "x", "x_train")
@@ -135,9 +135,9 @@ def _to_images(path: Path, key: str, array: npt.NDArray[Any]) -> Images:
     """Convert an array to (n, c, h, w), uint8 or float32."""
     if array.ndim == 3:
         images = array[:, np.newaxis]
-    elif array.ndim == 4 and array.shape[3] in (1, 3):
+    elif array.ndim == 4 and array.shape[3] in CHANNELS:
         images = array.transpose(0, 3, 1, 2)
-    elif array.ndim == 4 and array.shape[1] in (1, 3):
+    elif array.ndim == 4 and array.shape[1] in CHANNELS:
         images = array
     else:
         hint = f", read as channels last with {array.shape[3]} channels" if array.ndim == 4 else ""

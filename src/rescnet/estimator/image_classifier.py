@@ -15,8 +15,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from ..data.file_inputs import is_path, listed_files
-from ..data.loading import load_to_train, read_to_train
+from ..data.file_inputs import is_path, listed_files, read_to_train
+from ..data.loading import load_to_train
 from ..model import describe_images
 from ..network.inputs import as_images, how_to_fit, plain_values
 from .layouts import ChannelRule, ImageLayout, find_layout

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from itertools import permutations
-from os import PathLike
+from os import PathLike, fspath
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +14,6 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 Array: TypeAlias = "Tensor | NDArray[Any]"
-Paths: TypeAlias = "str | PathLike[str] | Sequence[str | PathLike[str]]"  # of image files
 
 
 class InputWarning(UserWarning):
@@ -23,7 +21,7 @@ class InputWarning(UserWarning):
 
 
 SEVERAL = 16  # images that are unlikely to be all dark by chance
-USUAL_CHANNELS = (1, 3, 4)  # grey, colour, colour with transparency
+USUAL_CHANNELS = (1, 3, 4)  # of arrays: grey, colour, colour with transparency
 LARGEST_PIXEL = 1e15
 CHUNK = 4096  # images that are checked together
 
@@ -34,6 +32,12 @@ def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str 
     Integers other than uint8 become float32. ``shape`` (channels, height, width) is that of the training images.
     ValueError says if the images, by ``name``, are empty, of another shape, or not finite numbers.
     """
+    first = images[0] if isinstance(images, list | tuple) and images else images
+    if isinstance(first, str | PathLike):
+        raise ValueError(
+            f"{name} must be an array or a tensor, got the path {fspath(first)!r}. Use Model.predict or "
+            "ResCNetClassifier, which read image files."
+        )
     tensor = _as_tensor(images, name)
     if shape is not None and tuple(tensor.shape) == shape:
         raise ValueError(f"{name} must be a batch, got a single image of shape {shape}. Use images[None].")

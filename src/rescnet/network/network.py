@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..data.file_inputs import read_if_files
 from ..fused import has_log_kernel, has_pooling_kernel
 from ..text import count, show_shape
 from .device import choose_device
-from .inputs import Array, Paths, as_images, warn_of_other_units
+from .inputs import Array, as_images, warn_of_other_units
 from .readout import ExactReadout, Readout
 from .replay import MOST_IMAGES, Replays
 from .stack import Layer, LayerStack
@@ -62,7 +59,7 @@ class Network:
         return self.stack.half
 
     @torch.inference_mode()
-    def outputs(self, images: Array | Paths, layers: int | None = None, chunk: int | None = None) -> Tensor:
+    def outputs(self, images: Array, layers: int | None = None, chunk: int | None = None) -> Tensor:
         """Return Ỹ of images, shape (n, classes).
 
         Images stream through in chunks, so memory does not grow with their number. On a CPU, few images of a process
@@ -71,8 +68,7 @@ class Network:
         Parameters
         ----------
         images : Tensor or array, shape (n, channels, height, width)
-            In the units of the training images. Or the path of an image file or of a folder, or a list of such
-            files, which are fitted to the training images.
+            In the units of the training images. :meth:`rescnet.Model.predict` reads image files.
         layers : int, optional
             Number of layers to use; by default :attr:`used_layers`, with the readout. Other depths have no readout.
         chunk : int, optional
@@ -84,7 +80,7 @@ class Network:
             An output is NaN or infinite.
         """
         wanted = self._layers_asked(layers)
-        checked = as_images(self.read_files(images), self.image_shape)
+        checked = as_images(images, self.image_shape)
         self.warn_of_other_units(checked)
         used, device = self.first_layers(wanted), self.layers[0].weights.device
         few, readout = device.type == "cuda" and len(checked) <= MOST_IMAGES and chunk is None, used.readout
@@ -114,16 +110,7 @@ class Network:
         """Warn about images in other units than the training images, e.g. divided by 255."""
         warn_of_other_units(images, *self.stack.image_range.ends)
 
-    def read_files(self, images: Any, preprocessing: Mapping[str, Any] | None = None) -> Any:
-        """Return the images of file paths; others unchanged.
-
-        ``preprocessing`` (:func:`rescnet.model.describe_images`) has the units of the training images.
-        """
-        low, high = self.stack.image_range.ends
-        units = preprocessing or {"pixels": "float32", "low": low, "high": high}
-        return read_if_files(images, self.image_shape, units)
-
-    def predict(self, images: Array | Paths, layers: int | None = None) -> Tensor:
+    def predict(self, images: Array, layers: int | None = None) -> Tensor:
         """Return the class of each image, shape (n,); see :meth:`outputs`."""
         return self.outputs(images, layers).argmax(1)
 
