@@ -84,8 +84,8 @@ names = np.array(photo_set.class_names)
 classifier = ResCNetClassifier(random_state=0).fit(
     photo_set.train.images, names[photo_set.train.labels]
 )
-print(classifier.network_)
-print(f"leave-one-out accuracy: {classifier.history_.readout.loo_accuracy:.0%}")
+print(classifier.model_.network)
+print(f"leave-one-out accuracy: {classifier.model_.history.readout.loo_accuracy:.0%}")
 
 # %%
 # Predict new photos

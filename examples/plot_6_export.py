@@ -27,7 +27,7 @@ X, y = load_digits(return_X_y=True)
 classifier = rescnet.ResCNetClassifier(
     n_layers=1, dtype="float32", random_state=0
 ).fit(X[:300], y[:300])
-rescnet.save(folder / "digits", classifier)
+rescnet.save(classifier, folder / "digits")
 print(sorted(str(path.relative_to(folder)) for path in folder.rglob("*.*")))
 
 # %%

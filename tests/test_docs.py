@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, make_config, preset_names
+from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, preset_names
 from rescnet.cli import COMMANDS, app
 from rescnet.config.grammars import BANKS
+from rescnet.config.presets import make_config
 from rescnet.family import FamilyConfig, member_names
 from rescnet.stages.filters import find_bank
 
@@ -82,7 +83,7 @@ def test_the_readmes_example_runs(tmp_path, capsys):
     classifier, digits = after["classifier"], after["X_test"].reshape(-1, 8, 8)
     assert classifier.score(digits[:100], after["y_test"][:100]) >= 0.95
     default = make_config(image_shape=(1, 8, 8), classes=10, images=300, seed=0)
-    assert classifier.network_.config == default and default.has_kernel
+    assert classifier.model_.network.config == default and default.has_kernel
     assert (classifier.image_shape_, classifier.n_features_in_) == ((8, 8), 64)
 
 
@@ -95,7 +96,7 @@ def test_the_guides_examples_run(tmp_path, monkeypatch):
     assert code.count("train_size=300, test_size=100") == 1
     Path("guide.py").write_text(code.replace("train_size=300, test_size=100", "train_size=160, test_size=60"))
     after = runpy.run_path("guide.py")
-    assert after["early"].n_layers_ <= len(after["early"].network_.layers)
+    assert after["early"].n_layers_ <= len(after["early"].model_.network.layers)
     assert len(after["network"].layers) == 4
     assert after["named"].class_names == tuple("0123456789")
     assert Path("digits.onnx").exists() and Path("digits.pt2").exists()

@@ -2,70 +2,99 @@
 
 Examples
 --------
-As a scikit-learn estimator, and as functions:
+As a scikit-learn estimator, and as a function:
 
->>> from rescnet import ResCNetClassifier, make_config, train
+>>> from rescnet import Config, ResCNetClassifier, train
 >>> from sklearn.datasets import load_digits
 >>> digits = load_digits()
 >>> classifier = ResCNetClassifier(n_layers=1).fit(digits.images[:40], digits.target[:40])
 >>> classifier.predict(digits.images[1750:]).shape
 (47,)
 >>> images = digits.images[:, None]  # (1797, 1, 8, 8)
->>> network, history = train(images[:200], digits.target[:200], make_config("digits", layers=2))
->>> network.predict(images[1750:]).shape
-torch.Size([47])
+>>> model = train(images[:200], digits.target[:200], Config("digits", layers=2))
+>>> model.predict(images[1750:]).shape
+(47,)
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .config.choices import Config
     from .config.compute import ComputeOptions
     from .config.network import NetworkConfig
-    from .config.presets import make_config, preset_names
+    from .config.presets import preset_names
+    from .errors import ConfigError, DataError, ModelFileError, RescnetError
     from .estimator import ResCNetClassifier
+    from .explain.explanation import Explanation
+    from .export import export_onnx, export_program
     from .model import Model
+    from .network.history import History
     from .network.network import Network
+    from .report import write_report
     from .saving import load_model as load
     from .saving import save_model as save
+    from .training.fitting import Interrupted
     from .training.train import train
 
 __all__ = [
     "ComputeOptions",
+    "Config",
+    "ConfigError",
+    "DataError",
+    "Explanation",
+    "History",
+    "Interrupted",
     "Model",
+    "ModelFileError",
     "Network",
     "NetworkConfig",
     "ResCNetClassifier",
+    "RescnetError",
+    "export_onnx",
+    "export_program",
     "load",
-    "make_config",
     "preset_names",
     "save",
     "train",
+    "write_report",
 ]
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _HOME = {
     "ComputeOptions": "config.compute.ComputeOptions",
+    "Config": "config.choices.Config",
+    "ConfigError": "errors.ConfigError",
+    "DataError": "errors.DataError",
+    "Explanation": "explain.explanation.Explanation",
+    "History": "network.history.History",
+    "Interrupted": "training.fitting.Interrupted",
     "Model": "model.Model",
+    "ModelFileError": "errors.ModelFileError",
     "Network": "network.network.Network",
     "NetworkConfig": "config.network.NetworkConfig",
     "ResCNetClassifier": "estimator.ResCNetClassifier",
+    "RescnetError": "errors.RescnetError",
+    "export_onnx": "export.export_onnx",
+    "export_program": "export.export_program",
     "load": "saving.load_model",
-    "make_config": "config.presets.make_config",
     "preset_names": "config.presets.preset_names",
     "save": "saving.save_model",
     "train": "training.train.train",
+    "write_report": "report.write_report",
 }
+_RENAMED = {"make_config": "Config"}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name at its first use; PyTorch and scikit-learn take seconds to import."""
     if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        now = f" Use rescnet.{_RENAMED[name]}." if name in _RENAMED else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{now}")
     module, _, attribute = _HOME[name].rpartition(".")
-    found = getattr(import_module(f".{module}", __name__), attribute)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f".{module}", __name__), attribute)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

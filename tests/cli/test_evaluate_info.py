@@ -145,14 +145,14 @@ def test_training_images_among_others_are_counted(rescnet, model, pictures, tmp_
     assert "trained on" not in rescnet("evaluate", model).stdout
     loaded = load_model(model)
     del loaded.about["training_checksums"]
-    save_model(tmp_path / "old", loaded)
+    save_model(loaded, tmp_path / "old")
     assert "does not record its training images" in rescnet("evaluate", tmp_path / "old", tmp_path / "mixed.npz").stdout
 
 
 def test_a_model_made_in_python_needs_its_images_named(refused, model, tmp_path):
     loaded = load_model(model)
     loaded.about.clear()
-    save_model(tmp_path / "m", loaded)
+    save_model(loaded, tmp_path / "m")
     assert "does not record what it was trained on" in refused("evaluate", tmp_path / "m")
 
 
@@ -161,7 +161,7 @@ def test_a_report_on_a_model_made_in_python_names_remedies(refused, rescnet, mod
     """Every remedy that is named is one."""
     loaded = load_model(model)
     loaded.about.clear()
-    save_model(tmp_path / "m", loaded)
+    save_model(loaded, tmp_path / "m")
     message = refused("report", tmp_path / "m")
     assert "by --source, or use --without-images" in message
     of_one_split = "--source", pictures / "train", "--out", tmp_path / "one.html"
@@ -235,7 +235,7 @@ def test_a_report_is_written_once(rescnet, refused, model, tmp_path):
 
 
 def test_every_command_reads_a_damaged_model_in_one_sentence(refused, model, pictures, tmp_path):
-    save_model(tmp_path / "m", load_model(model))
+    save_model(load_model(model), tmp_path / "m")
     layer = tmp_path / "m" / "layers" / "00002.safetensors"
     layer.write_bytes(layer.read_bytes()[:-1])
     for words in (["evaluate"], ["predict", pictures / "test"], ["report", "--out", tmp_path / "r.html"]):

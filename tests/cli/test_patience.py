@@ -155,7 +155,7 @@ def test_another_patience_reads_out_another_depth(copy, run, rescnet):
 def test_a_depth_chosen_by_hand_is_saved(run, tmp_path):
     place, _, layers, _ = run
     model = load_model(place, layers)
-    save_model(tmp_path / "all", model)
+    save_model(model, tmp_path / "all")
     again = load_model(tmp_path / "all")
     assert len(again.network.layers) == layers
     assert torch.equal(again.network.outputs(some_images(place)), model.network.outputs(some_images(place)))
@@ -199,7 +199,7 @@ def test_a_model_in_python_is_saved_whole_and_used_as_deep(run, tmp_path):
     place, best, layers, _ = run
     whole = load_model(place, layers=layers)
     whole.network.depth = best  # as ``train`` returns it
-    save_model(tmp_path / "m", Model(whole.network, whole.history, whole.class_names))
+    save_model(Model(whole.network, whole.history, whole.class_names), tmp_path / "m")
     assert len(ModelFolder.open(tmp_path / "m").records) == layers
     images = some_images(place)
     assert torch.equal(load_model(tmp_path / "m").network.outputs(images), whole.network.outputs(images))

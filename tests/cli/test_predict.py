@@ -77,7 +77,7 @@ def test_fitting_is_said_where_training_had_one_size(rescnet, model, pictures, s
     assert rescnet("predict", model, large).stderr == ""  # trained on a folder
     loaded = load_model(model)
     del loaded.about["fit"]
-    save_model(tmp_path / "m", loaded)
+    save_model(loaded, tmp_path / "m")
     result = rescnet("predict", tmp_path / "m", large, *(pictures / "test" / "one").iterdir())
     assert result.stderr == "1 image is resized and centre-cropped to 8×8 (height×width) for this model\n"
 

@@ -13,12 +13,13 @@ import torch
 from digits import IMAGES, LABELS
 from PIL import Image
 
-from rescnet import Model, make_config
+from rescnet import Model
+from rescnet.config.presets import make_config
 from rescnet.network.history import StopReason
 from rescnet.saving import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.text import show_bytes
 from rescnet.training.readout.iterative import PROBES
-from rescnet.training.train import TrainingRun
+from rescnet.training.run import TrainingRun
 
 pytestmark = pytest.mark.slow
 
@@ -155,9 +156,9 @@ def test_the_report_has_it(place, rescnet, tmp_path):
 
 def test_first_layers_are_saved_and_loaded_again(place, tmp_path):
     """A model of fewer layers has no readout, and is whole without it."""
-    save_model(tmp_path / "two", load_model(place, layers=2))
+    save_model(load_model(place, layers=2), tmp_path / "two")
     assert load_model(tmp_path / "two").network.readout is None
-    save_model(tmp_path / "all", load_model(place))
+    save_model(load_model(place), tmp_path / "all")
     images = np.zeros((2, *load_model(place).network.image_shape), np.uint8)
     assert torch.equal(load_model(tmp_path / "all").network.outputs(images), load_model(place).network.outputs(images))
 
@@ -215,7 +216,7 @@ def test_an_interrupted_fit_by_conjugate_gradients_continues(
     folder, save, steps = tmp_path / "model", ModelWriter.save_solution, []
 
     def saved(writer, solution):
-        save(writer, solution)
+        save(solution, writer)
         steps.append(solution.shape[1] == 2 * 10 + PROBES)  # 10 classes
         if sum(steps) == 8:
             raise KeyboardInterrupt
@@ -270,7 +271,7 @@ def test_a_missing_readout_says_what_fits_it(rescnet, tmp_path):
     config = make_config(image_shape=(1, 8, 8), classes=10, images=60, layers=2, augment="")
     run = TrainingRun(IMAGES[:60], LABELS[:60], config)
     next(iter(run))
-    save_model(tmp_path / "own", Model(run.network, run.history, class_names=tuple("0123456789")))
+    save_model(Model(run.network, run.history, tuple("0123456789")), tmp_path / "own")
     np.savez(tmp_path / "new.npz", x=IMAGES[60:90], y=LABELS[60:90])
     for words in (("info", tmp_path / "own"), ("evaluate", tmp_path / "own", tmp_path / "new.npz")):
         assert "rescnet.train(..., start=(network, history)) fits it" in " ".join(rescnet(*words).stdout.split())

@@ -250,7 +250,7 @@ def test_runs_that_cannot_be_resumed(small, rescnet, refused, pictures, tmp_path
     (tmp_path / "empty").mkdir()
     assert "no layer was finished there. Start a new run" in refused("train", "--resume", tmp_path / "empty")
     assert rescnet("train", pictures, *small, "--out", tmp_path / "full").exit_code == 0
-    save_model(tmp_path / "half", load_model(tmp_path / "full"), half_heads=True)
+    save_model(load_model(tmp_path / "full"), tmp_path / "half", half_heads=True)
     message = refused("train", "--resume", tmp_path / "half", "--layers", 4)
     assert "must not have heads in half precision to be resumed" in message
 
@@ -272,7 +272,7 @@ def test_more_layers_after_zero_error_are_refused(small, rescnet, refused, pictu
 def test_a_model_saved_from_python_is_not_resumed(whole, refused, tmp_path):
     model = load_model(whole)
     model.about.clear()
-    save_model(tmp_path / "mine", model)
+    save_model(model, tmp_path / "mine")
     for words in ([], ["digits"]):
         message = refused("train", *words, "--resume", tmp_path / "mine", "--layers", 40)
         assert "must be saved by rescnet train to be resumed: it does not record its training images" in message

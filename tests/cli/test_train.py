@@ -149,8 +149,7 @@ def test_a_bad_folder_is_refused_and_nothing_written(name, small, refused, pictu
     ("words", "message"),
     [
         (["digitz"], "Did you mean 'digits'?"),
-        (["--dataset", "digitz"], "Did you mean 'digits'?"),
-        (["digits", "--dataset", "mnist"], "the images must be named once, got digits and --dataset mnist"),
+        (["digitz"], "Did you mean 'digits'?"),
         (["./nowhere"], "got './nowhere', which does not exist"),
         (["--bank", "pcaa"], "Did you mean 'pca'?"),
         (["--validation-fraction", "1.5"], "validation_fraction must be between 0 and 1, got 1.5"),
@@ -190,7 +189,7 @@ def test_one_image_per_class(rescnet, save_png, tmp_path):
     )
     assert model.history.readout.loo_accuracy is None and model.network.readout.temperature is None
     found = model.network.outputs(images[:, None])
-    np.testing.assert_allclose(found, fitted.network_.outputs(images[:, None]), atol=1e-5)
+    np.testing.assert_allclose(found, fitted.model_.network.outputs(images[:, None]), atol=1e-5)
     assert found.argmax(1).tolist() == [0, 1, 2]
 
 

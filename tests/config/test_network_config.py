@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rescnet import ComputeOptions, NetworkConfig, make_config
+from rescnet import ComputeOptions, NetworkConfig
 from rescnet.config.option import OptionError, check_unchanged, options_of
+from rescnet.config.presets import make_config
 from rescnet.stages.filters import BankOptions
 
 

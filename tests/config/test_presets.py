@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from rescnet import ComputeOptions, make_config, preset_names
+from rescnet import ComputeOptions, preset_names
 from rescnet.config.defaults import QUALITIES, check_quality, default_settings
 from rescnet.config.grammars import bank_of_layer, parse_mixture, share_out
 from rescnet.config.network import NetworkConfig
-from rescnet.config.presets import make_compute, starting_point
+from rescnet.config.presets import make_compute, make_config, starting_point
 
 PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
     "mnist": {

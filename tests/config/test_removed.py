@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rescnet import NetworkConfig, make_config
+from rescnet import NetworkConfig
 from rescnet.config.option import options_of
+from rescnet.config.presets import make_config
 from rescnet.config.removed import LAST_COMMIT, REMOVED, RENAMED, explain_removed, last_commit, upgrade_config
 
 

@@ -6,14 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from estimator.small import classifier_with
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from train_network import train_network
 
-from rescnet import Model, ResCNetClassifier, data, make_config, train
+from rescnet import Model, data, train
+from rescnet.config.presets import make_config
 from rescnet.family import FamilyClassifier
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-SMALL = {"preset": "paper", "n_layers": 1, "n_filters": 4, "bank": "pca", "random_state": 0}
+SMALL = {"preset": "paper", "n_layers": 1, "filters": 4, "bank": "pca", "random_state": 0}
 NAMES = np.array(["ant", "bee", "cat", "dog"])
 
 
@@ -46,7 +49,7 @@ def images(digits):
 
 @pytest.fixture(scope="module")
 def fitted(images):
-    return ResCNetClassifier(**SMALL).fit(*images[0])
+    return classifier_with(**SMALL).fit(*images[0])
 
 
 def as_tensors(images, labels):
@@ -65,14 +68,14 @@ def as_tensors(images, labels):
 )
 def test_torch_data_equals_arrays(source, images, fitted):
     train, test = images
-    classifier = ResCNetClassifier(**SMALL).fit(source(*train))
+    classifier = classifier_with(**SMALL).fit(source(*train))
     np.testing.assert_array_equal(classifier.decision_function(source(*test)), fitted.decision_function(test[0]))
     assert classifier.score(source(*test)) == fitted.score(*test)
 
 
 def test_pictures_with_names_and_images_without_labels(images, fitted):
     train, (test, truth) = images
-    classifier = ResCNetClassifier(**SMALL).fit(Pictures(*train))
+    classifier = classifier_with(**SMALL).fit(Pictures(*train))
     np.testing.assert_array_equal(classifier.predict(Pictures(test, truth)), NAMES[fitted.predict(test)])
     loader = DataLoader(Pictures(test, truth), batch_size=5, collate_fn=lambda items: tuple(zip(*items, strict=True)))
     assert classifier.score(loader) == fitted.score(test, truth)
@@ -89,7 +92,7 @@ def test_a_loader_that_shuffles(images, fitted):
     with pytest.raises(ValueError, match=shuffled):
         fitted.predict(loader)
     with pytest.raises(ValueError, match=shuffled):
-        ResCNetClassifier(**SMALL).fit(loader, sample_weight=np.ones(len(test[0])))
+        classifier_with(**SMALL).fit(loader, sample_weight=np.ones(len(test[0])))
 
 
 def test_bad_torch_data(images, fitted):
@@ -102,7 +105,7 @@ def test_bad_torch_data(images, fitted):
     ]
     for X, y, message in cases:
         with pytest.raises(ValueError, match=message):
-            ResCNetClassifier(**SMALL).fit(X, y)
+            classifier_with(**SMALL).fit(X, y)
 
 
 @pytest.fixture
@@ -134,20 +137,20 @@ def test_one_file_and_a_folder_of_files(files, fitted):
 def test_models_read_files(files, images, scale):
     pixels, labels = images[0]
     units = pixels if scale == 1 else (pixels / 255).astype(np.float32)
-    classifier = ResCNetClassifier(**SMALL).fit(units, labels)
-    model = classifier.to_model()
+    classifier = classifier_with(**SMALL).fit(units, labels)
+    model = classifier.model_
     expected = classifier.predict_proba(files)
     for given, rows in ((files, expected), (files[0].parent, expected), (str(files[2]), expected[2:3])):
         np.testing.assert_allclose(model.predict_proba(given), rows, rtol=1e-6)
-        np.testing.assert_array_equal(model.predict(given), rows.argmax(1).astype(str))
+        np.testing.assert_array_equal(model.predict(given), rows.argmax(1))
     np.testing.assert_allclose(model.explain(files[2]).probabilities, expected[2], atol=1e-6)
-    unrecorded = Model(model.network, model.history, model.class_names)  # has the units of the network's input
+    unrecorded = Model(model.network, model.history, model.labels)  # has the units of the network's input
     np.testing.assert_allclose(unrecorded.predict_proba(files), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("given", [lambda files: str(files[0]), lambda files: files[0], lambda files: files])
 def test_networks_take_no_files(files, fitted, given):
-    for answer in (fitted.network_.predict, fitted.network_.outputs):
+    for answer in (fitted.model_.network.predict, fitted.model_.network.outputs):
         with pytest.raises(
             ValueError, match=r"must be an array or a tensor, got the path .*0\.png'\. Use Model\.predict"
         ):
@@ -168,8 +171,8 @@ def pictures(images, tmp_path):
 
 def test_a_folder_is_fitted_and_scored(pictures, images, caplog):
     (pixels, labels), (test, truth) = images
-    expected = ResCNetClassifier(**SMALL).fit(pixels[:60], NAMES[labels[:60]])
-    classifier = ResCNetClassifier(**SMALL).fit(str(pictures))
+    expected = classifier_with(**SMALL).fit(pixels[:60], NAMES[labels[:60]])
+    classifier = classifier_with(**SMALL).fit(str(pictures))
     assert classifier.classes_.tolist() == NAMES.tolist() and classifier.image_shape_ == (1, 8, 8)
     assert "file that is not an image, skipped: test" in caplog.text
     outputs = classifier.decision_function(test[:, None])
@@ -187,9 +190,9 @@ def test_sources_of_train(pictures, tmp_path):
     config = make_config("digits", layers=1, filters=4)
     dataset = data.load(pictures)
     np.savez(tmp_path / "own.npz", images=dataset.train.images[:, 0], labels=dataset.train.labels)
-    expected, _ = train(dataset.train.images, dataset.train.labels, config)
+    expected, _ = train_network(dataset.train.images, dataset.train.labels, config)
     for source in (pictures, str(tmp_path / "own.npz")):
-        network, history = train(source, config=config)
+        network, history = train_network(source, config=config)
         assert torch.equal(network.outputs(dataset.test.images), expected.outputs(dataset.test.images))
         assert (history[-1].test_accuracy is not None) == (source == pictures)
     with pytest.raises(ValueError, match="labels must be None, since the source holds them"):
@@ -199,7 +202,7 @@ def test_sources_of_train(pictures, tmp_path):
 
 
 def test_the_network_follows_from_the_images():
-    network, _ = train("digits:4")
+    network, _ = train_network("digits:4")
     assert network.config.layers == 3 and network.classes == 10
 
 
@@ -211,7 +214,7 @@ def test_files_are_fitted_to_channels_units_and_family(files, images):
         (colour.transpose(0, 3, 1, 2), test[:5, None].repeat(3, 1)),
         ((train / 255).astype(np.float32), (test[:5] / 255).astype(np.float32)),
     ):
-        classifier = ResCNetClassifier(**SMALL).fit(X, labels)
+        classifier = classifier_with(**SMALL).fit(X, labels)
         np.testing.assert_allclose(
             classifier.decision_function(files[:5]), classifier.decision_function(seen), atol=1e-7
         )
@@ -222,7 +225,7 @@ def test_files_are_fitted_to_channels_units_and_family(files, images):
 def test_bad_files(files, images, fitted, tmp_path):
     text = tmp_path / "notes.png"
     text.write_text("no image")
-    two = ResCNetClassifier(**SMALL, channels="first").fit(images[0][0][:, None].repeat(2, 1), images[0][1])
+    two = classifier_with(**SMALL, channels="first").fit(images[0][0][:, None].repeat(2, 1), images[0][1])
     cases = [
         (fitted, tmp_path / "none.png", r"image files must exist, got .*none\.png\. Check the path\."),
         (fitted, [*files, tmp_path / "none.png"], r"image files must exist, got .*none\.png\. Check the path\."),
@@ -235,20 +238,20 @@ def test_bad_files(files, images, fitted, tmp_path):
             classifier.predict(X)
     for X, y, message in ((files, np.arange(9), "inconsistent numbers of samples"), ([text] * 4, [0, 1] * 2, "notes")):
         with pytest.raises(ValueError, match=message):
-            ResCNetClassifier(**SMALL).fit(X, y)
+            classifier_with(**SMALL).fit(X, y)
 
 
 def test_a_list_of_files_with_labels_trains(pictures, caplog):
     """It is the network of the folder; images of several sizes are fitted, which is logged."""
     files = sorted((pictures / "train").rglob("*.png"))
     table = pd.DataFrame({"file": map(str, files), "label": [file.parent.name for file in files]})
-    of_folder = ResCNetClassifier(**SMALL).fit(pictures)
+    of_folder = classifier_with(**SMALL).fit(pictures)
     for paths in (table["file"], files):
-        classifier = ResCNetClassifier(**SMALL).fit(paths, table["label"])
+        classifier = classifier_with(**SMALL).fit(paths, table["label"])
         np.testing.assert_array_equal(classifier.predict_proba(files), of_folder.predict_proba(files))
     caplog.clear()
     Image.new("RGB", (40, 30)).save(files[0])
-    assert ResCNetClassifier(**SMALL).fit(files, table["label"]).image_shape_ == (3, 8, 8)
+    assert classifier_with(**SMALL).fit(files, table["label"]).image_shape_ == (3, 8, 8)
     (note,) = caplog.messages
     assert note == "images are resized and centre-cropped to 8×8 (height×width); found 2 sizes from 8×8 to 30×40"
 
@@ -258,4 +261,4 @@ def test_a_generator_of_paths_is_refused(files, fitted):
     with pytest.raises(ValueError, match=r"must be a list or an array, got a \w+\. Use sorted\(\.\.\.\) of paths"):
         fitted.predict(files[0].parent.glob("*.png"))
     with pytest.raises(ValueError, match="images must be a list or an array"):
-        fitted.to_model().predict(iter(files))
+        fitted.model_.predict(iter(files))

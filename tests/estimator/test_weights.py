@@ -1,26 +1,27 @@
-"""``sample_weight``, ``class_weight``, and options under both of their names."""
+"""``sample_weight``, ``class_weight``, and options in the configuration."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from estimator.small import classifier_with
 
-from rescnet import ResCNetClassifier
+from rescnet import Config, ResCNetClassifier
 from rescnet.network.history import StopReason
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = {
     "preset": "paper",
     "n_layers": 2,
-    "n_filters": 4,
+    "filters": 4,
     "bank": "dct",
     "random_state": 0,
-    "options": {"stop_at_zero_error": False},
+    "stop_at_zero_error": False,
 }
 
 
 def fit(images, labels, sample_weight=None, **parameters):
-    return ResCNetClassifier(**(SMALL | parameters)).fit(images, labels, sample_weight)
+    return classifier_with(**(SMALL | parameters)).fit(images, labels, sample_weight)
 
 
 def test_sample_weights_are_repeated_images(digits):
@@ -40,7 +41,7 @@ def test_a_class_without_weight_is_left_out(digits):
     (images, labels), (test, _) = digits
     for classifier in (fit(images, labels, labels != 3), fit(images, labels, class_weight={3: 0})):
         np.testing.assert_array_equal(classifier.classes_, [0, 1, 2])
-        assert classifier.network_.classes == 3
+        assert classifier.model_.network.classes == 3
         np.testing.assert_array_equal(
             classifier.predict(test), fit(images[labels < 3], labels[labels < 3]).predict(test)
         )
@@ -67,7 +68,7 @@ def test_weights_with_early_stopping_and_in_the_score(digits):
     (images, labels), (test, truth) = digits
     weights = 1.0 * (np.arange(len(labels)) % 3)
     stopped = fit(images, labels, weights, n_layers=12, n_iter_no_change=1, validation_fraction=0.25)
-    assert stopped.history_.stopped is StopReason.PATIENCE
+    assert stopped.model_.history.stopped is StopReason.PATIENCE
     assert len(stopped._held) == pytest.approx(0.25 * np.count_nonzero(weights), abs=4)
     right = stopped.predict(test) == truth
     assert stopped.score(test, truth, truth + 1) == pytest.approx(np.average(right, weights=truth + 1))
@@ -79,12 +80,10 @@ def test_bad_weights_are_called_sample_weight(digits):
         fit(images[:90], labels[:90], -np.ones(90))
 
 
-def test_options_have_both_names(digits):
+def test_options_of_parameters_may_be_in_the_config(digits):
     (images, labels), _ = digits
-    config = fit(images, labels, options={"ridge": 0.3}).network_.config
-    assert config.ridge == 0.3
-    given = {"layers": 1, "n_filters": 3, "seed": 9, "block_sizes": [5], "patience": 2}
-    classifier = ResCNetClassifier(options=given, block_sizes=(5,)).fit(images, labels)
-    config = classifier.network_.config
+    given = Config(layers=1, filters=3, seed=9, block_sizes=[5], patience=2)
+    classifier = ResCNetClassifier(config=given).fit(images, labels)
+    config = classifier.model_.network.config
     assert (config.layers, config.filters, config.seed, config.block_sizes, config.patience) == (1, 3, 9, (5,), 2)
-    assert classifier._held is not None and classifier.history_[0].validation_accuracy is not None
+    assert classifier._held is not None and classifier.model_.history[0].validation_accuracy is not None

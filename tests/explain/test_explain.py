@@ -8,8 +8,10 @@ from functools import cache
 import numpy as np
 import pytest
 from digits import IMAGES, LABELS
+from train_network import train_network
 
-from rescnet import ComputeOptions, Model, ResCNetClassifier, load, make_config, save, train
+from rescnet import ComputeOptions, Config, Model, ResCNetClassifier, load, save
+from rescnet.config.presets import make_config
 from rescnet.explain.explain import NEIGHBOURS, explain
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
@@ -31,7 +33,7 @@ NETWORKS = {
 @cache
 def trained(name):
     config = make_config("digits", **{"layers": 2, "filters": 4} | NETWORKS[name])
-    return train(IMAGES[:80], LABELS[:80], config, compute=DOUBLE)
+    return train_network(IMAGES[:80], LABELS[:80], config, compute=DOUBLE)
 
 
 def network_of(name):
@@ -97,8 +99,8 @@ def test_weighted_training_images_keep_their_class(name, monkeypatch, tmp_path):
     monkeypatch.setattr("rescnet.explain.explain.NEIGHBOURS", 80)
     config = make_config("digits", **{"layers": 2, "filters": 4} | NETWORKS[name])
     weights = np.where(np.arange(80) % 3, 1, 1e-4)
-    network, history = train(IMAGES[:80], LABELS[:80], config, weights=weights, compute=DOUBLE)
-    save(tmp_path / "model", Model(network, history, class_names=tuple("0123456789")))
+    network, history = train_network(IMAGES[:80], LABELS[:80], config, weights=weights, compute=DOUBLE)
+    save(Model(network, history, tuple("0123456789")), tmp_path / "model")
     for used in (network, load(tmp_path / "model").network):
         found = explain(used, IMAGES[NEW])
         assert [image.label for image in found.nearest] == [str(LABELS[image.index]) for image in found.nearest]
@@ -140,12 +142,12 @@ def test_model_names_classes_and_files():
 
 
 def test_estimator_explains_one_image():
-    classifier = ResCNetClassifier(preset="digits", n_layers=1, n_filters=4, random_state=0)
+    classifier = ResCNetClassifier(n_layers=1, config=Config("digits", filters=4), random_state=0)
     classifier.fit(IMAGES[:60, 0], LABELS[:60])
     found = classifier.explain(IMAGES[NEW, 0])
     assert found.label == str(classifier.predict(IMAGES[NEW : NEW + 1, 0])[0])
     np.testing.assert_array_equal(classifier.explain(IMAGES[NEW : NEW + 1, 0].reshape(1, -1)).maps, found.maps)
-    with pytest.raises(ValueError, match="X must be one image, got 2"):
+    with pytest.raises(ValueError, match="image must be one image, got 2"):
         classifier.explain(IMAGES[:2, 0])
 
 

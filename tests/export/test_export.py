@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from train_network import train_network
 from typer.testing import CliRunner
 
-from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, __version__
+from rescnet import ComputeOptions, Config, NetworkConfig, ResCNetClassifier, __version__
 from rescnet.cli import app
 from rescnet.export import files as exporting
 from rescnet.export.files import ExportedNetwork, export_onnx, export_program
@@ -22,7 +23,6 @@ from rescnet.export.verify import differences, is_explained, unsteadiness
 from rescnet.model import Model, describe_images
 from rescnet.network.network import Network
 from rescnet.saving import save_model
-from rescnet.training.train import train
 
 SMALL = {
     "filters": 5,
@@ -75,7 +75,7 @@ def trained(blobs):
         key = json.dumps(options)
         if key not in known:
             compute = ComputeOptions(device="cpu")
-            network, history = train(images, labels, NetworkConfig(**(SMALL | options)), compute=compute)
+            network, history = train_network(images, labels, NetworkConfig(**(SMALL | options)), compute=compute)
             names = tuple(f"grating “{number}”" for number in range(network.classes))
             known[key] = Model(network, history, names, {"preprocessing": describe_images(torch.as_tensor(images))})
         return known[key]
@@ -153,7 +153,7 @@ def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
     import onnx
 
     model, file = trained(loo_correction=True, **EVEN | BEYOND | MIRRORED), tmp_path / "model.onnx"
-    save_model(tmp_path / "model", model)
+    save_model(model, tmp_path / "model")
     done = rescnet("export", tmp_path / "model", file, "--layers", 1)
     assert done.exit_code == 0, done.output
     assert "1 layer, " in done.stdout and done.stderr.count("\n") == 3  # a line per step, no warning
@@ -194,8 +194,8 @@ def test_a_fitted_classifier_of_doubles_is_exported(tmp_path):
     """The program computes in float32."""
     images = np.random.default_rng(0).integers(0, 17, (30, 8, 8))
     options, extra = {"readout": "kernel", "pyramid": (1,)}, {"rescnet.json": ""}
-    classifier = ResCNetClassifier(1, n_filters=4, preset="paper", options=options).fit(images, np.arange(30) % 3)
-    assert classifier.network_.layers[0].weights.dtype == torch.float64
+    classifier = ResCNetClassifier(1, config=Config("paper", filters=4, **options)).fit(images, np.arange(30) % 3)
+    assert classifier.model_.network.layers[0].weights.dtype == torch.float64
     assert export_program(classifier, tmp_path / "a.pt2") <= 1e-4
     program = torch.export.load(tmp_path / "a.pt2", extra_files=extra).module()
     found = program(floats(images[:, None])).numpy()
@@ -306,7 +306,7 @@ def rescnet():
 def test_the_command(rescnet, trained, tmp_path, without_tracing):
     """Tracing is left out: ``test_the_command_writes_onnx`` and ``cli/test_patience.py`` export real files."""
     without_tracing()
-    save_model(tmp_path / "model", trained())
+    save_model(trained(), tmp_path / "model")
     out = tmp_path / "model.pt2"
     done = rescnet("export", tmp_path / "model", out, "--layers", 1, "--tolerance", 100)
     assert done.exit_code == 0, done.output
@@ -326,7 +326,9 @@ def test_the_command(rescnet, trained, tmp_path, without_tracing):
 def of_few():
     """A classifier of so few digits that most images are far from all classes, and such images."""
     images, labels = load_digits(return_X_y=True)
-    classifier = ResCNetClassifier(1, n_filters=30, preset="paper", pyramid=(2, 1), random_state=0, dtype="float32")
+    classifier = ResCNetClassifier(
+        1, config=Config("paper", filters=30, pyramid=(2, 1)), random_state=0, dtype="float32"
+    )
     return classifier.fit(images[:60], labels[:60]), images[60:160]
 
 
@@ -341,7 +343,7 @@ def test_images_that_no_class_claims_have_the_same_answer_in_onnxruntime(need_on
 
 
 def test_another_answer_is_a_difference_however_small_the_outputs(of_few):
-    network = of_few[0].network_
+    network = of_few[0].model_.network
 
     def rounded(images):
         return network.outputs(images).where(network.outputs(images) > 1e-8, 0)

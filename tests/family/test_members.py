@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from rescnet import NetworkConfig, ResCNetClassifier
+from rescnet import Config, NetworkConfig, ResCNetClassifier
 from rescnet.config.option import options_of
 from rescnet.family import FamilyClassifier, FamilyConfig, make_member, member_names
 from rescnet.stages.filters import BankOptions, find_bank
@@ -196,9 +196,9 @@ def test_a_registered_bank_works_in_rescnet_and_the_family(tmp_path, monkeypatch
         expected = expected - expected.mean()
         torch.testing.assert_close(member.network_.stages[0].weights[0], expected)
         network = (
-            ResCNetClassifier(2, preset="paper", bank="pca; checkerboard + pca", n_filters=4, random_state=0)
+            ResCNetClassifier(2, config=Config("paper", bank="pca; checkerboard + pca", filters=4), random_state=0)
             .fit(x, y)
-            .network_
+            .model_.network
         )
         assert float(network.layers[1].weights[0].abs().std()) < 1e-12
     finally:

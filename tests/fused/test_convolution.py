@@ -10,8 +10,9 @@ from dataclasses import replace
 import pytest
 import torch
 from fused.on_device import DEVICE
+from train_network import train_network
 
-from rescnet import ComputeOptions, NetworkConfig, train
+from rescnet import ComputeOptions, NetworkConfig
 from rescnet.fused import convolution_for
 from rescnet.fused.convolution import LARGE, TILE, FusedConvolution, tile_for
 from rescnet.fused.half_precision import FoldedScale, convolve_scaled, padded_channels
@@ -136,7 +137,7 @@ def test_a_network_with_the_kernel(blobs, monkeypatch):
 
     for convolution in (plain, fused):
         monkeypatch.setattr("rescnet.network.stack.convolution_for", convolution)
-        network, _ = train(images, labels, config, compute=compute)
+        network, _ = train_network(images, labels, config, compute=compute)
         outputs.append(network.outputs(images).double())
     assert {weights.shape[1] for _, weights, *_ in used} == {3, 7}
     assert float((outputs[0] - outputs[1]).norm() / outputs[0].norm()) < 5e-3

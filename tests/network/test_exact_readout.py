@@ -11,8 +11,10 @@ import torch
 from digits import IMAGES, LABELS
 from scipy.spatial.distance import pdist
 from sklearn.kernel_ridge import KernelRidge
+from train_network import train_network
 
-from rescnet import ComputeOptions, load, make_config, save, train
+from rescnet import ComputeOptions, load, save, train
+from rescnet.config.presets import make_config
 from rescnet.model import Model
 from rescnet.network.readout import ExactReadout
 from rescnet.network.readout.exact import _factor, fit_exact
@@ -35,7 +37,7 @@ def config_of(**options):
 def trained(**options):
     """Return a network of two layers, trained on 120 digits, and its history."""
     held_out = {"validation": some(VALIDATION), "test": some(TEST)}
-    return train(*some(TRAINING), config_of(**options), **held_out, compute=DOUBLE)
+    return train_network(*some(TRAINING), config_of(**options), **held_out, compute=DOUBLE)
 
 
 def some(part):
@@ -154,12 +156,12 @@ def test_it_keeps_images_of_its_own_and_is_saved_with_them(tmp_path):
     """The history has the accuracies of its predictions. Fewer layers have no readout."""
     images, labels = (array.copy() for array in some(TRAINING))
     others = {"validation": some(VALIDATION), "test": some(TEST)}
-    network, history = train(images, labels, config_of(loo_correction=True), **others, compute=DOUBLE)
+    network, history = train_network(images, labels, config_of(loo_correction=True), **others, compute=DOUBLE)
     images[:] = 0
     assert isinstance(network.readout, ExactReadout) and torch.equal(
         network.readout.images, torch.as_tensor(IMAGES[TRAINING])
     )
-    save(tmp_path / "m", Model(network, history, tuple("0123456789"), {}))
+    save(Model(network, history, tuple("0123456789"), {}), tmp_path / "m")
     read, outputs = load(tmp_path / "m").network, network.outputs(IMAGES[TEST])
     torch.testing.assert_close(read.outputs(IMAGES[TEST]), outputs, rtol=0, atol=1e-12)
     assert history.readout.test_accuracy == float((outputs.argmax(1).numpy() == LABELS[TEST]).mean())
@@ -205,7 +207,9 @@ def test_weights_divide_the_ridge():
 
 def test_a_run_passes_its_weights_on():
     weights = np.r_[np.full(60, 20.0), np.ones(60)]
-    plain, weighted = (train(*some(TRAINING), config_of(layers=1, bank="pca"), weights=w)[0] for w in (None, weights))
+    plain, weighted = (
+        train_network(*some(TRAINING), config_of(layers=1, bank="pca"), weights=w)[0] for w in (None, weights)
+    )
     again = fit_exact(weighted.stack, *map(torch.as_tensor, some(TRAINING)))
     assert not torch.allclose(again.coefficients, weighted.readout.coefficients, rtol=1e-3)
     assert plain.readout.coefficients.shape == again.coefficients.shape

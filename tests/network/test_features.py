@@ -8,8 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from train_network import train_network
 
-from rescnet import ComputeOptions, make_config, train
+from rescnet import ComputeOptions, Config
+from rescnet.config.presets import make_config
 from rescnet.fused import has_numba
 from rescnet.model import Model
 from rescnet.network.stack import LayerStack
@@ -53,7 +55,7 @@ def test_features_are_the_same_without_numba(pooling, monkeypatch):
 
 def test_few_images_are_pooled_without_the_program(monkeypatch):
     config, images = make_config(**BASE, augment="flip", readout="kernel"), torch.rand(50, 3, 12, 12)
-    network = train(images, torch.arange(50) % 2, config, compute=ComputeOptions(device="cpu"))[0]
+    network = train_network(images, torch.arange(50) % 2, config, compute=ComputeOptions(device="cpu"))[0]
     compiled = network.outputs(images[:10])
     used = []
     monkeypatch.setattr("rescnet.fused.has_numba", lambda: used.append(True))
@@ -158,33 +160,35 @@ def test_a_network_is_trained_saved_and_continued(blobs, tmp_path, options):
     images, labels = blobs[0][:90], blobs[1][:90]
     config = make_config(**BASE | options)
     compute = ComputeOptions(device="cpu")
-    network, history = train(images, labels, config, test=(images[:30], labels[:30]), compute=compute)
+    network, history = train_network(images, labels, config, test=(images[:30], labels[:30]), compute=compute)
     assert history[-1].test_accuracy > 0.5
     outputs = network.outputs(images[:30])
     right = float((outputs.argmax(1).numpy() == labels[:30]).mean())
     assert right == pytest.approx(history[-1].test_accuracy)
-    save_model(tmp_path / "model", Model(network, history, tuple("abcdef"), {}))
+    save_model(Model(network, history, tuple("abcdef"), {}), tmp_path / "model")
     loaded = load_model(tmp_path / "model").network
     assert torch.equal(loaded.outputs(images[:30]), outputs)
-    begun = train(images, labels, make_config(**BASE | options | {"layers": 2}), compute=compute)
-    further, _ = train(images, labels, config, compute=compute, start=begun)
+    begun = train_network(images, labels, make_config(**BASE | options | {"layers": 2}), compute=compute)
+    further, _ = train_network(images, labels, config, compute=compute, start=begun)
     assert torch.equal(further.outputs(images[:30]), outputs)
 
 
 def test_networks_are_equal_to_themselves_only(blobs):
-    networks = [train(blobs[0][:40], blobs[1][:40], layers=1, filters=4, augment="")[0] for _ in range(2)]
+    networks = [
+        train_network(blobs[0][:40], blobs[1][:40], Config(layers=1, filters=4, augment=""))[0] for _ in range(2)
+    ]
     assert networks[0] == networks[0] and networks[0] != networks[1]
     assert networks[1] in networks and len({*networks, *networks}) == 2
 
 
 def test_views_must_fit_the_images(blobs):
-    network, _ = train(blobs[0][:40], blobs[1][:40], layers=1, filters=4, augment="")
+    network, _ = train_network(blobs[0][:40], blobs[1][:40], Config(layers=1, filters=4, augment=""))
     with pytest.raises(ValueError, match=r"test_views must shift images of .* by fewer pixels, got 64"):
         network.averaged_over("shift 64")
 
 
 def test_a_network_is_moved_by_name(blobs):
-    network, _ = train(blobs[0][:40], blobs[1][:40], layers=1, filters=4, augment="")
+    network, _ = train_network(blobs[0][:40], blobs[1][:40], Config(layers=1, filters=4, augment=""))
     moved = network.to("cpu")
     assert torch.equal(moved.outputs(blobs[0]), network.outputs(blobs[0])) and moved.readout is network.readout
     half = replace(network, stack=replace(network.stack, half=True))

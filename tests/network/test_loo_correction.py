@@ -10,8 +10,10 @@ import torch
 from digits import IMAGES, LABELS
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
+from train_network import train_network
 
-from rescnet import ComputeOptions, load, make_config, save, train
+from rescnet import ComputeOptions, load, save
+from rescnet.config.presets import make_config
 from rescnet.model import Model
 from rescnet.network.memory import RunSizes, exact_readout_bytes
 from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, ErrorRegression, leave_one_out, nearness
@@ -29,7 +31,7 @@ def pair():
     """A network without a correction and the same with one, both of 250 digits, and their histories."""
     others = {"validation": (IMAGES[250:400], LABELS[250:400]), "test": (IMAGES[400:600], LABELS[400:600])}
     return [
-        train(
+        train_network(
             IMAGES[:250],
             LABELS[:250],
             make_config("digits", loo_correction=loo_correction, **OPTIONS),
@@ -84,7 +86,7 @@ def test_views_are_averaged_after_the_correction():
     """With flips an image and its mirror image also have the same outputs."""
     options = OPTIONS | {"augment": "flip", "test_views": "flip + shift 1", "loo_correction": True}
     others = {"validation": (IMAGES[250:300], LABELS[250:300])}
-    network, history = train(
+    network, history = train_network(
         IMAGES[:250], LABELS[:250], make_config("digits", **options), **others, compute=ComputeOptions(dtype="float64")
     )
     new = IMAGES[250:300]
@@ -181,7 +183,7 @@ def test_it_is_learned_from_outputs_of_images_left_out(pair):
 
 def test_files_keep_it(pair, tmp_path):
     (_, _), (corrected, history) = pair
-    save(tmp_path / "model", Model(corrected, history, tuple("0123456789"), {}))
+    save(Model(corrected, history, tuple("0123456789"), {}), tmp_path / "model")
     read = load(tmp_path / "model").network
     assert torch.equal(read.readout.correction.centres, corrected.readout.correction.centres)
     torch.testing.assert_close(read.outputs(IMAGES[400:450]), corrected.outputs(IMAGES[400:450]))

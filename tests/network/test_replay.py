@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from train_network import train_network
 
 from rescnet import ComputeOptions, NetworkConfig
 from rescnet.network.replay import MOST_GRAPHS, Replays
-from rescnet.training.train import train
 
 
 class Recorded:
@@ -70,7 +70,7 @@ def test_replayed_outputs_equal_computed_ones(readout, options):
     images = torch.randint(0, 256, (300, 3, 16, 16), dtype=torch.uint8)
     shape = {"block_sizes": (8,), "block_stride": 2, "pyramid": (2, 1), "rectifier": "both"}
     config = NetworkConfig(layers=3, filters=8, readout=readout, **shape, **options)
-    network, _ = train(images[:280], torch.arange(280) % 4, config, compute=ComputeOptions())
+    network, _ = train_network(images[:280], torch.arange(280) % 4, config, compute=ComputeOptions())
     for image in images[280:, None]:
         for given in (image, image.float() + 0.25):  # a graph of bytes cannot take fractions
             torch.testing.assert_close(network.outputs(given), network._computed(given), atol=1e-5, rtol=1e-5)

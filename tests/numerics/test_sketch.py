@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rescnet import make_config
+from rescnet.config.presets import make_config
 from rescnet.numerics.sketch import LEAST, TOTAL, sketch, sketch_size, sketch_weights
 
 

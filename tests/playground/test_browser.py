@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from train_network import train_network
 
-from rescnet import ComputeOptions, NetworkConfig, train
+from rescnet import ComputeOptions, NetworkConfig
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +81,7 @@ def test_the_numbers_of_the_library(browser, page, address):
         torch.tensor(found[name], dtype=torch.uint8).view(-1, 1, 8, 8) for name in ("images", "questions")
     )
     compute = ComputeOptions(device="cpu", dtype="float64")
-    network, _ = train(images, torch.tensor(found["labels"]), config, compute=compute)
+    network, _ = train_network(images, torch.tensor(found["labels"]), config, compute=compute)
     with torch.inference_mode():
         steps = list(network.stack.steps(questions))
     assert len(found["layers"]) == len(network.layers) == config.layers

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from digits import IMAGES, LABELS
+from train_network import train_network
 
-from rescnet import Model, make_config, train
+from rescnet import Model
+from rescnet.config.presets import make_config
 from rescnet.playground import build_page
 from rescnet.playground.model import model_data
 
@@ -44,7 +46,7 @@ def images_of(colour):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_outputs_of_each_layer(browser, tmp_path, one_thread, name):
     images, questions = images_of(colour=name == "official")
-    network, history = train(images, LABELS[:200], CONFIGS[name])
+    network, history = train_network(images, LABELS[:200], CONFIGS[name])
     model = Model(network, history, tuple("0123456789"))
     page = tmp_path / "page.html"
     page.write_text(build_page(model_data(model)), "utf-8")

@@ -9,10 +9,12 @@ import webbrowser
 import numpy as np
 import pytest
 from digits import IMAGES, LABELS
+from train_network import train_network
 from typer.testing import CliRunner
 
-from rescnet import Model, NetworkConfig, make_config, save, train
+from rescnet import Model, NetworkConfig, save
 from rescnet.cli import app
+from rescnet.config.presets import make_config
 from rescnet.playground import build_page
 from rescnet.playground import model as playground_model
 from rescnet.playground.model import OPTIONS, model_data
@@ -22,7 +24,7 @@ from rescnet.playground.page import SCRIPTS, _asset
 @pytest.fixture(scope="module")
 def model(one_thread):
     config = make_config("digits", layers=2, filters=6)
-    network, history = train(IMAGES[:100], LABELS[:100], config)
+    network, history = train_network(IMAGES[:100], LABELS[:100], config)
     return Model(network, history, (*"abcdefghi", "</script>"), {"dataset": "digits"})
 
 
@@ -63,7 +65,7 @@ def test_command_without_a_model(tmp_path, monkeypatch):
 
 
 def test_command_with_a_model(model, tmp_path):
-    save(tmp_path / "model", model)
+    save(model, tmp_path / "model")
     assert run(tmp_path / "model", "--no-open", "--out", tmp_path / "page.html").exit_code == 0
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "\\u003c/script>" in page and page.count("</script>") == build_page().count("</script>")
@@ -82,7 +84,7 @@ def test_large_models_are_refused(model, monkeypatch):
 
 def test_a_large_readout_is_left_out(one_thread, monkeypatch):
     config = make_config(image_shape=(1, 8, 8), images=60, layers=1, filters=4)
-    network, history = train(IMAGES[:60], LABELS[:60], config)
+    network, history = train_network(IMAGES[:60], LABELS[:60], config)
     model = Model(network, history, tuple("0123456789"))
     assert model_data(model)["readout"] and "left out here" not in dict(model_data(model)["facts"])
     monkeypatch.setattr(playground_model, "MOST_BYTES", 30_000)

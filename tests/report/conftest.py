@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from one_cpu import one_thread_only
+from train_network import train_network
 
-from rescnet import Model, NetworkConfig, train
+from rescnet import Model, NetworkConfig
 from rescnet.data import Dataset, ImageSet
 from rescnet.report import write_report
 from rescnet.report.evaluation import evaluate, evaluation_images
@@ -38,7 +39,7 @@ def model(dataset):
         name: (part.images, part.labels) for name, part in vars(dataset).items() if name in ("validation", "test")
     }
     with one_thread_only():
-        network, history = train(dataset.train.images, dataset.train.labels, config, **splits)
+        network, history = train_network(dataset.train.images, dataset.train.labels, config, **splits)
     about = {"dataset": "blobs", "device": "a small machine", "versions": {"rescnet": "0.1.0"}}
     return Model(network, history, dataset.class_names, about)
 

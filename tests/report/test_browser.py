@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from train_network import train_network
 
-from rescnet import NetworkConfig, train
+from rescnet import NetworkConfig
 from rescnet.data import Dataset, ImageSet
 from rescnet.numerics.intervals import show_interval
 from rescnet.report import write_report
@@ -155,7 +156,7 @@ def test_names_are_never_html(browser, model, dataset, tmp_path):
     }
     about = {"dataset": HOSTILE, "command": HOSTILE_IMAGE, HOSTILE: {"deep": [HOSTILE_IMAGE, "javascript:alert(1)"]}}
     hostile = write_report(
-        replace(model, class_names=names, about=about), tmp_path / "hostile.html", Dataset(HOSTILE, **parts)
+        replace(model, labels=np.array(names), about=about), tmp_path / "hostile.html", Dataset(HOSTILE, **parts)
     )
     assert "window.pwned = 1</script>" not in hostile.read_text().replace("&lt;", "")
     browser.open(hostile)
@@ -212,9 +213,9 @@ def test_many_classes_and_one_layer(browser, model, tmp_path):
     labels = np.arange(96) % 24
     images[:, 0, 4] += labels[:, None] / 24
     config = NetworkConfig(layers=1, filters=4, block_sizes=(4,), block_stride=2, pyramid=(1,), bank="pca")
-    network, history = train(images, labels, config)
+    network, history = train_network(images, labels, config)
     held_out = ImageSet(images, labels, names)
-    many = replace(model, network=network, history=history, class_names=names)
+    many = replace(model, network=network, history=history, labels=np.array(names))
     browser.open(write_report(many, tmp_path / "many.html", Dataset("many", held_out, held_out)))
     assert_sound(browser)
     assert browser.count("#confusion canvas") == 1 and browser.count(".matrix") == 0

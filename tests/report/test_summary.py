@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from rescnet import NetworkConfig, make_config
+from rescnet import NetworkConfig
 from rescnet.config.defaults import default_settings
-from rescnet.config.presets import SOME_IMAGES
+from rescnet.config.presets import SOME_IMAGES, make_config
 from rescnet.network.history import History, ReadoutRecord
 from rescnet.numerics.intervals import left_out_interval, wilson_interval
 from rescnet.report.summary import (

@@ -7,8 +7,8 @@ from hashlib import sha256
 
 import pytest
 import torch
-from saving.tiny_model import change_model_json, check_message, make_model
 from safetensors.torch import load, save
+from saving.tiny_model import change_model_json, check_message, make_model
 
 from rescnet.config.removed import LAST_COMMIT, REMOVED, RENAMED
 from rescnet.network.readout import ExactReadout
@@ -66,7 +66,7 @@ def to_format_1(folder, **options):
 )
 def test_a_model_of_format_1_is_loaded(options, images, tmp_path):
     model = make_model(**options)
-    save_model(tmp_path / "m", model)
+    save_model(model, tmp_path / "m")
     old_values = {"posterior": "sigmoid-shares"} if "posterior" in options else {}
     to_format_1(tmp_path / "m", **old_values)
     content = json.loads((tmp_path / "m" / "model.json").read_text())
@@ -83,7 +83,7 @@ def test_a_model_of_format_1_is_loaded(options, images, tmp_path):
 @pytest.mark.parametrize("readout", ["heads", "kernel-exact"])
 def test_a_model_of_format_2_is_loaded(readout, images, tmp_path):
     model = make_model(readout=readout, layers=1)
-    save_model(tmp_path / "m", model)
+    save_model(model, tmp_path / "m")
     to_format_2(tmp_path / "m")
     loaded = load_model(tmp_path / "m")
     assert loaded.network.config == model.network.config

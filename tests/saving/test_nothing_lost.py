@@ -74,7 +74,7 @@ class TestOverwriting:
         check_message(error, f"{beside} holds a run that was to replace {saved}. Resume it (--resume {beside})")
         with pytest.raises(ModelFileError):
             overwriting(saved, model)
-        save_model(saved, model, overwrite=True)  # needs no such folder
+        save_model(model, saved, overwrite=True)  # needs no such folder
         assert len(load_model(beside).history) == 1
 
     @pytest.mark.parametrize("calls", range(1, 11))
@@ -89,10 +89,10 @@ class TestOverwriting:
 
         monkeypatch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="no space left on device"):
-            save_model(saved, first_layers(model, 2), overwrite=True)
+            save_model(first_layers(model, 2), saved, overwrite=True)
         assert content_of(saved) == before and list(saved.parent.iterdir()) == [saved]
         with pytest.raises(OSError, match="no space left on device"):
-            save_model(saved.with_name("new"), model)
+            save_model(model, saved.with_name("new"))
         assert list(saved.parent.iterdir()) == [saved]
 
     def test_a_failed_move_puts_the_old_model_back(self, model, saved, monkeypatch):
@@ -105,14 +105,14 @@ class TestOverwriting:
 
         monkeypatch.setattr(type(saved), "rename", fail_once)
         with pytest.raises(KeyboardInterrupt):
-            save_model(saved, first_layers(model, 1), overwrite=True)
+            save_model(first_layers(model, 1), saved, overwrite=True)
         assert content_of(saved) == before and list(saved.parent.iterdir()) == [saved]
 
 
 class TestMixedRuns:
     @pytest.fixture
     def other(self, tmp_path):
-        save_model(tmp_path / "other", make_model(bank="random", seed=5))
+        save_model(make_model(bank="random", seed=5), tmp_path / "other")
         return tmp_path / "other"
 
     def test_the_history_of_another_run_is_refused(self, saved, other):

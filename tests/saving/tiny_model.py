@@ -6,8 +6,9 @@ import json
 from dataclasses import replace
 
 import numpy as np
+from train_network import train_network
 
-from rescnet import NetworkConfig, train
+from rescnet import NetworkConfig
 from rescnet.model import Model, describe_images
 from rescnet.network.history import History
 from rescnet.saving import layout
@@ -25,7 +26,7 @@ def make_model(**options):
     """Train a model of three layers and three classes."""
     images = noise()
     config = NetworkConfig(**TINY | {"stop_at_zero_error": False} | options)
-    network, history = train(images, np.arange(30) % 3, config, validation=(images[:9], np.arange(9) % 3))
+    network, history = train_network(images, np.arange(30) % 3, config, validation=(images[:9], np.arange(9) % 3))
     return Model(network, history, NAMES, {"dataset": "noise", "preprocessing": describe_images(images)})
 
 

@@ -10,8 +10,9 @@ from scipy.fft import idctn
 from scipy.linalg import eigh
 from sklearn.decomposition import FastICA
 from stages.patch_sources import source_of
+from train_network import train_network
 
-from rescnet import NetworkConfig, train
+from rescnet import NetworkConfig
 from rescnet.config.grammars import BANKS, NotEnoughFiltersError
 from rescnet.family.stacked_lda import WholeSamples
 from rescnet.stages.filters import BankOptions, Filters, find_bank, learn_filters, register_bank
@@ -258,7 +259,9 @@ def test_canonical_directions_bring_sets_of_a_class_together_and_classes_apart()
 def test_one_bank_per_layer_and_mixtures_in_a_network(blobs):
     images, labels = blobs[0][:60], blobs[1][:60]
     sizes = {"filters": 6, "layers": 2, "block_sizes": [4], "block_stride": 4, "pyramid": (1,), "filter_size": 3}
-    network, _ = train(images, labels, NetworkConfig(bank="dct; 2 pca + 1 random", **sizes, stop_at_zero_error=False))
+    network, _ = train_network(
+        images, labels, NetworkConfig(bank="dct; 2 pca + 1 random", **sizes, stop_at_zero_error=False)
+    )
     first, second = (layer.weights.flatten(1).double() for layer in network.layers)
     torch.testing.assert_close(first, cosine_basis(3, 3)[:6], atol=1e-6, rtol=0)
     generator = torch.Generator().manual_seed(2)  # of layer 2 with seed 0
@@ -279,7 +282,7 @@ def test_every_bank_works_in_both_layers_of_a_network(blobs, name):
         pyramid=(1,),
         stop_at_zero_error=False,
     )
-    network, history = train(images, labels, config)
+    network, history = train_network(images, labels, config)
     assert len(network.layers) == 2
     assert history[-1].train_accuracy > 0.3
 

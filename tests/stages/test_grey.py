@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from stages.patch_sources import source_of
+from train_network import train_network
 
-from rescnet import ComputeOptions, NetworkConfig, train
+from rescnet import ComputeOptions, NetworkConfig
 from rescnet.stages.filters import Filters, GreyPatches
 
 CONFIG = NetworkConfig(
@@ -55,6 +56,6 @@ def test_a_grey_network_is_that_of_grey_images(blobs):
     images, labels = blobs[0][:60].copy(), blobs[1][:60]
     images[0, :, 0, 0], images[0, :, 0, 1] = 0, 255  # so that both have the same range
     grey, compute = images.astype(np.float64).mean(1, keepdims=True), ComputeOptions(dtype="float64")
-    made, _ = train(images, labels, CONFIG, compute=compute)
-    wanted, _ = train(grey, labels, replace(CONFIG, grey_stack_every=0, first_filter_size=7), compute=compute)
+    made, _ = train_network(images, labels, CONFIG, compute=compute)
+    wanted, _ = train_network(grey, labels, replace(CONFIG, grey_stack_every=0, first_filter_size=7), compute=compute)
     torch.testing.assert_close(made.outputs(images), wanted.outputs(grey), rtol=0, atol=1e-8)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from sklearn.datasets import load_digits
+from train_network import train_network
 
-from rescnet import ComputeOptions, make_config, train
+from rescnet import ComputeOptions
+from rescnet.config.presets import make_config
 from rescnet.numerics.linear_algebra import CPU_PANEL, NotPositiveDefiniteError, cholesky_solver
 from rescnet.stages.discriminant import factorise, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
 from rescnet.stages.moments import Moments, RowMoments, column_squares
@@ -20,7 +22,7 @@ def layer_features():
     bunch = load_digits()
     images, labels = bunch.images[:300, None].astype("float32"), bunch.target[:300]
     config = make_config("digits", layers=1, filters=12)
-    network, _ = train(images, labels, config, compute=ComputeOptions(device="cpu"))
+    network, _ = train_network(images, labels, config, compute=ComputeOptions(device="cpu"))
     stack = network.stack
     return stack.features(stack.maps(stack.layers[0], None, torch.as_tensor(images))), torch.as_tensor(labels)
 

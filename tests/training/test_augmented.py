@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from train_network import train_network
 
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.config.grammars import Augmentation
@@ -49,9 +50,9 @@ def test_copies_on_the_fly_equal_copies_in_advance(place, blobs, tmp_path):
     images, labels = blobs[0][:60], blobs[1][:60]
     config = NetworkConfig(**SMALL, augment=CHANGES, copies=2)
     compute = ComputeOptions(dtype="float64", maps=place, scratch=str(tmp_path))
-    found, _ = train(images, labels, config, compute=compute)
+    found, _ = train_network(images, labels, config, compute=compute)
     plain = NetworkConfig(**SMALL)
-    wanted, _ = train(*copied(images, labels, config), plain, compute=ComputeOptions(dtype="float64"))
+    wanted, _ = train_network(*copied(images, labels, config), plain, compute=ComputeOptions(dtype="float64"))
     for a, b in zip(found.layers, wanted.layers, strict=True):
         torch.testing.assert_close(a.weights, b.weights, rtol=0, atol=1e-9)
         torch.testing.assert_close(a.head.weights, b.head.weights, rtol=1e-6, atol=1e-7)
@@ -73,12 +74,12 @@ def test_accuracy_is_that_of_the_images_and_of_the_mean_over_views(blobs):
     images, labels = blobs
     config = NetworkConfig(**SMALL, augment="flip", test_views="flip + shift 1")
     test = images[160:], labels[160:]
-    network, history = train(images[:160], labels[:160], config, test=test)
+    network, history = train_network(images[:160], labels[:160], config, test=test)
     for record in history:
         mean = float((network.predict(test[0], layers=record.layer).numpy() == test[1]).mean())
         assert record.test_accuracy == pytest.approx(mean, abs=0.013)
     # By hand: the mean over ten views of a network that averages nothing.
-    plain, _ = train(images[:160], labels[:160], NetworkConfig(**SMALL, augment="flip"))
+    plain, _ = train_network(images[:160], labels[:160], NetworkConfig(**SMALL, augment="flip"))
     outputs = [
         plain.outputs(change_images(torch.as_tensor(test[0]), _change(flip, down, right, len(test[0]))))
         for flip in (0, 1)
@@ -96,8 +97,8 @@ def _change(flip, down, right, count):
 def test_a_continued_run_sees_the_same_copies(blobs):
     images, labels = blobs[0][:60], blobs[1][:60]
     options = {"augment": CHANGES, "copies": 2}
-    whole, _ = train(images, labels, NetworkConfig(**SMALL, **options))
+    whole, _ = train_network(images, labels, NetworkConfig(**SMALL, **options))
     start = train(images, labels, NetworkConfig(**SMALL | {"layers": 1}, **options))
-    resumed, _ = train(images, labels, NetworkConfig(**SMALL, **options), start=start)
+    resumed, _ = train_network(images, labels, NetworkConfig(**SMALL, **options), start=start)
     for a, b in zip(whole.layers, resumed.layers, strict=True):
         assert torch.equal(a.head.weights, b.head.weights)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rescnet import ComputeOptions, ResCNetClassifier, make_config
+from rescnet import ComputeOptions, Config, ResCNetClassifier
+from rescnet.config.presets import make_config
 from rescnet.network.history import LayerRecord
 from rescnet.network.memory import TooLittleMemoryError
 from rescnet.training import choice
@@ -113,10 +114,10 @@ def test_the_estimator_has_quality_and_time_limit(generator):
     images, labels = stripes(generator, "slopes")
     X, y = images.numpy()[:, 0], labels.numpy()
     fast = ResCNetClassifier(quality="fast", random_state=0).fit(X, y)
-    assert len(fast.network_.layers) == 2 and fast.history_.readout.loo_accuracy > 0.5
+    assert len(fast.model_.network.layers) == 2 and fast.model_.history.readout.loo_accuracy > 0.5
     assert np.allclose(fast.predict_proba(X).sum(1), 1)
-    limited = ResCNetClassifier(time_limit="2m", n_filters=4, random_state=0).fit(X, y)
-    assert len(limited.network_.layers) == 3
+    limited = ResCNetClassifier(time_limit="2m", config=Config(filters=4), random_state=0).fit(X, y)
+    assert len(limited.model_.network.layers) == 3
     for wrong, words in (
         ({"quality": "good"}, "quality must be one of"),
         ({"time_limit": 0}, "time_limit must be a"),
@@ -142,6 +143,6 @@ def test_the_memory_that_a_refusal_names_is_enough(generator, count, monkeypatch
 
 
 def test_one_process_keeps_its_own_choice():
-    choice = Choice(make_config(image_shape=(3, 32, 32), images=500), ("a note",), 1.5)
+    choice = Choice(make_config(image_shape=(3, 32, 32), images=500), ("a note",))
     found = choose_on_rank0(Workers(), lambda: choice)
-    assert (found.config, found.notes, found.seconds) == (choice.config, ("a note",), 1.5)
+    assert (found.config, found.notes) == (choice.config, ("a note",))

@@ -15,7 +15,7 @@ from rescnet.training.readout import cross_validation
 from rescnet.training.readout.cross_validation import FOLDS, cross_validate, judge
 from rescnet.training.readout.encoder import SketchRows
 from rescnet.training.readout.system import solve_exactly
-from rescnet.training.train import TrainingRun
+from rescnet.training.run import TrainingRun
 
 
 def made_sketches(images, side=1, numbers=200):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from train_network import train_network
 
-from rescnet import NetworkConfig, train
+from rescnet import NetworkConfig
 from rescnet.network.memory import RunSizes
 from rescnet.network.stack import LayerStack
 from rescnet.training.memory_needs import Machine
@@ -25,7 +26,7 @@ def test_the_number_of_classes_does_not_change_the_number_of_passes(classes, mon
     cholesky, features = torch.linalg.cholesky_ex, LayerStack.features
     monkeypatch.setattr(torch.linalg, "cholesky_ex", lambda matrix: factorised.append(1) or cholesky(matrix))
     monkeypatch.setattr(LayerStack, "features", lambda self, maps: passed.append(len(maps)) or features(self, maps))
-    _, history = train(images.astype(np.uint8), labels, CONFIG)
+    _, history = train_network(images.astype(np.uint8), labels, CONFIG)
     assert len(factorised) == CONFIG.layers
     assert sum(passed) == CONFIG.layers * len(images)
     assert history[-1].train_accuracy > 0.9

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from train_network import train_network
 
-from rescnet import ComputeOptions, NetworkConfig, train
+from rescnet import ComputeOptions, NetworkConfig
 from rescnet.stages.patches import gather_patches
 from rescnet.training.memory_plan import MemoryPlan
 from rescnet.training.stores import file as file_store
@@ -117,7 +118,9 @@ def test_the_network_is_the_same_wherever_maps_live(precision, keep, blobs, tmp_
     networks = []
     for place in PLACES:
         compute = ComputeOptions(precision=precision, maps=place, scratch=str(tmp_path))
-        network, history = train(images[:170], labels[:170], config, test=(images[170:], labels[170:]), compute=compute)
+        network, history = train_network(
+            images[:170], labels[:170], config, test=(images[170:], labels[170:]), compute=compute
+        )
         networks.append((network, [record.test_accuracy for record in history]))
     (first, accuracies), *others = networks
     for network, found in others:
@@ -133,8 +136,8 @@ def test_a_file_of_images_is_not_copied(blobs, tmp_path):
     images, labels = blobs
     np.save(tmp_path / "images.npy", images)
     config = NetworkConfig(filters=4, layers=2, block_sizes=(6,), block_stride=2, pyramid=(1,))
-    plain, _ = train(images, labels, config)
-    mapped, _ = train(np.load(tmp_path / "images.npy", mmap_mode="r"), labels, config)
+    plain, _ = train_network(images, labels, config)
+    mapped, _ = train_network(np.load(tmp_path / "images.npy", mmap_mode="r"), labels, config)
     assert torch.equal(plain.layers[-1].head.weights, mapped.layers[-1].head.weights)
 
 

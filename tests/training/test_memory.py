@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from train_network import train_network
 
-from rescnet import ComputeOptions, NetworkConfig, make_config, train
+from rescnet import ComputeOptions, NetworkConfig
 from rescnet.config.grammars import BANKS
+from rescnet.config.presets import make_config
 from rescnet.network.memory import LARGEST_WORKSPACE, RunSizes, memory_budget
 from rescnet.network.stack import LayerStack
 from rescnet.numerics.sketch import sketch_size
@@ -99,7 +101,7 @@ def test_a_chunked_run_equals_the_whole_run(blobs, monkeypatch):
     outputs = []
     for workspace in (2**30, 2**18):
         monkeypatch.setitem(LARGEST_WORKSPACE, "cpu", workspace)
-        network, _ = train(images, labels, config, compute=ComputeOptions(dtype="float64"))
+        network, _ = train_network(images, labels, config, compute=ComputeOptions(dtype="float64"))
         outputs.append(network.outputs(images))
     np.testing.assert_allclose(outputs[0].numpy(), outputs[1].numpy(), atol=1e-8)
 
@@ -110,10 +112,10 @@ def test_features_computed_twice_give_the_same_bits(blobs, monkeypatch):
     config = NetworkConfig(
         filters=6, layers=2, block_sizes=(6,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False
     )
-    kept, _ = train(images, labels, config)
+    kept, _ = train_network(images, labels, config)
     original = MemoryPlan.of
     monkeypatch.setattr(MemoryPlan, "of", lambda *a: replace(original(*a), keep_features=False, features_bytes=0))
-    twice, _ = train(images, labels, config)
+    twice, _ = train_network(images, labels, config)
     assert torch.equal(kept.outputs(images), twice.outputs(images))
 
 
@@ -125,7 +127,7 @@ def test_chunks_updated_together_give_the_same_outputs(blobs, monkeypatch):
     outputs = []
     for chunks in (1, 2):
         monkeypatch.setattr("rescnet.training.trainer.Trainer._chunks_updated_together", chunks)
-        network, _ = train(images, labels, config, compute=ComputeOptions(dtype="float64"))
+        network, _ = train_network(images, labels, config, compute=ComputeOptions(dtype="float64"))
         outputs.append(network.outputs(images))
     assert torch.allclose(*outputs, atol=1e-6)
 
@@ -173,7 +175,7 @@ for classes in (5, 300):
         train(small, np.arange(60) % 5, config)  # libraries allocate once, at first use
         images, labels = rng.integers(0, 256, (300, 3, 24, 24)).astype(np.uint8), np.arange(300) % classes
         before = int(re.search(r"VmRSS:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
-        _, history = train(images, labels, config, compute=ComputeOptions(memory="{budget}"))
+        _, history = train_network(images, labels, config, compute=ComputeOptions(memory="{budget}"))
         print(max(record.peak_memory for record in history) - before, flush=True)
         os._exit(0)
     os.wait()
@@ -199,7 +201,7 @@ compute = ComputeOptions(memory="110MB", maps="file", scratch=sys.argv[1])
 for name in sys.argv[2:]:
     if os.fork() == 0:  # libraries are imported once
         images = np.load(name, mmap_mode="r")
-        _, history = train(images, np.arange(len(images)) % 5, config, compute=compute)
+        _, history = train_network(images, np.arange(len(images)) % 5, config, compute=compute)
         print(max(record.peak_memory for record in history), flush=True)
         os._exit(0)
     os.wait()
@@ -321,5 +323,7 @@ def test_the_readout_has_the_same_accuracy_without_sketches_of_test_images(blobs
     found = []
     for plan in (original, without):
         monkeypatch.setattr(MemoryPlan, "of", plan)
-        found.append(train(images[:60], labels[:60], config, test=(images[60:], labels[60:]))[1].readout.test_accuracy)
+        found.append(
+            train_network(images[:60], labels[:60], config, test=(images[60:], labels[60:]))[1].readout.test_accuracy
+        )
     assert found[0] == found[1]

@@ -13,9 +13,11 @@ import torch
 from digits import IMAGES, LABELS
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
+from train_network import train_network
 
-from rescnet import ComputeOptions, load, make_config, save, train
+from rescnet import ComputeOptions, load, save
 from rescnet.config.grammars import Augmentation
+from rescnet.config.presets import make_config
 from rescnet.model import Model
 from rescnet.network.memory import readout_file_bytes
 from rescnet.network.probabilities import network_probabilities, probabilities
@@ -28,9 +30,10 @@ from rescnet.stages.augment import change_images, draw_changes, view_images
 from rescnet.text import parse_bytes
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
+from rescnet.training.listener import Listener
 from rescnet.training.readout.fit import CodeFit, Collected
 from rescnet.training.readout.iterative import solve_iteratively
-from rescnet.training.train import TrainingRun
+from rescnet.training.run import TrainingRun
 from rescnet.training.trainer import Trainer
 
 DOUBLE = ComputeOptions(device="cpu", dtype="float64")
@@ -50,7 +53,9 @@ def some(part):
 
 
 def train_one(compute=DOUBLE, **options):
-    return train(*some(TRAINING), config_of(**options), validation=some(VALIDATION), test=some(TEST), compute=compute)
+    return train_network(
+        *some(TRAINING), config_of(**options), validation=some(VALIDATION), test=some(TEST), compute=compute
+    )
 
 
 @cache
@@ -103,7 +108,7 @@ def naive_kernel(network, codes, sketches=None):
 def test_the_readout_is_what_its_formula_says(options, with_metric, monkeypatch):
     """Training codes are the encoder's to rounding; coefficients solve the system; outputs add the kernel's."""
     monkeypatch.setattr("rescnet.training.readout.fit.METRIC_FROM", 120 if with_metric else 121)
-    network, _ = train(*some(TRAINING), config_of(**options), compute=DOUBLE)
+    network, _ = train_network(*some(TRAINING), config_of(**options), compute=DOUBLE)
     images, new = IMAGES[TRAINING], IMAGES[TEST]
 
     def both(what, pictures):
@@ -235,7 +240,7 @@ def test_copies_are_training_images_too():
 
 def test_new_images_are_as_far_as_training_images_are_from_each_other():
     """Components that are as many as the images describe only these; with fewer, both lose the same part."""
-    network, _ = train(*some(slice(30)), config_of(filters=12), compute=DOUBLE)
+    network, _ = train_network(*some(slice(30)), config_of(filters=12), compute=DOUBLE)
     encoder = network.readout.encoder
     assert encoder.outside > 0 and trained(readout_size=7)[0].readout.encoder.outside == 0
     sketches = naive_sketches(network, IMAGES[TEST])
@@ -269,7 +274,7 @@ def test_patience_fits_it_to_the_best_depth(tmp_path):
     shorter, _ = trained(layers=depth)
     torch.testing.assert_close(network.outputs(IMAGES[TEST]), shorter.outputs(IMAGES[TEST]), rtol=0, atol=1e-6)
     assert network.first_layers(depth).readout is network.readout
-    save(tmp_path / "m", Model(network, history, tuple("0123456789"), {}))
+    save(Model(network, history, tuple("0123456789"), {}), tmp_path / "m")
     assert torch.equal(load(tmp_path / "m").network.outputs(IMAGES[TEST]), network.outputs(IMAGES[TEST]))
     assert network.first_layers(len(network.layers)).readout is None
     torch.testing.assert_close(
@@ -293,14 +298,11 @@ def test_conjugate_gradients_predict_the_same(options, monkeypatch):
     monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
     steps = []
 
-    class Steps:
-        def planned(self, network, plan): ...
-        def layer_added(self, record): ...
-        def readout_fitted(self, record): ...
+    class Steps(Listener):
         def readout_step(self, number, residual, solution):
             steps.append((number, residual))
 
-    network, history = train(*some(TRAINING), config_of(**options), compute=DOUBLE, listener=Steps())
+    network, history = train_network(*some(TRAINING), config_of(**options), compute=DOUBLE, listener=Steps())
     found, record = network.outputs(IMAGES[TEST]), history.readout
     sure = wanted.topk(2, 1).values.diff(dim=1)[:, 0].abs() > 0.02
     assert bool((found.argmax(1) == wanted.argmax(1))[sure].all()) and float(sure.double().mean()) > 0.8
@@ -360,7 +362,7 @@ def test_few_equal_and_constant_images_are_sound(images, options, cg, tmp_path, 
     if cg:
         monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
     config = config_of(readout_size=100_000, **options)
-    network, history = train(*images, config, test=some(TEST) if len(images[0]) == 10 else None, compute=SINGLE)
+    network, history = train_network(*images, config, test=some(TEST) if len(images[0]) == 10 else None, compute=SINGLE)
     outputs = network.outputs(np.concatenate([images[0], IMAGES[TEST]]))
     assert bool(outputs.isfinite().all()) and network.readout.codes.integers.shape[1] < len(images[0])
     if len(images[0]) == 12:  # images that do not differ tell nothing
@@ -368,14 +370,14 @@ def test_few_equal_and_constant_images_are_sound(images, options, cg, tmp_path, 
     if len(images[0]) in (2, 10, 40):
         assert (outputs[: len(images[0])].argmax(1).numpy() == images[1]).all()
     names = tuple(map(str, range(network.classes)))
-    save(tmp_path / "m", Model(network, history, names, {}))
+    save(Model(network, history, names, {}), tmp_path / "m")
     assert torch.equal(load(tmp_path / "m").network.outputs(images[0]), network.outputs(images[0]))
 
 
 @pytest.mark.parametrize("options", [{}, {"loo_correction": True} | FLIP, {"kernel_copies": "shift 1"}], ids=str)
 def test_a_file_gives_the_same_bits_and_holds_no_image(options, tmp_path):
     network, history = trained(**options)
-    save(tmp_path / "m", Model(network, history, tuple("0123456789"), {}))
+    save(Model(network, history, tuple("0123456789"), {}), tmp_path / "m")
     read, new = load(tmp_path / "m").network, IMAGES[TEST]
     assert torch.equal(read.outputs(new), network.outputs(new)) and isinstance(read.readout, KernelReadout)
     data = (tmp_path / "m" / "readout.safetensors").read_bytes()
@@ -424,7 +426,7 @@ def test_a_run_killed_before_the_readout_is_resumed_to_the_same(options):
         for record in run:
             if record.layer == layers:
                 break
-        network, history = train(
+        network, history = train_network(
             *some(TRAINING), config_of(**options), test=some(TEST), compute=DOUBLE, start=(run.network, run.history)
         )
         for found, known in zip(network.readout.learned(), wanted.readout.learned(), strict=True):
@@ -510,7 +512,7 @@ def test_the_readout_makes_a_network_better():
 
 
 def test_heads_alone_have_no_readout():
-    network, history = train(*some(TRAINING), config_of(readout="heads"), compute=DOUBLE)
+    network, history = train_network(*some(TRAINING), config_of(readout="heads"), compute=DOUBLE)
     assert network.readout is None and history.readout is None
     torch.testing.assert_close(network.outputs(IMAGES[TEST]), layers_alone(trained()[0], IMAGES[TEST]))
     with pytest.raises(ValueError, match="readout_size must be used with readout 'kernel', got readout 'heads'"):

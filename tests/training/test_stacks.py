@@ -8,6 +8,7 @@ import naive
 import numpy as np
 import pytest
 import torch
+from train_network import train_network
 
 from rescnet import ComputeOptions, NetworkConfig, load, save, train
 from rescnet.export.files import ExportedNetwork
@@ -49,7 +50,7 @@ def few(blobs):
 @pytest.mark.parametrize("options", NAIVE, ids=str)
 def test_a_network_matches_the_naive_one(options, few):
     (images, labels), (new, _) = few
-    network, _ = train(images, labels, config_of(**options), compute=ComputeOptions(dtype="float64"))
+    network, _ = train_network(images, labels, config_of(**options), compute=ComputeOptions(dtype="float64"))
     staged = network.stack.staged_outputs(torch.as_tensor(np.concatenate([images, new])))
     for found, wanted in zip(staged, naive.network_outputs(images, labels, network, new), strict=True):
         np.testing.assert_allclose(found.numpy(), wanted, atol=1e-8)
@@ -59,8 +60,8 @@ def test_a_network_matches_the_naive_one(options, few):
 def test_half_precision_is_close(options, few):
     (images, labels), test = few
     config = config_of(**options, layers=2)
-    exact, _ = train(images, labels, config, test=test)
-    rough, history = train(images, labels, config, test=test, compute=ComputeOptions(precision="balanced"))
+    exact, _ = train_network(images, labels, config, test=test)
+    rough, history = train_network(images, labels, config, test=test, compute=ComputeOptions(precision="balanced"))
     assert rough.half
     if config.bank == "pca":  # the leading filters, whose eigenvalues are well apart
         leading = (network.layers[1].weights[:3].flatten(1) for network in (rough, exact))
@@ -76,12 +77,12 @@ def test_half_precision_is_close(options, few):
 @pytest.mark.parametrize("options", STACKS, ids=str)
 def test_a_run_resumed_from_files_is_bit_for_bit_the_same(options, few, tmp_path):
     (images, labels), validation = few
-    whole, history = train(images, labels, config_of(**options), validation=validation)
+    whole, history = train_network(images, labels, config_of(**options), validation=validation)
     begun = train(images, labels, config_of(**options, layers=2), validation=validation)
-    save(tmp_path / "begun", Model(*begun, tuple("abcdef"), {}))
+    save(Model(begun.network, begun.history, tuple("abcdef"), {}), tmp_path / "begun")
     read = load(tmp_path / "begun")
     start = read.network, read.history
-    resumed, again = train(images, labels, config_of(**options), validation=validation, start=start)
+    resumed, again = train_network(images, labels, config_of(**options), validation=validation, start=start)
     for a, b in zip(whole.layers, resumed.layers, strict=True):
         assert torch.equal(a.weights, b.weights)
         assert torch.equal(a.head.weights, b.head.weights)
@@ -92,7 +93,7 @@ def test_a_run_resumed_from_files_is_bit_for_bit_the_same(options, few, tmp_path
 @pytest.mark.parametrize("options", [*STACKS, {"head": "ridge", "test_views": "flip"}], ids=str)
 def test_chunks_exports_and_history_agree(options, few):
     (images, labels), test = few
-    network, history = train(images, labels, config_of(**options), test=test)
+    network, history = train_network(images, labels, config_of(**options), test=test)
     outputs = network.outputs(test[0])
     torch.testing.assert_close(network.outputs(test[0], chunk=7), outputs, rtol=0, atol=1e-5)
     torch.testing.assert_close(ExportedNetwork(network)(torch.as_tensor(test[0]).float()), outputs, rtol=0, atol=1e-5)
@@ -105,7 +106,7 @@ def test_pca_signs_are_drawn_for_each_layer(few):
     """Layers on the image alone have the same eigenvectors, with other signs."""
     (images, labels), _ = few
     config = config_of(bank="pca", stack_depth=1, pca_signs="drawn", filters=20)
-    first, second, _ = (layer.weights for layer in train(images, labels, config)[0].layers)
+    first, second, _ = (layer.weights for layer in train_network(images, labels, config)[0].layers)
     signs = (first * second).flatten(1).sum(1)
     torch.testing.assert_close(second, signs.sign()[:, None, None, None] * first)
     assert {-1.0, 1.0} == set(signs.sign().tolist())

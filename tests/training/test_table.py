@@ -9,15 +9,16 @@ import pytest
 import torch
 from rich.console import Console
 
-from rescnet import ComputeOptions, Network, NetworkConfig, make_config
+from rescnet import ComputeOptions, Network, NetworkConfig
+from rescnet.config.presets import make_config
 from rescnet.network.history import History, LayerRecord, ReadoutRecord, StopReason
 from rescnet.network.memory import RunSizes
 from rescnet.network.stack import LayerStack
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
-from rescnet.training.listeners import TrainingTable
 from rescnet.training.memory_needs import Machine
 from rescnet.training.memory_plan import MemoryPlan
+from rescnet.training.table import TrainingTable
 from rescnet.training.trainer import Trainer
 
 

@@ -17,7 +17,7 @@ pytest.importorskip("tensorboard", reason="tensorboard is not installed: pip ins
 
 SMALL = (
     "--preset paper --filters 6 --block-sizes 4 --block-stride 2 --pyramid 2,1 --bank pca --no-stop-at-zero-error "
-    "--device cpu"
+    "--device cpu --validation-fraction 0.2"
 )
 STAGES = {"scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update"}
 
@@ -91,10 +91,10 @@ def test_the_configuration_is_there_to_read(train, tmp_path):
 
 
 def test_accuracies_without_images_are_left_out(blobs, tmp_path):
-    from rescnet import make_config, train
-    from rescnet.training.listeners import TensorBoardLog
+    from rescnet import NetworkConfig, train
+    from rescnet.training.tensorboard import TensorBoardLog
 
-    config = make_config(layers=1, filters=6, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca")
+    config = NetworkConfig(layers=1, filters=6, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca")
     with TensorBoardLog(tmp_path) as log:
         train(*blobs, config, listener=log)
     assert [tag for tag in read(tmp_path).Tags()["scalars"] if "accuracy" in tag] == ["accuracy/train"]

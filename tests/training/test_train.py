@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
+from train_network import train_network
 
-from rescnet import NetworkConfig, make_config, train
+from rescnet import Config, NetworkConfig, train
+from rescnet.config.presets import make_config
 from rescnet.network.history import History, LayerRecord, StopReason
 from rescnet.network.inputs import InputWarning
+from rescnet.training.listener import Listener
+from rescnet.training.run import TrainingRun
 from rescnet.training.time_plan import TimePlan
-from rescnet.training.train import TrainingRun
 from rescnet.training.trainer import Trainer
 
 SMALL = {
@@ -33,11 +36,14 @@ def few(blobs):
     return images[:60], labels[:60]
 
 
-class Events:
+class Events(Listener):
     """A listener that keeps a list of events."""
 
     def __init__(self):
         self.seen = []
+
+    def chosen(self, choice):
+        self.seen.append("chosen")
 
     def planned(self, network, plan):
         self.seen.append("planned")
@@ -63,18 +69,18 @@ def test_a_run_yields_one_record_per_layer(few):
     assert records == run.history.records
     assert len(records) == 3
     assert run.history.stopped is StopReason.DEPTH
-    network, _ = train(*few, config_of())
+    network, _ = train_network(*few, config_of())
     assert torch.equal(run.network.outputs(few[0]), network.outputs(few[0]))
 
 
 def test_options_change_the_default_network(few):
-    found = train(*few, layers=2, filters=6, augment="")[0].config
+    found = train_network(*few, Config(layers=2, filters=6, augment=""))[0].config
     default = make_config(image_shape=tuple(few[0].shape[1:]), classes=int(few[1].max()) + 1, images=60)
     assert found == replace(default, layers=2, filters=6)
-    with pytest.raises(ValueError, match=r"got 'layer' in keywords\. Did you mean 'layers'"):
-        train(*few, layer=2)
-    with pytest.raises(ValueError, match=r"^layers must be in the configuration, if there is one\."):
-        train(*few, config_of(), layers=2)
+    with pytest.raises(ValueError, match=r"got 'layer' in Config\. Did you mean 'layers'"):
+        Config(layer=2)
+    with pytest.raises(ValueError, match=r"^quality must be left out with a NetworkConfig"):
+        train(*few, config_of(), quality="best")
 
 
 def test_nothing_is_learned_before_the_iteration(few, monkeypatch):
@@ -87,8 +93,8 @@ def test_nothing_is_learned_before_the_iteration(few, monkeypatch):
 @pytest.mark.parametrize("readout", ["heads", "kernel"])
 def test_listeners_receive_the_plan_all_layers_and_the_readout(readout, few):
     listener = Events()
-    network, history = train(*few, config_of(readout=readout), listener=listener)
-    assert listener.seen == ["planned", 1, 2, 3] + ["readout"] * (readout == "kernel")
+    network, history = train_network(*few, config_of(readout=readout), listener=listener)
+    assert listener.seen == ["chosen", "planned", 1, 2, 3] + ["readout"] * (readout == "kernel")
     assert (network.readout is None) == (history.readout is None) == (readout == "heads")
 
 
@@ -104,7 +110,7 @@ def test_a_deadline_stops_the_run_without_a_readout(few):
 
 def test_a_deadline_is_checked_before_each_layer(few, monkeypatch):
     clock = iter([0.0, 10.0, 20.0, 30.0])
-    monkeypatch.setattr("rescnet.training.train.monotonic", lambda: next(clock))
+    monkeypatch.setattr("rescnet.training.run.monotonic", lambda: next(clock))
     run = TrainingRun(*few, config_of(layers=9), deadline=20.0)
     assert [record.layer for record in run] == [1, 2]
     assert run.history.stopped is StopReason.DEADLINE
@@ -116,10 +122,10 @@ def test_a_time_limit_leaves_time_for_the_readout(few, monkeypatch):
     def planned(config, *_):
         return TimePlan(10.0, 10.0 * (config.rows_per_image - 1), 4.0)
 
-    monkeypatch.setattr("rescnet.training.train.TimePlan.of", planned)
+    monkeypatch.setattr("rescnet.training.run.TimePlan.of", planned)
     for copies, limit, layers in (("", 35, 3), ("", 33, 2), ("shift 1", 35, 1), ("shift 1", 45, 2), ("shift 1", 43, 1)):
         clock = iter(range(0, 1000, 10))
-        monkeypatch.setattr("rescnet.training.train.monotonic", lambda clock=clock: next(clock))
+        monkeypatch.setattr("rescnet.training.run.monotonic", lambda clock=clock: next(clock))
         config = config_of(layers=9, readout="kernel", kernel_copies=copies)
         run = TrainingRun(*few, config, time_limit=limit)
         assert len(list(run)) == layers and run.history.readout is not None
@@ -128,7 +134,7 @@ def test_a_time_limit_leaves_time_for_the_readout(few, monkeypatch):
 
 def test_a_complete_run_is_not_stopped_by_its_deadline(few):
     """All layers are there when the deadline has passed: the readout is fitted."""
-    start = train(*few, config_of())
+    start = train_network(*few, config_of())
     run = TrainingRun(*few, config_of(readout="kernel"), start=start, deadline=monotonic())
     assert list(run) == []
     assert run.history.stopped is StopReason.DEPTH
@@ -143,8 +149,8 @@ def test_the_caller_can_stop_a_run_and_continue_it(few):
     assert len(run.network.layers) == len(run.history) == 2
     assert run.history.stopped is None
     assert run.network.predict(few[0]).shape == (60,)
-    continued, history = train(*few, config_of(), start=(run.network, run.history))
-    whole, _ = train(*few, config_of())
+    continued, history = train_network(*few, config_of(), start=(run.network, run.history))
+    whole, _ = train_network(*few, config_of())
     assert torch.equal(continued.outputs(few[0]), whole.outputs(few[0]))
     assert history.stopped is StopReason.DEPTH
 
@@ -168,7 +174,7 @@ def test_inputs_are_checked_in_the_constructor(changes, message, few):
 
 
 def test_a_network_is_continued_only_with_the_options_its_layers_share(few):
-    start = train(*few, config_of(layers=1))
+    start = train_network(*few, config_of(layers=1))
     for change in ({"stack_depth": 1}, {"filter_size": 2}, {"rectifier": "both"}):
         (name,) = change
         with pytest.raises(ValueError, match=rf"{name} must stay .*, got .*\. All layers share it"):
@@ -176,19 +182,19 @@ def test_a_network_is_continued_only_with_the_options_its_layers_share(few):
 
 
 def test_a_network_is_continued_with_its_own_history_and_not_made_shorter(few):
-    network, history = train(*few, config_of())
+    network, history = train_network(*few, config_of())
     with pytest.raises(ValueError, match="layers must be at least the 3 of the network to continue, got 2"):
-        train(*few, config_of(layers=2), start=(network, history))
+        train_network(*few, config_of(layers=2), start=(network, history))
     with pytest.raises(ValueError, match="history must have 3 records, one per layer of the network, got 0"):
-        train(*few, config_of(layers=4), start=(network, History()))
+        TrainingRun(*few, config_of(layers=4), start=(network, History()))
 
 
 def test_images_of_weight_zero_have_no_part_in_the_default_network(few):
     images, labels = few
     weights = np.r_[np.ones(40), np.zeros(20)]
-    options = {"layers": 1, "filters": 5, "augment": ""}
-    weighted, alone = train(images, labels, weights=weights, **options), train(images[:40], labels[:40], **options)
-    assert weighted[0].config == alone[0].config
+    config = Config(layers=1, filters=5, augment="")
+    weighted, alone = train(images, labels, config, weights=weights), train(images[:40], labels[:40], config)
+    assert weighted.network.config == alone.network.config
 
 
 def test_equal_images_are_reported(few):
@@ -203,4 +209,4 @@ def test_data_sets_of_pytorch_are_named(few, wrap):
     with pytest.raises(ValueError, match=r"^images must be an array or a tensor, got a .* of PyTorch\."):
         train(data)
     with pytest.raises(ValueError, match="of PyTorch"):
-        train(*few, config_of(layers=1))[0].predict(data)
+        train_network(*few, config_of(layers=1))[0].predict(data)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from train_network import train_network
 
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.network.history import StopReason
@@ -25,15 +26,15 @@ def halves(blobs):
 
 def test_it_learns(halves):
     (images, labels), test = halves
-    _, history = train(images, labels, small(layers=6), test=test)
+    _, history = train_network(images, labels, small(layers=6), test=test)
     assert history[-1].test_accuracy > 0.7  # six classes
 
 
 def test_the_same_seed_gives_the_same_network_bit_for_bit(halves):
     (images, labels), _ = halves
-    first, _ = train(images, labels, small(layers=2))
-    again, _ = train(images, labels, small(layers=2))
-    other, _ = train(images, labels, small(layers=2, seed=1))
+    first, _ = train_network(images, labels, small(layers=2))
+    again, _ = train_network(images, labels, small(layers=2))
+    other, _ = train_network(images, labels, small(layers=2, seed=1))
     for a, b in zip(first.layers, again.layers, strict=True):
         assert torch.equal(a.weights, b.weights)
         assert torch.equal(a.head.weights, b.head.weights)
@@ -58,7 +59,7 @@ def test_no_gradient_anywhere(halves, monkeypatch):
     monkeypatch.setattr(Trainer, "_learn_filters", spy)
     (images, labels), _ = halves
     tensor = torch.as_tensor(images).float().requires_grad_()
-    network, _ = train(tensor, labels, small(layers=2, stop_at_zero_error=False))
+    network, _ = train_network(tensor, labels, small(layers=2, stop_at_zero_error=False))
     assert modes == [(True, False)] * 2
     for layer in network.layers:
         for learned in (layer.weights, layer.bias, layer.head.weights, layer.head.bias):
@@ -86,7 +87,7 @@ def test_no_gradient_anywhere(halves, monkeypatch):
 )
 def test_predictions_agree_with_the_history(options, halves):
     (images, labels), test = halves
-    network, history = train(images, labels, small(layers=3, stop_at_zero_error=False, **options), test=test)
+    network, history = train_network(images, labels, small(layers=3, stop_at_zero_error=False, **options), test=test)
     assert history[-1].test_accuracy > 0.5
     outputs = network.outputs(test[0], chunk=13)
     assert bool(outputs.isfinite().all())
@@ -97,7 +98,7 @@ def test_predictions_agree_with_the_history(options, halves):
 
 def test_records(halves):
     (images, labels), test = halves
-    _, history = train(images, labels, small(layers=2, stop_at_zero_error=False), validation=test, test=test)
+    _, history = train_network(images, labels, small(layers=2, stop_at_zero_error=False), validation=test, test=test)
     first, second = history
     assert (first.layer, second.layer) == (1, 2)
     assert first.positive_share == 1
@@ -115,7 +116,7 @@ def test_records(halves):
 
 def test_it_stops_at_zero_training_error(halves):
     (images, labels), _ = halves
-    _, history = train(images, labels, small(layers=30, ridge=1e-3))
+    _, history = train_network(images, labels, small(layers=30, ridge=1e-3))
     assert history.stopped is StopReason.ZERO_ERROR
     assert len(history) < 30
     assert [r.train_accuracy == 1 for r in history] == [False] * (len(history) - 1) + [True]
@@ -123,7 +124,7 @@ def test_it_stops_at_zero_training_error(halves):
 
 def test_it_stops_when_validation_no_longer_rises(halves):
     (images, labels), test = halves
-    network, history = train(
+    network, history = train_network(
         images, labels, small(layers=40, patience=2, stop_at_zero_error=False, ridge=1e-4), validation=test
     )
     assert history.stopped is StopReason.PATIENCE
@@ -139,9 +140,9 @@ def test_it_stops_when_validation_no_longer_rises(halves):
 def test_the_unit_of_pixels_does_not_matter(scale, halves):
     (images, labels), test = halves
     config, compute = small(layers=2, stop_at_zero_error=False), ComputeOptions(dtype="float64")
-    plain, _ = train(images, labels, config, compute=compute)
+    plain, _ = train_network(images, labels, config, compute=compute)
     factor, offset = scale
-    other, _ = train(images * factor + offset, labels, config, compute=compute)
+    other, _ = train_network(images * factor + offset, labels, config, compute=compute)
     np.testing.assert_allclose(
         other.outputs(test[0] * factor + offset).numpy(), plain.outputs(test[0]).numpy(), atol=1e-6
     )
@@ -185,7 +186,7 @@ def hard_cases():
 @pytest.mark.filterwarnings("ignore::rescnet.network.inputs.InputWarning")  # of the class number without images
 def test_hard_images_train_and_nothing_is_nan(name, options):
     images, labels = hard_cases()[name]
-    network, history = train(images, labels, small(layers=3, stop_at_zero_error=False, **options))
+    network, history = train_network(images, labels, small(layers=3, stop_at_zero_error=False, **options))
     assert len(history) == 3
     assert bool(network.outputs(images).isfinite().all())
     for layer in network.layers:
@@ -194,7 +195,9 @@ def test_hard_images_train_and_nothing_is_nan(name, options):
 
 def test_more_features_than_images_train_without_ridge_and_the_record_tells(halves):
     (images, labels), _ = halves
-    _, history = train(images[:40], labels[:40], small(layers=2, ridge=0.0, filters=12, stop_at_zero_error=False))
+    _, history = train_network(
+        images[:40], labels[:40], small(layers=2, ridge=0.0, filters=12, stop_at_zero_error=False)
+    )
     assert history[0].ridge > 0
 
 
@@ -227,8 +230,8 @@ def test_half_precision_learns_the_same_to_its_rounding(precision, options, halv
     """On a CPU the GPU's half-precision path is emulated: same code, slower arithmetic."""
     (images, labels), test = halves
     config = small(layers=3, stop_at_zero_error=False, bank="pca", ridge=0.3, **options)
-    exact, exact_history = train(images, labels, config, test=test)
-    rough, history = train(images, labels, config, test=test, compute=ComputeOptions(precision=precision))
+    exact, exact_history = train_network(images, labels, config, test=test)
+    rough, history = train_network(images, labels, config, test=test, compute=ComputeOptions(precision=precision))
     assert rough.half
     assert not exact.half
     # From the second layer on a rounded residual may choose another label, so only accuracies are compared there.
@@ -248,5 +251,5 @@ def test_half_precision_and_float64_exclude_each_other(halves):
 def test_equal_images_are_given_up_on_quickly():
     """All patches are equal: filters are zero after a few hundred draws, not after 100,000."""
     images, labels = hard_cases()["all images equal"]
-    _, history = train(images, labels, small(layers=1))
+    _, history = train_network(images, labels, small(layers=1))
     assert history[0].seconds["filters"] < 5

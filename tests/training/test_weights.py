@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from train_network import train_network
 
-from rescnet import ComputeOptions, NetworkConfig, train
+from rescnet import ComputeOptions, NetworkConfig
 from rescnet.training.data import TrainingData
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -19,7 +20,7 @@ DOUBLE = ComputeOptions(device="cpu", dtype="float64")
 
 
 def outputs(images, labels, seen, weights=None, compute=DOUBLE, **options):
-    network, _ = train(images, labels, NetworkConfig(**(SMALL | options)), weights=weights, compute=compute)
+    network, _ = train_network(images, labels, NetworkConfig(**(SMALL | options)), weights=weights, compute=compute)
     return network.outputs(seen)
 
 

@@ -28,7 +28,7 @@ from rescnet import ComputeOptions, NetworkConfig
 from rescnet.training.distributed import watchdog
 from rescnet.training.distributed.workers import join_workers
 from rescnet.training.readout import fit, iterative
-from rescnet.training.train import TrainingRun
+from rescnet.training.run import TrainingRun
 
 
 class Solutions:

@@ -19,6 +19,7 @@ from ..network.device import choose_device, choose_precision
 from ..network.history import reason_to_stop
 from ..saving import InterruptedRun, ModelFolder, read_run, run_from_bytes, run_to_bytes
 from ..text import count
+from ..training.fitting import Wishes
 from .images import dataset_of, full_name
 from .shared import command_line, say
 from .training_run import TrainCommand
@@ -27,25 +28,32 @@ if TYPE_CHECKING:
     from ..config.network import NetworkConfig
     from ..data import Dataset
     from ..training.distributed.workers import Workers
-    from ..training.listeners import TensorBoardLog
-    from .train import TrainRequest
+    from ..training.tensorboard import TensorBoardLog
 
 
-def resume_run(place: Path, request: TrainRequest, log: TensorBoardLog | None, workers: Workers) -> TrainCommand | None:
+def resume_run(
+    place: Path,
+    source: str | None,
+    root: Path | None,
+    options: dict[str, Any],
+    compute_options: dict[str, Any],
+    log: TensorBoardLog | None,
+    workers: Workers,
+) -> TrainCommand | None:
     """Return the rest of the run in a folder, which rank 0 reads and broadcasts; None if the run is complete.
 
-    The source of the request is the new place of the same images, if they were moved.
+    The source is the new place of the same images, if they were moved.
     """
     run = read_run(place) if workers.is_rank0 else None
     sent = workers.broadcast_bytes(run_to_bytes(run) if run and workers.count > 1 else b"")
     run = run or run_from_bytes(sent)
     command = None
     try:
-        command = _continued(run, place, request, log, workers)
+        command = _continued(run, place, source, root, options, compute_options, workers)
     finally:
         if command is None and run.lock:
             run.lock.release()
-    return command
+    return None if command is None else replace(command, log=log)
 
 
 def say_complete(console: Console, as_json: bool, folder: ModelFolder) -> None:
@@ -58,7 +66,13 @@ def say_complete(console: Console, as_json: bool, folder: ModelFolder) -> None:
 
 
 def _continued(
-    run: InterruptedRun, place: Path, request: TrainRequest, log: TensorBoardLog | None, workers: Workers
+    run: InterruptedRun,
+    place: Path,
+    source: str | None,
+    root: Path | None,
+    asked: dict[str, Any],
+    compute_options: dict[str, Any],
+    workers: Workers,
 ) -> TrainCommand | None:
     """Return the rest of a run, None if nothing is left, or raise ValueError if it cannot continue as requested."""
     about = run.folder.about
@@ -69,39 +83,38 @@ def _continued(
         )
     if about.get("half_heads"):
         raise ValueError(f"{place} must not have heads in half precision to be resumed. Start a new run.")
-    config = _merged(run.folder.config, request.options, place)
-    check_asked_options(config, request.options)
+    config = _merged(run.folder.config, asked, place)
+    check_asked_options(config, asked)
     if config.layers < len(run.layers):
         raise ValueError(
             f"layers must be at least {len(run.layers)}, the layers of {place}, got {config.layers}. To use fewer, "
             f"give --layers {config.layers} to evaluate, predict, export or report."
         )
-    if config.layers > len(run.layers) and "layers" in request.options:
+    if config.layers > len(run.layers) and "layers" in asked:
         _check_not_stopped(config, run)
     whole = run.folder.sealed and not run.damaged and not run.folder.misses_readout
     if whole and config == run.folder.config and reason_to_stop(config, run.folder.history()):
         return None
-    compute = _merged(ComputeOptions(**about.get("compute", {})), request.compute_options, place)
+    compute = _merged(ComputeOptions(**about.get("compute", {})), compute_options, place)
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if (choose_precision(compute, device) != "exact") != run.folder.half:
         before, now = ("half", "full") if run.folder.half else ("full", "half")
         raise ValueError(f"precision must stay {before}, but {device} computes in {now}. Resume on another device.")
     folder = run.folder
-    if request.source is not None:
-        folder = replace(folder, about=about | {"source": full_name(request.source)})
-    dataset, _ = workers.first_alone(lambda: dataset_of(folder, None, request.root))
+    if source is not None:
+        folder = replace(folder, about=about | {"source": full_name(source)})
+    dataset, _ = workers.first_alone(lambda: dataset_of(folder, None, root))
     _check_images(dataset, run)
     changed = config != run.folder.config
     return TrainCommand(
         dataset=dataset,
-        config=config,
+        wishes=Wishes(config=config),
         compute=compute,
         device=str(device),
         place=place,
         about={"command": f"{about['command']} && {command_line()}"} if changed and about.get("command") else {},
-        log=log,
         resumed=run,
-        notes=_notes(run, compute),
+        notes=tuple(_notes(run, compute)),
         workers=workers,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,9 @@ from rich.console import Console
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.presets import PAPER, make_compute, preset_names
-from .new_run import VALIDATION_FRACTION, new_run, refitted
-from .shared import Source, SourceOption, given, one_source, with_flags
+from ..errors import ConfigError
+from .new_run import NewRunFlags, new_run
+from .shared import Source, given, with_flags
 
 if TYPE_CHECKING:
     from .training_run import TrainCommand
@@ -22,25 +22,9 @@ if TYPE_CHECKING:
 advanced: Any = partial(typer.Option, hidden=True)  # options that only --help-all shows
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainRequest:
-    """Arguments of ``rescnet train`` that decide which run it is.
-
-    ``options`` are those of the network and ``compute_options`` those of the machine that were given as flags. ``new``
-    has the other flags of a new run, by parameter; a resumed run has none of them.
-    """
-
-    source: str | None
-    root: Path | None
-    options: dict[str, Any]
-    compute_options: dict[str, Any]
-    new: dict[str, Any]
-
-
 @with_flags(NetworkConfig, ComputeOptions)
 def train(
     source: Source = None,
-    dataset: SourceOption = None,
     preset: Annotated[
         str | None,
         typer.Option(help=f"Settings to start from: {', '.join([PAPER, *preset_names()])}. Default: by the images."),
@@ -66,8 +50,8 @@ def train(
     validation_fraction: Annotated[
         float | None,
         advanced(
-            help="Fraction of training images used for validation, if there are no validation images. 0 uses none. "
-            f"(default {VALIDATION_FRACTION} with a preset or --patience, else 0)"
+            help="Fraction of training images used for validation, if there are no validation images. "
+            "(default 0.1 with --patience, else 0)"
         ),
     ] = None,
     refit: Annotated[
@@ -94,51 +78,37 @@ def train(
     """
     from ..saving import ModelFolder
     from ..training.distributed.workers import join_workers
-    from ..training.listeners import TensorBoardLog
+    from ..training.tensorboard import TensorBoardLog
     from .resume import resume_run, say_complete
 
-    request = TrainRequest(
-        source=one_source(source, dataset),
-        root=root,
-        options=given(options, NetworkConfig),
-        compute_options=given(options, ComputeOptions),
-        new={
-            "preset": preset,
-            "quality": quality,
-            "time_limit": time_limit,
-            "config": config,
-            "out": out,
-            "overwrite": overwrite,
-            "image_size": image_size,
-            "strict": strict,
-            "cache": cache,
-            "validation_fraction": validation_fraction,
-            "refit": refit,
-            "limit": limit,
-        },
+    flags = NewRunFlags(
+        preset=preset,
+        quality=quality,
+        time_limit=time_limit,
+        config=config,
+        out=out,
+        overwrite=overwrite,
+        image_size=image_size,
+        strict=strict,
+        cache=cache,
+        validation_fraction=validation_fraction,
+        refit=refit,
+        limit=limit,
     )
-    if resume is not None:
-        _check_flags_of_resume(request)
-    with join_workers(make_compute(config, **request.compute_options).device) as workers:
+    network, machine = given(options, NetworkConfig), given(options, ComputeOptions)
+    if resume is not None and (used := flags.used()):
+        raise ConfigError(f"--{used[0].replace('_', '-')} must not be used with --resume. Leave it out.")
+    with join_workers(make_compute(config, **machine).device) as workers:
         log = TensorBoardLog(tensorboard) if tensorboard and workers.is_rank0 else None
         console = Console(stderr=as_json, quiet=quiet or not workers.is_rank0)
         command: TrainCommand | None
         if resume is None:
-            command, whole = new_run(request, log, workers)
+            command = new_run(source or "digits", root, network, machine, flags, log, workers)
         else:
-            command = resume_run(resume, request, log, workers)
+            command = resume_run(resume, source, root, network, machine, log, workers)
         if command is not None:
             command.run(console, as_json)
         elif workers.is_rank0:
             say_complete(console, as_json, ModelFolder.open(str(resume)))
-        if refit and command is not None:
-            refitted(command, whole).run(console, as_json)
         if quiet and not as_json and workers.is_rank0:
             typer.echo(command.place if command else resume)
-
-
-def _check_flags_of_resume(request: TrainRequest) -> None:
-    """Raise ValueError for a flag of new runs."""
-    for name, value in request.new.items():
-        if value is not None and value is not False:
-            raise ValueError(f"--{name.replace('_', '-')} must not be used with --resume. Leave it out.")

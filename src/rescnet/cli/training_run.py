@@ -3,52 +3,52 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
-from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
-from ..data.splits import checksums, fingerprints
+from ..data.splits import checksums, fingerprint, fingerprints, join_validation
 from ..model import describe_images, describe_run
-from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
+from ..network.history import History, LayerRecord, StopReason, depth_to_use
 from ..network.memory import readout_file_bytes, readout_rows
 from ..network.network import Network
 from ..network.stack import LayerStack
-from ..saving import InterruptedRun, ModelFolder, ModelWriter, check_space, layer_bytes
+from ..saving import InterruptedRun, ModelFolder, check_space, layer_bytes
 from ..text import count, show_bytes
+from ..training.choice import Choice
 from ..training.distributed.workers import Workers
-from ..training.listeners import TensorBoardLog, TrainingTable
-from ..training.memory_plan import MemoryPlan
-from ..training.train import Listener, train
+from ..training.fitting import Wishes, fit
+from ..training.listener import Listener, Listeners
+from ..training.saver import ModelSaver
+from ..training.table import TrainingTable
+from ..training.tensorboard import TensorBoardLog
 from .errors import ReportedInterrupt
-from .shared import HOLDS_IMAGES, say
+from .shared import say
 
 TESTED_ON_CPU = 1000  # test images that pass each layer though there are fewer training images
-SECONDS_BETWEEN = 60  # two solutions of the readout that are saved
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainCommand:
-    """A run of ``rescnet train`` whose images and options are known.
+@dataclass(kw_only=True)
+class TrainCommand(Listener):
+    """A run of ``rescnet train`` whose images and wishes are known.
 
-    Its data set has the held-out images as validation images, ``place`` is the folder of the model, and ``about`` has
-    the facts of the command line that the model records. ``resumed`` is the part of the run that exists, and ``notes``
-    are lines about it, printed first. The log is closed at the end. Rank 0 of the workers saves and prints.
+    ``place`` is the folder of the model, and ``about`` has the facts of the command line that the model records.
+    ``resumed`` is the part of the run that exists, and ``notes`` are lines about it. The log is closed at the end. Rank
+    0 of the workers saves and prints. As a listener it puts images that are held out into its data set.
     """
 
     dataset: Dataset
-    config: NetworkConfig
+    wishes: Wishes
     compute: ComputeOptions
     device: str
     place: Path
@@ -56,25 +56,24 @@ class TrainCommand:
     overwrite: bool = False
     log: TensorBoardLog | None = None
     resumed: InterruptedRun | None = None
-    notes: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
     workers: Workers = field(default_factory=Workers)
-    time_limit: float | None = None
 
     def run(self, console: Console, as_json: bool) -> None:
         """Train, save each layer when it was added, and print a summary."""
         if not self.workers.is_rank0:
-            self._train(None)
+            self._train(self)
             return
-        for note in self.notes:
+        for note in (*self.dataset.notes, *self.notes):
             say(console, escape(note))
         if self.dataset.test and not self._measures_test:
             say(console, f"the {len(self.dataset.test):,} test images are left to rescnet evaluate, to save time")
-        saver = LayerSaver(self._writer, self.resumed.folder.records if self.resumed else ())
+        saver = ModelSaver(self.place, self.dataset.class_names, self._facts, self.overwrite, self.resumed)
         where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
-        with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where, self._images()) as table:
-            listeners: list[Listener] = [saver, table, *([self.log] if self.log else [])]
+        with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where, self._images) as table:
             try:
-                history = self._train(_Listeners(listeners, as_json))
+                lines = _JsonLines() if as_json else None
+                history = self._train(Listeners(self, saver, table, self.log, lines))
             except KeyboardInterrupt as interrupt:
                 table.close()
                 layers = saver.finish(StopReason.INTERRUPTED)
@@ -94,10 +93,23 @@ class TrainCommand:
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
         say(console, f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}")
-        if folder.about.get("readout") and self.config.readout == "kernel-exact":
-            say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
         if as_json:
             self._print_json(history, self.place)
+
+    def chosen(self, choice: Choice) -> None:
+        """Put images that are held out into the data set; a refit has all images again."""
+        self._config, held, train = choice.config, choice.held_out, self.dataset.train
+        if choice.refits:
+            self.dataset, self.about["refit"] = join_validation(self._whole), True
+        self._whole: Dataset = self.dataset
+        if held is not None:
+            kept = np.setdiff1d(np.arange(len(train)), held)
+            self.dataset = replace(self.dataset, train=train.subset(kept), validation=train.subset(held))
+        if self.resumed is None:
+            seed, limit = choice.config.seed, self.about.get("limit")
+            fraction = 0.0 if held is None else self.wishes.fraction(choice.config.patience)
+            split, self.about["seed"] = fingerprint(self.dataset.validation), seed
+            self.about["held_out"] = {"fraction": fraction, "limit": limit, "seed": seed, "sha256": split}
 
     @property
     def _splits(self) -> dict[str, ImageSet]:
@@ -108,7 +120,7 @@ class TrainCommand:
     def _measures_test(self) -> bool:
         """True if test images pass each layer too: not in limited time, nor if they would be most of a CPU's work."""
         most = max(TESTED_ON_CPU, len(self.dataset.train)) if self.device.startswith("cpu") else inf
-        return self.dataset.test is not None and self.time_limit is None and len(self.dataset.test) <= most
+        return self.dataset.test is not None and self.wishes.time_limit is None and len(self.dataset.test) <= most
 
     def _images(self) -> str:
         """Return the number of images per split, and the preset."""
@@ -117,26 +129,30 @@ class TrainCommand:
         preset = self.about.get("preset")
         return f"{counts} images" + (f"; settings of the preset {preset}" if preset else "")
 
-    def _train(self, listener: Listener | None) -> History:
+    def _train(self, listener: Listener) -> History:
         pairs = {name: (images.images, images.labels) for name, images in self._splits.items()}
-        _, history = train(
+        config = self.wishes.config
+        start = None
+        if self.resumed is not None and isinstance(config, NetworkConfig):
+            start = _start(self.resumed, config)
+        _, history = fit(
             *pairs["train"],
-            self.config,
+            self.wishes,
             validation=pairs.get("validation"),
             test=pairs["test"] if self._measures_test else None,
             compute=self.compute,
             listener=listener,
-            start=_start(self.resumed, self.config) if self.resumed else None,
-            readout_start=self.resumed.solution if self.resumed else None,
             workers=self.workers,
-            time_limit=self.time_limit,
+            start=start,
+            readout_start=self.resumed.solution if self.resumed else None,
         )
         return history
 
-    def _writer(self, network: Network) -> ModelWriter:
+    def _facts(self, network: Network) -> dict[str, Any]:
+        """Return the facts about the run that the model records."""
         self._check_space(network)
-        about = {
-            **self.about,
+        return {
+            **{name: value for name, value in self.about.items() if name != "limit"},
             **describe_run(self.device),
             "compute": asdict(self.compute),
             "workers": self.workers.count,
@@ -144,26 +160,16 @@ class TrainCommand:
             "preprocessing": describe_images(self.dataset.train.images),
             "fingerprints": fingerprints(self.dataset),
             "training_checksums": checksums(self.dataset.train.images),
-            "training_files": list(self.dataset.train.files) if self.config.has_kernel else None,
+            "training_files": list(self.dataset.train.files) if network.config.has_kernel else None,
         }
-        return ModelWriter(
-            self.place,
-            self.config,
-            network.image_shape,
-            self.dataset.class_names[: network.classes],
-            about,
-            half=network.half,
-            overwrite=self.overwrite,
-            resumed=self.resumed,
-        )
 
     def _check_space(self, network: Network) -> None:
         """Raise ModelFileError if the disk is too small for the layers to be added and the readout."""
-        done = len(self.resumed.layers) if self.resumed else 0
+        config, done = network.config, len(self.resumed.layers) if self.resumed else 0
         itemsize = {"float32": 4, "float64": 8}[self.compute.dtype]
-        size = (self.config.layers - done) * layer_bytes(self.config, network.image_shape, network.classes, itemsize)
-        rows = readout_rows(self.config, len(self.dataset.train.images))
-        size += readout_file_bytes(self.config, network.image_shape, network.classes, rows)
+        size = (config.layers - done) * layer_bytes(config, network.image_shape, network.classes, itemsize)
+        rows = readout_rows(config, len(self.dataset.train.images))
+        size += readout_file_bytes(config, network.image_shape, network.classes, rows)
         check_space(self.place, size)
 
     def _print_stopped(self, reason: str, layers: int, folder: Path | None) -> str:
@@ -174,7 +180,7 @@ class TrainCommand:
             message = f"{reason}: {finished} finished and usable, in {folder or self.place}"
             if folder not in (None, self.place):
                 message += f"; {self.place} was not replaced"
-            if self.config.has_kernel:
+            if self._config.has_kernel:
                 message += "; the kernel readout is missing, --resume fits it"
         say(Console(stderr=True), escape(message))
         return message
@@ -185,7 +191,7 @@ class TrainCommand:
         summary: dict[str, Any] = {"model": str(folder or self.place) if layers else None, "layers": layers}
         summary["stopped"] = history.stopped
         if layers:
-            summary["used_layers"] = depth_to_use(self.config, history) or layers
+            summary["used_layers"] = depth_to_use(self._config, history) or layers
             summary["best_layer"] = history.best_layer()
             for place, record in (("best", history[history.best_layer() - 1]), ("last", history[-1])):
                 for split in ("train", "validation", "test"):
@@ -209,78 +215,8 @@ def _depth_used(folder: ModelFolder) -> str:
     return f"predicts with {which} {count(layers, 'layer', 'layers')}{chosen}"
 
 
-class LayerSaver:
-    """Writes each layer to the folder of the model when it was added.
-
-    ``records`` are those of the layers written, with those of an earlier session first.
-    """
-
-    def __init__(self, make_writer: Callable[[Network], ModelWriter], before: Sequence[LayerRecord]) -> None:
-        self._make_writer = make_writer
-        self._writer: ModelWriter | None = None
-        self._network: Network | None = None
-        self.records = list(before)
-        self._saved = monotonic()  # when the solution of the readout was
-
-    def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Prepare the folder; nothing is written yet."""
-        self._network, self._writer = network, self._make_writer(network)
+class _JsonLines(Listener):
+    """Prints each layer as a line of JSON."""
 
     def layer_added(self, record: LayerRecord) -> None:
-        """Write the newest layer."""
-        assert self._network is not None and self._writer is not None
-        self.records.append(record)  # before the file: an interrupt in between must not lose the record
-        self._writer.add_layer(self._network.layers[-1], record)
-
-    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
-        """Write the solution so far, once a minute, so that an interrupted fit continues from it."""
-        assert self._writer is not None
-        if monotonic() - self._saved >= SECONDS_BETWEEN:
-            self._writer.save_solution(solution)
-            self._saved = monotonic()
-
-    def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Write the readout of the network."""
-        network = self._network
-        assert network is not None and network.readout is not None and self._writer is not None
-        self._writer.add_readout(network.readout, record, network.used_layers)
-
-    @property
-    def folder(self) -> Path | None:
-        """Folder of the layers written so far; None before the first."""
-        return self._writer.folder if self._writer and self._writer.layers else None
-
-    def finish(self, stopped: StopReason | None) -> int:
-        """Seal the model and return its number of layers."""
-        if self._writer is None:
-            return 0
-        try:
-            self._writer.finish(stopped)
-        finally:
-            del self.records[self._writer.layers :]
-        return self._writer.layers
-
-
-class _Listeners:
-    """Several listeners, informed in order; a layer is then printed as a line of JSON, if asked for."""
-
-    def __init__(self, listeners: Sequence[Listener], as_json: bool) -> None:
-        self.listeners, self.as_json = listeners, as_json
-
-    def planned(self, network: Network, plan: MemoryPlan) -> None:
-        for listener in self.listeners:
-            listener.planned(network, plan)
-
-    def layer_added(self, record: LayerRecord) -> None:
-        for listener in self.listeners:
-            listener.layer_added(record)
-        if self.as_json:
-            typer.echo(json.dumps(asdict(record)))
-
-    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
-        for listener in self.listeners:
-            listener.readout_step(steps, residual, solution)
-
-    def readout_fitted(self, record: ReadoutRecord) -> None:
-        for listener in self.listeners:
-            listener.readout_fitted(record)
+        typer.echo(json.dumps(asdict(record)))

@@ -50,18 +50,14 @@ class NetworkConfig(Options):
         "pca + stacked-lda",
         "Filter bank or mixture, e.g. 'pca' or '3 pca + 1 stacked-lda'. 'dct; pca' begins each stack with dct.",
         common=True,
-        sklearn="bank",
     )
-    filters: int = _filters(
-        50, "Filters per layer (d_i).", 1, 10_000, common=True, sklearn="n_filters", fixed_by="layers"
-    )
-    filter_size: int = _filters(3, "Side of a filter in pixels (k).", 1, 1000, sklearn="filter_size", fixed_by="layers")
+    filters: int = _filters(50, "Filters per layer (d_i).", 1, 10_000, common=True, fixed_by="layers")
+    filter_size: int = _filters(3, "Side of a filter in pixels (k).", 1, 1000, fixed_by="layers")
     first_filter_size: int = _filters(
         0,
         "Side of the filters of a layer that sees the image alone. 0 means filter_size.",
         0,
         1000,
-        sklearn="first_filter_size",
         fixed_by="layers",
     )
     pca_signs: PCASigns = _filters(
@@ -91,12 +87,10 @@ class NetworkConfig(Options):
     grey_stack_every: int = _input(0, "Train every n-th stack on the grey image. 0 disables it.", 0, MOST_LAYERS)
 
     block_sizes: tuple[int, ...] = _pooling(
-        (16,), "Sides of the pooling blocks in pixels, e.g. 12,20.", 1, 100_000, common=True, sklearn="block_sizes"
+        (16,), "Sides of the pooling blocks in pixels, e.g. 12,20.", 1, 100_000, common=True
     )
-    block_stride: int = _pooling(
-        4, "Pixels between neighbouring blocks.", 1, 100_000, common=True, sklearn="block_stride"
-    )
-    pyramid: tuple[int, ...] = _pooling((4, 2, 1), "Cells per side of each pyramid level.", 1, 64, sklearn="pyramid")
+    block_stride: int = _pooling(4, "Pixels between neighbouring blocks.", 1, 100_000, common=True)
+    pyramid: tuple[int, ...] = _pooling((4, 2, 1), "Cells per side of each pyramid level.", 1, 64)
     pyramid_bins: Bins = _pooling("official", "Pyramid cells. official: PCANet's binning; adaptive: an even division.")
     pooling: Reduction = _pooling("max", "Reduction of the blocks of a pyramid cell.")
     rectifier: Rectifier = _pooling(
@@ -108,7 +102,6 @@ class NetworkConfig(Options):
         "lda",
         "Classifier of a layer: one-vs-rest LDA, multi-class LDA, or ridge regression of the residual.",
         common=True,
-        sklearn="head",
     )
     ridge: float = _heads(
         0.1,
@@ -116,7 +109,6 @@ class NetworkConfig(Options):
         0,
         1e9,
         common=True,
-        sklearn="ridge",
         fixed_by="run",
     )
     posterior: Literal["sigmoid", "normalised-sigmoid", "softmax"] = _heads(
@@ -125,27 +117,27 @@ class NetworkConfig(Options):
     sigmoid_scale: float = _heads(16.0, "Scale σ of the sigmoid.", 1e-12, 1e12)
     softmax_scale: float = _heads(0.001, "Scale β of the softmax.", 1e-12, 1e12)
 
-    ceiling: float = _residual(0.8, "Target output λ of the correct class.", 0, 1, sklearn="ceiling")
-    learning_rate: float = _residual(
-        0.4, "Learning rate α of the first layer.", 0, 100, common=True, sklearn="learning_rate"
-    )
+    ceiling: float = _residual(0.8, "Target output λ of the correct class.", 0, 1)
+    learning_rate: float = _residual(0.4, "Learning rate α of the first layer.", 0, 100, common=True)
     rate_drop: float = _residual(0.0, "Fraction by which α falls at each drop.", 0, 1)
     rate_drop_every: int = _residual(10, "Layers between two drops of α.", 1, MOST_LAYERS)
     rate_floor: float = _residual(0.0, "Smallest α.", 0, 100)
 
     augment: str = _data(
-        "", "Changes of copies of the training images, e.g. 'flip + shift 2 + rotate 10'.", common=True
+        "",
+        "Changes of copies of the training images, e.g. 'flip + shift 2 + rotate 10'.",
+        common=True,
+        sklearn="augment",
     )
     copies: int = _data(1, "Changed copies per training image, if augment is set.", 1, 1000)
-    test_views: str = _data(
-        "", "Views that a prediction is averaged over, e.g. 'flip' or 'flip + shift 1'.", sklearn="test_views"
-    )
+    test_views: str = _data("", "Views that a prediction is averaged over, e.g. 'flip' or 'flip + shift 1'.")
 
     readout: Literal["heads", "kernel", "kernel-exact"] = _readout(
         "heads",
         "'heads' uses the layer heads only. 'kernel' is Gaussian-kernel ridge regression on short codes of the images. "
         "'kernel-exact' corrects the heads by comparing all features; it stores the training images.",
         common=True,
+        sklearn="readout",
     )
     readout_size: int = _readout(CODE_SIZE, "Numbers per code of the kernel readout; each takes a byte per image.", 1)
     kernel_width: float = _readout(

@@ -11,10 +11,11 @@ from dataclasses import MISSING, Field, field, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from ..errors import ConfigError
 from ..text import nearest
 
 
-class OptionError(ValueError):
+class OptionError(ConfigError):
     """An option, by name, with a value that it cannot have; the reason is e.g. ``"must be at least 1, got 0."``."""
 
     def __init__(self, name: str, reason: str) -> None:

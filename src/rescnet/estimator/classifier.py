@@ -1,33 +1,50 @@
-"""ResCNet as a scikit-learn classifier; :class:`~rescnet.NetworkConfig` checks the parameters."""
+"""ResCNet as a scikit-learn classifier: its contract around a :class:`rescnet.Model`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from rich.console import Console
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
+from ..config.choices import Config
 from ..config.compute import ComputeOptions
-from ..config.defaults import quality_beside
 from ..config.network import NetworkConfig
-from ..data.splits import stratified_split
+from ..config.option import OptionError
+from ..errors import ConfigError
+from ..explain.explanation import Explanation
+from ..model import Model, as_model, describe_images, describe_run
 from ..network.device import choose_device
-from ..network.history import History
-from ..network.inputs import as_images
+from ..network.layouts import ChannelRule, ImageLayout
 from ..network.network import Network
+from ..network.probabilities import probabilities
+from ..numerics.sketch import sketch
 from ..text import parse_seconds
-from ..training.choice import choose_network
-from ..training.train import train
-from .configuration import automatic_dtype, check_grows, configure, warn_if_none_was_added
-from .image_classifier import check_pixels, draw_seed
-from .layouts import ChannelRule
-from .prediction import FittedNetwork
+from ..training.choice import Choice
+from ..training.fitting import Interrupted, Wishes, fit
+from ..training.listener import Listener, Listeners
+from ..training.table import TrainingTable
+from .configuration import (
+    asked_config,
+    automatic_dtype,
+    check_grows,
+    refuses_unknown,
+    under_parameter,
+    warn_if_none_was_added,
+)
+from .image_classifier import ImageClassifier, check_pixels, draw_seed
+
+FEATURES = 1024  # numbers per image that transform returns, at most
 
 
-class ResCNetClassifier(FittedNetwork):
+class ResCNetClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ImageClassifier):  # type: ignore[misc]
     """Deep image classifier trained without back-propagation, layer by layer on the residual of the layers before.
 
     ``X`` may be (n, height, width), (n, height, width, channels), (n, channels, height, width) or flat rows, of any
@@ -41,59 +58,39 @@ class ResCNetClassifier(FittedNetwork):
     With ``y`` it may be a list of image files. Methods of a fitted classifier take the path of an image file or of a
     folder, or a list of such files too, which are fitted to the size and colour of the training images.
 
-    The network follows from the images, their number and the ``quality``. A parameter that is not None changes it.
+    The network follows from the images, their number and the ``quality``. A parameter that is not None changes it, and
+    ``config`` has all further options.
 
     Parameters
     ----------
     n_layers : int, default=None
         Largest number of layers.
     quality : {"fast", "balanced", "best"}, default="balanced"
-        How much work to do for accuracy. Ignored with a ``preset``.
+        How much work to do for accuracy. A preset decides it itself.
     time_limit : float or str, default=None
         Seconds for ``fit``, or e.g. ``"10m"``. It is kept by fewer layers or filters; so the network depends on the
-        machine. With a ``preset`` it limits the layers only.
-    preset : str, default=None
-        Settings to start from instead: ``"paper"`` is the paper's network sized to the images, ``"cifar10"`` the
-        paper's own; see :func:`rescnet.preset_names`.
-    n_filters : int, default=None
-        Filters per layer.
-    filter_size, first_filter_size : int, default=None
-        Side of the filters, and of the first layer's filters unless 0. A grey image needs larger filters first: its
-        k×k patches have at most k² principal components.
-    bank : str, default=None
-        Filter bank, e.g. ``"pca"``, ``"stacked-lda"`` or ``"dct"``, or a mixture, e.g. ``"3 pca + 1 stacked-lda"``.
-        ``"dct; pca"`` uses dct in the first layer only.
-    block_sizes : sequence of int, default=None
-        Sides of the second-order pooling blocks in pixels, e.g. ``(12, 20)``.
-    block_stride : int, default=None
-        Pixels between neighbouring blocks.
-    pyramid : sequence of int, default=None
-        Cells per side of each pyramid level, e.g. ``(4, 2, 1)``.
-    head : {"lda", "multiclass-lda", "ridge"}, default=None
-        Classifier of a layer.
-    ridge : float, default=None
-        Regularisation γ of the heads, in units of a feature's variance.
-    learning_rate : float, default=None
-        Learning rate α of the first layer.
-    ceiling : float, default=None
-        Target output λ of the correct class.
-    test_views : str, default=None
-        Views that a prediction is averaged over, e.g. ``"flip"`` or ``"flip + shift 1"``; ``""`` is the image alone. It
-        is also read when predicting: ``set_params(test_views="flip")`` changes a fitted estimator.
+        machine. With a preset it limits the layers only.
+    augment : str, default=None
+        Changes of copies of the training images, e.g. ``"flip + shift 2"``; ``""`` is none. By default a trial on the
+        images decides about mirror images.
+    readout : {"kernel", "heads"}, default=None
+        Answer after the last layer: a kernel regression on all layers, which the default network has, or their heads.
+    config : Config or str, default=None
+        All other options, e.g. ``rescnet.Config(ridge=0.5)``, or the name of a preset: ``"paper"`` is the paper's
+        network sized to the images, ``"cifar10"`` the paper's own; see :func:`rescnet.preset_names`.
+        ``{"config__ridge": [0.5, 2]}`` searches an option, if ``config`` is a ``Config``.
     class_weight : dict, "balanced" or None, default=None
         Weight of each class's images, which multiplies ``sample_weight``. ``"balanced"`` gives all classes the same
         total weight.
-    options : dict, default=None
-        Any option of :class:`rescnet.NetworkConfig`, e.g. ``{"posterior": "softmax", "stop_at_zero_error": False}``.
     image_shape : sequence of int, default=None
         Shape of one image: (height, width), or with channels. Needed for flat rows that are no square grey images.
     channels : {"auto", "first", "last"}, default="auto"
         Axis of the channels, if any. ``"auto"`` is the last axis, else the first, whichever has 1, 3 or 4 entries.
-    validation_fraction : float, default=0.1
-        Fraction of each class's images used as validation set, if ``n_iter_no_change`` is set.
     n_iter_no_change : int, default=None
         Early stopping: stop after n layers without a better validation accuracy, and use the best depth for prediction
         and the readout. None disables it.
+    validation_fraction : float, default=None
+        Fraction of each class's images used as validation set. None is a tenth with early stopping, else nothing.
     refit : bool, default=False
         With ``n_iter_no_change``: train again on all images, with the best validation depth.
     warm_start : bool, default=False
@@ -101,7 +98,7 @@ class ResCNetClassifier(FittedNetwork):
         equals that of one long run.
     device : str, default="auto"
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` uses a GPU if there is one.
-    memory : str or int, default="auto"
+    max_memory : str or int, default="auto"
         Memory for training, e.g. ``"2GB"``; ``"auto"`` is 80 % of a GPU's memory, or 60 % of the host's.
     dtype : {"auto", "float32", "float64"}, default="auto"
         Floating type of the network and its outputs. ``"auto"`` is float64 if a side is under 16 pixels, else float32.
@@ -115,12 +112,10 @@ class ResCNetClassifier(FittedNetwork):
 
     Attributes
     ----------
+    model_ : Model
+        The trained network with its history; :func:`rescnet.save` writes it, also after Ctrl-C in ``fit``.
     classes_ : array, shape (C,)
         Sorted labels.
-    network_ : Network
-        All trained layers. It takes (n, channels, height, width), enlarged if a side is under 8 pixels.
-    history_ : History
-        One record per layer: accuracies, seconds by stage, memory; and the reason why training stopped.
     n_layers_ : int
         Layers used for prediction: all, or the best validation depth with ``n_iter_no_change``.
     image_shape_ : tuple of int
@@ -140,37 +135,29 @@ class ResCNetClassifier(FittedNetwork):
     ((8, 8), (30,))
     """
 
-    _held: NDArray[np.intp] | None  # indices of the validation images: a warm start needs the same
+    model_: Model
+    n_layers_: int
+    _held: NDArray[np.intp] | None = None  # indices of the validation images: a warm start needs the same
 
+    @refuses_unknown
     def __init__(
         self,
         n_layers: int | None = None,
         *,
         quality: str = "balanced",
         time_limit: float | str | None = None,
-        preset: str | None = None,
-        n_filters: int | None = None,
-        filter_size: int | None = None,
-        first_filter_size: int | None = None,
-        bank: str | None = None,
-        block_sizes: Sequence[int] | int | None = None,
-        block_stride: int | None = None,
-        pyramid: Sequence[int] | None = None,
-        head: str | None = None,
-        ridge: float | None = None,
-        learning_rate: float | None = None,
-        ceiling: float | None = None,
-        test_views: str | None = None,
+        augment: str | None = None,
+        readout: str | None = None,
+        config: Config | NetworkConfig | str | None = None,
         class_weight: dict[Any, float] | str | None = None,
-        options: dict[str, Any] | None = None,
         image_shape: Sequence[int] | None = None,
         channels: ChannelRule = "auto",
-        validation_fraction: float = 0.1,
         n_iter_no_change: int | None = None,
+        validation_fraction: float | None = None,
         refit: bool = False,
         warm_start: bool = False,
         device: str = "auto",
-        memory: str | int = "auto",
+        max_memory: str | int = "auto",
         dtype: str = "auto",
         precision: str = "auto",
         verbose: int = 0,
@@ -179,103 +166,218 @@ class ResCNetClassifier(FittedNetwork):
         self.n_layers = n_layers
         self.quality = quality
         self.time_limit = time_limit
-        self.preset = preset
-        self.n_filters = n_filters
-        self.filter_size = filter_size
-        self.first_filter_size = first_filter_size
-        self.bank = bank
-        self.block_sizes = block_sizes
-        self.block_stride = block_stride
-        self.pyramid = pyramid
-        self.head = head
-        self.ridge = ridge
-        self.learning_rate = learning_rate
-        self.ceiling = ceiling
-        self.test_views = test_views
+        self.augment = augment
+        self.readout = readout
+        self.config = config
         self.class_weight = class_weight
-        self.options = options
         self.image_shape = image_shape
         self.channels = channels
-        self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
         self.refit = refit
         self.warm_start = warm_start
         self.device = device
-        self.memory = memory
+        self.max_memory = max_memory
         self.dtype = dtype
         self.precision = precision
         self.verbose = verbose
         self.random_state = random_state
+
+    @classmethod
+    def from_model(cls, model: Model) -> Self:
+        """Return the fitted classifier of a model, e.g. a loaded one; fitted again, it trains the same network."""
+        model = as_model(model)
+        config = model.network.config
+        classifier = cls(config=config, random_state=config.seed)
+        classifier._keep(model, model.layout)
+        return classifier
 
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train a network, or with ``warm_start`` add layers to the fitted one.
 
         ``y``, shape (n,), are labels of any type that can be sorted; None if ``X`` is a folder, a name, or a torch
         ``Dataset`` or ``DataLoader``. An image with ``sample_weight`` 2 counts like two equal images; 0 leaves it out.
+
+        At Ctrl-C the finished layers are kept in ``model_``.
         """
-        if self.refit and (self.warm_start or self.time_limit is not None):
-            raise ValueError("refit must not be used with warm_start or a time_limit. Leave one out.")
-        continues = bool(self.warm_start) and hasattr(self, "network_")
+        before = self.model_ if self.warm_start and hasattr(self, "model_") else None
         array, layout, classes, labels, weights = self._training_images(X, y, self.class_weight, sample_weight)
-        seed = self.network_.config.seed if continues else draw_seed(self.random_state)
+        seed = draw_seed(self.random_state) if before is None else before.network.config.seed
         dtype: Any = automatic_dtype(layout) if self.dtype == "auto" else self.dtype
+        quality: Any = self.quality
         precision: Any = self.precision
-        compute = ComputeOptions(device=self.device, memory=str(self.memory), dtype=dtype, precision=precision)
-        check_pixels(array)
-        quality = quality_beside(self.preset, None if self.quality == "balanced" else self.quality)
-        limit = None if self.time_limit is None else parse_seconds(str(self.time_limit))
-
-        used: list[float] = []  # seconds
-
-        def choose(asked: dict[str, Any]) -> NetworkConfig:
-            if continues:
-                return replace(self.network_.config, **asked)
-            images = as_images(layout.to_images(array))
-            choice = choose_network(images, torch.as_tensor(labels), compute, quality, limit, asked)
-            used.append(choice.seconds)
-            return choice.config
-
-        config = configure(self.get_params(deep=False), self.options, layout, len(classes), seed, choose)
-        kept: Any = slice(None)
-        held: NDArray[np.intp] | None = None
-        if config.patience:
-            kept, held = stratified_split(labels, self.validation_fraction, config.seed)
-        elif self.refit:
-            raise ValueError("refit must be used with n_iter_no_change. Without it, all images train already.")
-        if continues:
-            check_grows(self, layout, classes, config, held)
-        images = layout.to_images(array)
-        validation = None if held is None else (images[held], labels[held])
-        start = (self.network_, self.history_) if continues else None
-        network, history = self._train(
-            images[kept],
-            labels[kept],
-            config,
-            validation=validation,
-            weights=None if weights is None else weights[kept],
-            compute=compute,
-            start=start,
-            time_limit=None if limit is None else max(1.0, limit - sum(used)),
+        compute = ComputeOptions(device=self.device, memory=str(self.max_memory), dtype=dtype, precision=precision)
+        wishes = Wishes(
+            config=asked_config(self.get_params(deep=False), layout, seed),
+            quality=quality,
+            time_limit=None if self.time_limit is None else parse_seconds(str(self.time_limit)),
+            validation_fraction=self.validation_fraction,
+            refit=self.refit,
         )
-        if self.refit and held is not None:
-            whole = replace(config, layers=network.used_layers, patience=0)
-            network, history = self._train(images, labels, whole, weights=weights, compute=compute)
-        if continues:
-            warn_if_none_was_added(len(self.network_.layers), len(network.layers), config.layers, history.stopped)
-        self._images_seen(layout, classes, images)
-        self.network_, self.history_, self._held = network, history, held
-        self.n_layers_ = network.used_layers
+        check_pixels(array)
+        if before is not None:
+            check_grows(self, layout, classes, wishes.config)
+        images = layout.to_images(array)
+        device = choose_device(self.device)
+        watch = _HeldOut(self._held, continues=before is not None)
+        about = describe_run(device) | {"preprocessing": describe_images(images, layout)}
+
+        with TrainingTable(Console(quiet=not self.verbose), type(self).__name__, str(device)) as table:
+            try:
+                network, history = fit(
+                    images,
+                    labels,
+                    wishes,
+                    weights=weights,
+                    compute=compute,
+                    listener=Listeners(watch, table if self.verbose else None),
+                    start=None if before is None else (before.network, before.history),
+                )
+            except OptionError as error:
+                raise under_parameter(error) from None
+            except Interrupted as stop:
+                stop.model = Model(stop.network, stop.history, classes, about)
+                self._keep(stop.model, layout, watch.held)
+                raise
+            if self.verbose:
+                table.finished(history)
+        if before is not None:
+            wanted = network.config.layers
+            warn_if_none_was_added(len(before.network.layers), len(network.layers), wanted, history.stopped)
+        self._keep(Model(network, history, classes, about), layout, watch.held)
         return self
 
-    def _train(self, *data: Any, **how: Any) -> tuple[Network, History]:
-        """Call :func:`train`, with a table if ``verbose``."""
-        if not self.verbose:
-            return train(*data, **how)
-        from rich.console import Console
+    def _keep(self, model: Model, layout: ImageLayout, held: NDArray[np.intp] | None = None) -> None:
+        """Store a trained model, the layout of its images, and the indices of its validation images."""
+        self.model_, self._held = model, held
+        self.n_layers_ = model.network.used_layers
+        self._images_seen(layout, model.labels, model.about.get("preprocessing"))
 
-        from ..training.listeners import TrainingTable
+    @property
+    def _network(self) -> Network:
+        return self.model_.network
 
-        with TrainingTable(Console(), type(self).__name__, str(choose_device(self.device))) as table:
-            network, history = train(*data, **how, listener=table)
-            table.finished(history)
-        return network, history
+    def predict(self, X: Any, views: str | None = None) -> NDArray[Any]:
+        """Return the label of each image, shape (n,). Memory does not grow with the number of images.
+
+        ``views``, e.g. ``"flip + shift 1"``, are those that a prediction is averaged over; ``""`` is the image alone.
+        """
+        best = self._outputs(X, views).argmax(1).numpy()
+        return np.take(self.classes_, best)
+
+    def predict_proba(self, X: Any, views: str | None = None) -> NDArray[Any]:
+        """Return a probability for each class, shape (n, C): a softmax of the outputs, which ranks classes like them.
+
+        With a kernel readout they are calibrated on leave-one-out outputs of the training images.
+        """
+        return self._fitted.predict_proba(self._new_images(X), views=views)
+
+    def decision_function(self, X: Any, views: str | None = None) -> NDArray[Any]:
+        """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, shape (n,), positive for the second class."""
+        return self._scores(self._outputs(X, views))
+
+    def explain(self, X: Any) -> Explanation:
+        """Explain the prediction of one image, given alone, as a batch of one, or as the path of a file.
+
+        Training images are counted in the order of ``fit``, without those of the validation set or of weight 0.
+        """
+        return self._fitted.explain(X)
+
+    def staged_predict(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield the labels after 1, 2, … layers, each of shape (n,); without the readout."""
+        for stage in self._fitted.stages(self._new_images(X), lambda outputs: outputs.argmax(1)):
+            yield self.classes_[stage.numpy()]
+
+    def staged_predict_proba(self, X: Any) -> Iterator[NDArray[Any]]:
+        """Yield the probabilities after 1, 2, … layers, each of shape (n, C); all n·C·layers numbers are held."""
+        ceiling = self._fitted.network.config.ceiling
+        for stage in self.model_.stages(self._new_images(X), lambda outputs: probabilities(outputs, ceiling)):
+            yield stage.numpy()
+
+    @torch.inference_mode()
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return features of all layers for other estimators, shape (n, m), where m is at most 1,024.
+
+        They are a sketch: each feature of a layer has a random sign and is added to one of ``1024 // n_layers_`` sums,
+        so that distances between images are kept on average. Standardise them, e.g. with ``StandardScaler``.
+        """
+        images = self._new_images(X)
+        stack, size = self._network.first_layers(self.n_layers_).stack, self._sketch_size
+        first = stack.layers[0].weights
+        signs = self._signs().to(first)
+        found = torch.empty(len(images), self._n_features_out, dtype=first.dtype)
+        for start, part in self.model_.chunks(images, stack.chunk):
+            self._network.warn_of_other_units(part)
+            steps = zip(signs, stack.steps(part.to(first.device)), strict=True)
+            found[start : start + len(part)] = torch.cat([sketch(step.features, w, size) for w, step in steps], dim=1)
+        return found.numpy()
+
+    @property
+    def _n_features_out(self) -> int:
+        """Numbers per image that ``transform`` returns; scikit-learn names them."""
+        return self.n_layers_ * self._sketch_size
+
+    @property
+    def _sketch_size(self) -> int:
+        """Sums per layer that ``transform`` returns."""
+        features = self._network.config.features(self._network.image_shape[1:])
+        return min(features, max(1, FEATURES // self.n_layers_))
+
+    def _signs(self) -> Tensor:
+        """Return the weights of the sketches, random signs of a common size, shape (layers, D)."""
+        features = self._network.config.features(self._network.image_shape[1:])
+        generator = torch.Generator().manual_seed(self._network.config.seed)
+        signs = 2.0 * torch.randint(2, (self.n_layers_, features), generator=generator) - 1
+        return signs.mul_((self._sketch_size / features) ** 0.5)
+
+    @property
+    def _fitted(self) -> Model:
+        """The model; raise NotFittedError without one."""
+        check_is_fitted(self)
+        return self.model_
+
+    def _outputs(self, X: Any, views: str | None = None) -> Tensor:
+        return torch.from_numpy(self._fitted.outputs(self._new_images(X), views=views))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # features have the network's type
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state to pickle: the layers on the CPU, so that a machine without a GPU can load them."""
+        state: dict[str, Any] = super().__getstate__()
+        if "model_" not in state:
+            return state
+        model: Model = state["model_"]
+        on_cpu = model.network.to("cpu")
+        on_cpu.stack.half = model.network.half  # a GPU that unpickles it computes in half precision again
+        return state | {"model_": replace(model, network=on_cpu)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore a pickled state, with the layers on ``device`` if it is available, else on the CPU."""
+        super().__setstate__(state)
+        if hasattr(self, "model_"):
+            try:
+                device = choose_device(self.device)
+            except ValueError:
+                device = torch.device("cpu")
+            self.model_ = replace(self.model_, network=self.model_.network.to(device))
+
+
+class _HeldOut(Listener):
+    """Indices of the images that were held out; a warm start needs the same as before."""
+
+    def __init__(self, before: NDArray[np.intp] | None, continues: bool) -> None:
+        self._before, self._continues = before, continues
+        self.held: NDArray[np.intp] | None = None
+
+    def chosen(self, choice: Choice) -> None:
+        held = choice.held_out
+        same = held is self._before if held is None or self._before is None else np.array_equal(held, self._before)
+        if self._continues and not same:
+            raise ConfigError(
+                "validation images must stay the same with warm_start. Keep X, y, validation_fraction and "
+                "n_iter_no_change, or use warm_start=False to fit again."
+            )
+        self.held = held if self.held is None else self.held

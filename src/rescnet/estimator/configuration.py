@@ -1,37 +1,55 @@
-"""The estimator's configuration: settings that follow from the images, its parameters, and rules of a warm start."""
+"""The estimator's configuration: what follows from the images, its parameters, and rules of a warm start."""
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..config.choices import Config
 from ..config.defaults import SMALL_SIDE
 from ..config.network import NetworkConfig
-from ..config.option import OptionError, check_unchanged, declared_types, options_of
-from ..config.presets import PAPER, check_asked_options, check_names, load_preset, paper_settings
+from ..config.option import OptionError, check_unchanged, options_of
+from ..config.presets import PAPER
+from ..errors import ConfigError
 from ..network.history import StopReason
 from ..network.inputs import InputWarning
-from .layouts import ImageLayout
+from ..network.layouts import ImageLayout
+from ..text import nearest
+
+P = ParamSpec("P")
 
 PARAMETERS: dict[str, str] = {
     name: entry.metadata["sklearn"] for name, entry in options_of(NetworkConfig).items() if entry.metadata["sklearn"]
 }
 """The estimator's parameter of each option that has one."""
-OPTION_OF = {parameter: name for name, parameter in PARAMETERS.items()}
+MOVED = {"memory": "max_memory=...", "preset": "config='cifar10'", "options": "config=rescnet.Config(ridge=0.5)"}
 FIT_AGAIN = "Use warm_start=False to fit again."
 
 
-def options_for(layout: ImageLayout) -> dict[str, Any]:
-    """Return options that images need whatever the network is.
+def refuses_unknown(init: Callable[P, None]) -> Callable[P, None]:
+    """Return a constructor whose error of an unknown or former parameter says what to write."""
+    known = inspect.signature(init).parameters
 
-    Enlarged images have few different patches, which are seldom separated without error: every draw is accepted there.
-    They may be rows of a table, whose mirror images mean nothing.
-    """
-    return {} if layout.enlargement == (1, 1) else {"tolerance": 1.0, "augment": ""}
+    @wraps(init)
+    def checked(*values: P.args, **parameters: P.kwargs) -> None:
+        for name in parameters.keys() - known.keys():
+            option = name.removeprefix("n_")
+            if option in options_of(NetworkConfig):
+                remedy = f"Write config=rescnet.Config({option}=...)."
+            elif name in MOVED:
+                remedy = f"Write {MOVED[name]}."
+            else:
+                remedy = nearest(name, known).strip() or f"Parameters: {', '.join([*known][1:])}."
+            raise TypeError(f"ResCNetClassifier has no parameter {name!r}. {remedy}")
+        init(*values, **parameters)
+
+    return checked
 
 
 def automatic_dtype(layout: ImageLayout) -> str:
@@ -44,64 +62,53 @@ def automatic_dtype(layout: ImageLayout) -> str:
     return "float64" if min(layout.image_shape[1:]) < SMALL_SIDE else "float32"
 
 
-def configure(
-    parameters: Mapping[str, Any],
-    options: Any,
-    layout: ImageLayout,
-    classes: int,
-    seed: int,
-    choose: Callable[[dict[str, Any]], NetworkConfig],
-) -> NetworkConfig:
-    """Build the configuration: the preset or what ``choose`` finds for options, then ``options`` and parameters.
+def options_for(layout: ImageLayout) -> dict[str, Any]:
+    """Return options that images need whatever the network is.
 
-    A parameter that is None leaves the choice to ``options`` and the preset. Both may use either name of an option.
-    Error messages use the estimator's name of it.
+    Enlarged images have few different patches, which are seldom separated without error: every draw is accepted there.
+    They may be rows of a table, whose mirror images mean nothing.
     """
-    if options is not None and not isinstance(options, Mapping):
-        raise ValueError(f"options must be a dict, e.g. {{'posterior': 'softmax'}}, or None, got {options!r}.")
-    named = {name: parameters[own] for name, own in PARAMETERS.items() if parameters.get(own) is not None}
-    others: dict[str, Any] = {}
-    for key, value in (options or {}).items():
-        name = str(OPTION_OF.get(key, key))
-        for known in (named, others):
-            if name in known and not _same(known[name], value):
-                own = PARAMETERS.get(name, name)
-                raise ValueError(f"{own} must be given once, got {known[name]!r}, and {value!r} in options.")
-        others[name] = value
-    check_names(others, "options")
-    preset = parameters["preset"]
-    types = declared_types(NetworkConfig)
+    return {} if layout.enlargement == (1, 1) else {"tolerance": 1.0, "augment": ""}
+
+
+def asked_config(parameters: Mapping[str, Any], layout: ImageLayout, seed: int) -> Config | NetworkConfig:
+    """Return the configuration that the parameters ask for; the seed counts where nothing else sets one.
+
+    Error messages use the names of the parameters.
+    """
+    given, named = parameters["config"], {}
+    for option, name in PARAMETERS.items():
+        if parameters[name] is not None and option != "seed":
+            named[option] = parameters[name]
     try:
-        given = {name: value for name, value in (others | named).items() if name in PARAMETERS}
-        for name, value in given.items():  # the command line writes numbers as text, Python does not
-            if types[name] in (int, float) and isinstance(value, str):
-                raise OptionError(name, f"must be a number, got {value!r}.")
-        asked = named | {"seed": seed} | others
-        if preset is None:
-            config = choose(options_for(layout) | asked)
-        elif preset == PAPER:
-            config = NetworkConfig(**(paper_settings(layout.image_shape, classes) | options_for(layout) | asked))
-        else:
-            config = NetworkConfig(**(load_preset(str(preset)) | asked))
-        if named.get("patience") is not None and config.patience < 1:
+        if isinstance(given, NetworkConfig):
+            return NetworkConfig(**(vars(given) | named))
+        config = Config(given) if given is None or isinstance(given, str) else given
+        if not isinstance(config, Config):
+            raise ConfigError(f"config must be a rescnet.Config or the name of a preset, got {type(given).__name__}.")
+        for option, value in named.items():
+            if config.options.get(option, value) != value:
+                rule = f"must be given once, got {value!r}, and {config.options[option]!r} in config."
+                raise OptionError(option, rule)
+        if config.options.get("seed", parameters["random_state"]) != parameters["random_state"]:
+            if parameters["random_state"] is not None:
+                raise OptionError("seed", "must be given once, got another one in config.")
+            seed = config.options["seed"]
+        if named.get("patience") == 0:
             raise OptionError("patience", "must be at least 1, or None to add all layers, got 0.")
-        check_asked_options(config, named | others)
+        needed = options_for(layout) if config.preset in (None, PAPER) else {}
+        return Config(config.preset, **(needed | config.options | named | {"seed": seed}))
     except OptionError as error:
-        raise error.under_name(PARAMETERS.get(error.name, error.name)) from None
-    return config
+        raise under_parameter(error) from None
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Return whether two values of an option are equal; a list equals a tuple of the same numbers."""
-    one, other = (tuple(value) if isinstance(value, list) else value for value in (one, other))
-    return bool(one == other)
+def under_parameter(error: OptionError) -> OptionError:
+    """Return the error of an option under the name of its parameter."""
+    return error.under_name(PARAMETERS.get(error.name, error.name))
 
 
-def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config: NetworkConfig, held: Any) -> None:
-    """Raise ValueError if a new fit cannot add layers to a fitted estimator's network.
-
-    The new fit has this layout, classes and configuration; ``held`` are the indices of its validation images.
-    """
+def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config: Config | NetworkConfig) -> None:
+    """Raise ValueError if a new fit of images and classes cannot add layers to a fitted estimator's network."""
     if layout != fitted._layout:
         raise ValueError(
             f"X must hold images of shape {fitted.image_shape_} with warm_start, got {layout.shape}. {FIT_AGAIN}"
@@ -110,18 +117,14 @@ def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config:
         raise ValueError(
             f"y must have the classes {fitted.classes_.tolist()} with warm_start, got {classes.tolist()}. {FIT_AGAIN}"
         )
-    if (held is None) != (fitted._held is None) or not np.array_equal(held, fitted._held):
-        raise ValueError(
-            "validation images must stay the same with warm_start. Keep X, y, validation_fraction and "
-            "n_iter_no_change, or use warm_start=False to fit again."
-        )
-    before, layers = fitted.network_.config, len(fitted.network_.layers)
-    if config.layers < layers:
-        raise ValueError(f"n_layers must be at least {layers} with warm_start, got {config.layers}. {FIT_AGAIN}")
+    before, layers = fitted.model_.network.config, len(fitted.model_.network.layers)
+    after = config if isinstance(config, NetworkConfig) else NetworkConfig(**(vars(before) | config.options))
+    if after.layers < layers:
+        raise ValueError(f"n_layers must be at least {layers} with warm_start, got {after.layers}. {FIT_AGAIN}")
     try:
-        check_unchanged(before, config, ("layers",), "All layers share it: use warm_start=False to fit again.")
+        check_unchanged(before, after, ("layers",), "All layers share it: use warm_start=False to fit again.")
     except OptionError as error:
-        raise error.under_name(PARAMETERS.get(error.name, error.name)) from None
+        raise under_parameter(error) from None
 
 
 def warn_if_none_was_added(before: int, after: int, wanted: int, stopped: StopReason | None) -> None:
@@ -129,7 +132,7 @@ def warn_if_none_was_added(before: int, after: int, wanted: int, stopped: StopRe
     if before == after < wanted:
         warnings.warn(
             f"no layer was added: there are {before} of {wanted}, and {stopped}. Use a greater n_iter_no_change, or "
-            "options={'stop_at_zero_error': False}.",
+            "config=rescnet.Config(stop_at_zero_error=False).",
             InputWarning,
             stacklevel=3,
         )

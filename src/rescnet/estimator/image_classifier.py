@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from numbers import Integral
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,14 +18,13 @@ from torch import Tensor
 
 from ..data.file_inputs import is_path, listed_files, read_to_train
 from ..data.loading import load_to_train
-from ..model import describe_images
-from ..network.inputs import as_images, how_to_fit, plain_values
-from .layouts import ChannelRule, ImageLayout, find_layout
-from .sources import ImageFiles, is_torch_data, named_labels, read_test_images, read_torch_data
+from ..network.inputs import how_to_fit, plain_values
+from ..network.layouts import ChannelRule, ImageLayout, find_layout
+from .sources import is_torch_data, named_labels, read_test_images, read_torch_data
 from .weights import image_weights
 
 CHUNK = 2**22  # numbers that are checked together
-NewImages: TypeAlias = "NDArray[Any] | ImageFiles"
+NewImages: TypeAlias = "NDArray[Any] | list[Path]"  # files are read chunk by chunk
 
 
 class TrainingImages(NamedTuple):
@@ -45,9 +45,8 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
     n_features_in_: int
     image_shape: Sequence[int] | None
     channels: ChannelRule
-    network_: Any
     _layout: ImageLayout
-    _preprocessing: dict[str, Any] | None = None  # properties of the images; None if an earlier version fitted
+    _preprocessing: dict[str, Any] | None = None  # properties of the training images
 
     @abstractmethod
     def _outputs(self, X: Any) -> Tensor:
@@ -74,9 +73,9 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ValueError(f"y must have at least two classes, got one class, {classes.tolist()[0]!r}.")
         return TrainingImages(array, layout, classes, labels, weights)
 
-    def _images_seen(self, layout: ImageLayout, classes: NDArray[Any], images: Any) -> None:
-        """Store the classes, the layout and the properties of the training images (n, channels, height, width)."""
-        self.classes_, self._layout, self._preprocessing = classes, layout, describe_images(images)
+    def _images_seen(self, layout: ImageLayout, classes: NDArray[Any], preprocessing: dict[str, Any] | None) -> None:
+        """Store the classes, the layout and the properties of the training images."""
+        self.classes_, self._layout, self._preprocessing = classes, layout, preprocessing
         self.image_shape_, self.n_features_in_ = layout.shape, layout.numbers
 
     def _new_images(self, X: Any) -> NewImages:
@@ -85,21 +84,13 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if is_torch_data(X):
             X, _ = read_torch_data(X, ordered=True)
         elif files := listed_files(X, "X"):
-            return ImageFiles(files, self._layout, self._preprocessing or {})
+            return files
         array: NDArray[Any] = validate_data(
             self, plain_values(X, "X"), reset=False, ensure_2d=False, allow_nd=True, ensure_all_finite=False
         )
         check_same_images(array, self._layout, type(self).__name__)
         check_pixels(array)
         return array
-
-    def _chunks(self, X: NewImages, size: int) -> Iterator[tuple[int, Tensor]]:
-        """Yield the start of each chunk, and its images (chunk, channels, height, width).
-
-        Chunks are converted one at a time, so ``X`` may be a memory-mapped file larger than memory.
-        """
-        for start in range(0, len(X), size):
-            yield start, as_images(self._layout.to_images(X[start : start + size]), self.network_.image_shape)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each image, shape (n,). Memory does not grow with the number of images."""
@@ -119,7 +110,10 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the outputs Ỹ, shape (n, C); with two classes Ỹ₁ - Ỹ₀, shape (n,), positive for the second class."""
-        outputs = self._outputs(X)
+        return self._scores(self._outputs(X))
+
+    def _scores(self, outputs: Tensor) -> NDArray[Any]:
+        """Return outputs (n, C) as scikit-learn wants them: of two classes the difference."""
         return outputs.numpy() if len(self.classes_) > 2 else (outputs[:, 1] - outputs[:, 0]).numpy()
 
     def __sklearn_tags__(self) -> Any:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,10 +11,10 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 from ..data import ImageSet
-from ..data.file_inputs import in_units, read_like
+from ..data.file_inputs import in_units
 from ..data.loading import load, size_for
 from ..network.inputs import plain_values
-from .layouts import ImageLayout
+from ..network.layouts import ImageLayout
 
 
 def is_torch_data(X: Any) -> bool:
@@ -68,23 +66,3 @@ def read_test_images(
     if images.dtype == np.uint8:
         images = in_units(images, preprocessing)
     return layout.from_channels_first(images), labels
-
-
-@dataclass(frozen=True)
-class ImageFiles:
-    """Image files as a sequence that is read slice by slice, fitted to the training images.
-
-    ``preprocessing`` describes these (:func:`rescnet.model.describe_images`).
-    """
-
-    paths: Sequence[Path]
-    layout: ImageLayout
-    preprocessing: dict[str, Any]
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, part: slice) -> NDArray[Any]:
-        """Return some images in the layout of the training images."""
-        images = read_like(self.paths[part], self.layout.channels_first, self.preprocessing)
-        return self.layout.from_channels_first(images)

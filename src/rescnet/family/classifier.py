@@ -10,10 +10,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from ..data.file_inputs import read_like
 from ..estimator.image_classifier import ImageClassifier, check_pixels, draw_seed
-from ..estimator.layouts import ChannelRule
+from ..model import describe_images
 from ..network.device import choose_device
 from ..network.inputs import as_images
+from ..network.layouts import ChannelRule
 from ..network.memory import memory_budget
 from .config import FamilyConfig, make_member
 from .fitting import fit_member
@@ -104,13 +106,21 @@ class FamilyClassifier(ImageClassifier):
         images = as_images(layout.to_images(array))
         budget = memory_budget(str(self.memory), device)
         self.network_ = fit_member(images, torch.from_numpy(labels), len(classes), config, device, budget)
-        self._images_seen(layout, classes, images)
+        self._images_seen(layout, classes, describe_images(images))
         self.config_ = config
         return self
 
     def _outputs(self, X: Any) -> Tensor:
-        chunks = self._chunks(self._new_images(X), IMAGES_AT_A_TIME)
-        return torch.cat([self.network_.outputs(part) for _, part in chunks])
+        images, layout = self._new_images(X), self._layout
+        found = []
+        for start in range(0, len(images), IMAGES_AT_A_TIME):
+            part = images[start : start + IMAGES_AT_A_TIME]
+            if isinstance(part, list):
+                pixels = layout.enlarged(read_like(part, layout.channels_first, self._preprocessing or {}))
+            else:
+                pixels = layout.to_images(part)
+            found.append(self.network_.outputs(as_images(pixels, self.network_.image_shape)))
+        return torch.cat(found)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -86,14 +86,6 @@ def as_labels(labels: Any, images: Tensor, classes: int | None = None, name: str
         raise ValueError(f"{name} must be numbered without gaps, got {int(tensor.max())} for {len(tensor)} images.")
     if classes is None and int(tensor.min()) == int(tensor.max()):
         raise ValueError(f"{name} must have at least two classes, got only {int(tensor[0])}.")
-    if classes is None and (absent := (torch.bincount(tensor) == 0).nonzero().flatten().tolist()):
-        first = ", ".join(map(str, absent[:3])) + (", …" if len(absent) > 3 else "")
-        warnings.warn(
-            f"{name} should be numbered without gaps, got no image of {len(absent)} of {int(tensor.max()) + 1} classes "
-            f"({first}). They are hardly ever predicted.",
-            InputWarning,
-            stacklevel=3,
-        )
     return tensor
 
 

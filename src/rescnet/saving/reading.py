@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.compute import ComputeOptions
@@ -19,6 +20,7 @@ from ..config.network import NetworkConfig
 from ..model import Model
 from ..network.device import choose_device
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
+from ..network.layouts import read_layout
 from ..network.network import Network
 from ..network.readout import Readout
 from ..network.stack import Layer, LayerStack
@@ -34,6 +36,7 @@ from .folder import (
     read_file,
     read_verified,
 )
+from .labels import read_labels
 from .layout import CHECKSUM, VERSION, check_end, check_files, read_model_json, read_network, read_record, whole_lines
 from .tensors import (
     layer_from_bytes,
@@ -85,7 +88,7 @@ def load_model(
         network.readout = folder.read_readout()
     else:
         about = {key: value for key, value in about.items() if key != "readout"}
-    return Model(network, folder.history(wanted), folder.class_names, about)
+    return Model(network, folder.history(wanted), folder.labels(), about)
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,14 @@ class ModelFolder:
         known = {entry.name for entry in fields(ReadoutRecord)}
         readout = ReadoutRecord(**{key: record[key] for key in record.keys() & known}) if record else None
         return History(list(self.records[:layers]), StopReason.read(self.about.get("stopped")), readout)
+
+    def labels(self) -> NDArray[Any]:
+        """Return the labels of the classes, in the type of the training; raise ModelFileError for a forged type."""
+        try:
+            read_layout((self.about.get("preprocessing") or {}).get("layout"), self.image_shape)
+            return read_labels(self.class_names, self.about.get("label_type"))
+        except ValueError as error:
+            raise ModelFileError(f"{self.path / MODEL}: about.{error} {COPY_AGAIN}") from None
 
     @property
     def depth(self) -> int:

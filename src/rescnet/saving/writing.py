@@ -7,17 +7,20 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.network import NetworkConfig
 from ..config.option import options_of
+from ..errors import ConfigError
 from ..model import Model, as_model
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
 from ..network.readout import Readout
@@ -40,6 +43,7 @@ from .folder import (
     truncate_file,
     write_file,
 )
+from .labels import label_type
 from .layout import CHECKSUM, FORMAT, VERSION, layer_name, misfit_of, parse_object, sign, whole_lines
 from .reading import InterruptedRun
 from .tensors import layer_to_bytes, readout_to_bytes, solution_to_bytes
@@ -51,24 +55,25 @@ _OF_THE_END = {"stopped", "halving", "readout", "used_layers"}  # facts that no 
 
 
 def save_model(
-    path: str | Path, model: Model | ResCNetClassifier, half_heads: bool = False, overwrite: bool = False
+    model: Model | ResCNetClassifier,
+    path: str | os.PathLike[str],
+    half_heads: bool = False,
+    overwrite: bool = False,
 ) -> None:
     """Save a model: all of it, or nothing if an error occurs.
 
-    A model with readout ``kernel-exact`` stores its training images.
-
     Parameters
     ----------
+    model : Model or fitted ResCNetClassifier
     path : str or Path
         A folder that does not exist yet, unless `overwrite`.
-    model : Model or fitted ResCNetClassifier
-    half_heads : bool, default False
-        Store the heads' weights as float16: files of nearly half the size, and slightly different outputs.
     overwrite : bool, default False
         Replace an existing model; it stays until the new one is complete.
     """
+    if isinstance(model, str | os.PathLike):
+        raise ConfigError("model must be the first argument and path the second. Write rescnet.save(model, path).")
     if not isinstance(path, str | os.PathLike):
-        raise ValueError(f"path must be a folder, got {type(path).__name__}. Pass the folder first, then the model.")
+        raise ConfigError(f"path must be a folder, got {type(path).__name__}. Write rescnet.save(model, path).")
     model, place = as_model(model), Path(path)
     if not model.network.layers:
         raise ValueError("model must have layers. Train it first.")
@@ -88,7 +93,7 @@ def save_model(
 
 def _write_all(place: Path, model: Model, half_heads: bool) -> None:
     network = model.network
-    facts = network.config, network.image_shape, model.class_names, model.about
+    facts = network.config, network.image_shape, model.labels, model.about
     with ModelWriter(place, *facts, half=network.half, half_heads=half_heads) as writer:
         try:
             for layer, record in zip(network.layers, model.history, strict=True):
@@ -119,7 +124,7 @@ class ModelWriter:
         path: str | Path,
         config: NetworkConfig,
         image_shape: tuple[int, int, int],
-        class_names: tuple[str, ...],
+        labels: NDArray[Any] | Sequence[str],
         about: Mapping[str, Any],
         *,
         half: bool = False,
@@ -138,9 +143,9 @@ class ModelWriter:
             "version": VERSION,
             "config": config.to_dict(),
             "image_shape": list(image_shape),
-            "class_names": list(class_names),
+            "class_names": [str(label) for label in np.asarray(labels).tolist()],
             "half": half,
-            "about": {**_without(about, _OF_THE_END), "half_heads": half_heads},
+            "about": {**_without(about, _OF_THE_END), **label_type(labels), "half_heads": half_heads},
             "sealed": None,
         }
         _check_facts(self._content)

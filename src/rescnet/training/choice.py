@@ -12,7 +12,9 @@ from math import ceil, inf
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ..config.compute import ComputeOptions
@@ -48,7 +50,8 @@ class Choice:
 
     config: NetworkConfig
     notes: tuple[str, ...] = ()
-    seconds: float = field(default=0.0, compare=False)  # that the trials took
+    held_out: NDArray[np.intp] | None = field(default=None, compare=False)  # indices of images held out of training
+    refits: bool = False  # trains again on all images, with the depth of a network before it
 
 
 def choose_on_rank0(workers: Workers, choose: Callable[[], Choice]) -> Choice:
@@ -56,9 +59,9 @@ def choose_on_rank0(workers: Workers, choose: Callable[[], Choice]) -> Choice:
     sent = b""
     if workers.is_rank0:
         choice = choose()
-        sent = json.dumps([choice.config.to_dict(), choice.notes, choice.seconds]).encode()
-    options, notes, seconds = json.loads(workers.broadcast_bytes(sent))
-    return Choice(NetworkConfig(**options), tuple(notes), seconds)
+        sent = json.dumps([choice.config.to_dict(), choice.notes]).encode()
+    options, notes = json.loads(workers.broadcast_bytes(sent))
+    return Choice(NetworkConfig(**options), tuple(notes))
 
 
 @torch.inference_mode()
@@ -117,7 +120,7 @@ def choose_network(
             )
         config, of_limit = fitting, "" if time_limit is None else f" of {show_seconds(time_limit)}"
         notes.append(f"time: about {show_seconds(seconds)}{of_limit} on this machine")
-    return Choice(config, tuple(notes), perf_counter() - began)
+    return Choice(config, tuple(notes))
 
 
 def _spread(labels: Tensor, most: int) -> Tensor:

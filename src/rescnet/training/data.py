@@ -93,12 +93,25 @@ def warn_of_equal_images(images: Tensor) -> None:
         warnings.warn(f"images should differ, got {len(images):,} equal ones.", InputWarning, stacklevel=4)
 
 
+def warn_of_absent_classes(labels: Tensor) -> None:
+    """Warn if a class has no training image."""
+    absent = (torch.bincount(labels) == 0).nonzero().flatten().tolist()
+    if absent:
+        first = ", ".join(map(str, absent[:3])) + (", …" if len(absent) > 3 else "")
+        warnings.warn(
+            f"labels should be numbered without gaps, got no image of {len(absent)} of {int(labels.max()) + 1} classes "
+            f"({first}). They are hardly ever predicted.",
+            InputWarning,
+            stacklevel=4,
+        )
+
+
 def as_weights(weights: Any, images: int, name: str = "weights") -> Tensor | None:
     """Return the weights of images as float64 (n,); None if all are 1. ValueError says if they are no weights."""
     if weights is None:
         return None
     try:
-        found = torch.tensor(np.array(plain_values(weights, name), np.float64))
+        found = torch.tensor(np.asarray(plain_values(weights, name)).astype(np.float64))
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numbers, got {type(weights).__name__}.") from None
     if found.shape != (images,):

@@ -1,228 +1,179 @@
-"""The training loop."""
+"""Training from Python: images and labels in, a model out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from contextlib import nullcontext
 from os import PathLike
-from time import monotonic
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from rich.console import Console
 
+from ..config.choices import Config
 from ..config.compute import ComputeOptions
+from ..config.defaults import Quality
 from ..config.network import NetworkConfig
-from ..config.presets import check_asked_options, check_names
 from ..data.loading import load_to_train
-from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, reason_to_stop
-from ..network.inputs import Array, as_images
-from ..network.memory import RunSizes
-from ..network.network import Network
-from .choice import choose_network, choose_on_rank0
-from .data import LabelledImages, TrainingData, warn_of_equal_images, weighted_images
+from ..errors import ConfigError, DataError
+from ..model import Model, describe_images, describe_run
+from ..network.device import choose_device
+from ..network.inputs import Array, as_images, plain_values
+from ..text import parse_seconds
+from .data import as_weights
 from .distributed.workers import Workers
-from .memory_plan import MemoryPlan
-from .readout.fit import Collected, fit_readout
-from .time_plan import TimePlan, product_speed
-from .trainer import Trainer
-
-
-class Listener(Protocol):
-    """An object that is informed of a run's progress."""
-
-    def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Receive the plan, once, before work starts."""
-
-    def layer_added(self, record: LayerRecord) -> None:
-        """Receive the record of a layer that was added."""
-
-    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
-        """Receive the progress of a readout that is fitted step by step: the relative residual after n steps.
-
-        The solution so far can be the ``readout_start`` of another run.
-        """
-
-    def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Receive the record of the readout, if there is one; the network has it now."""
-
-
-class TrainingRun:
-    """One training run: iterate over it to train; it yields one record per layer.
-
-    The constructor checks all inputs, and passes the images through the layers of ``start``. The iteration learns. It
-    fits the readout, if any, after the last layer.
-
-    Parameters
-    ----------
-    images : Tensor or array, shape (n, channels, height, width)
-        uint8 or floating, in any range of values.
-    labels : Tensor or array, shape (n,)
-        Classes, counted from 0.
-    config : NetworkConfig
-    validation : (images, labels), optional
-        Validation set: its accuracy is recorded and decides early stopping. With ``config.patience`` the network
-        predicts with its best depth on them (``Network.depth``), and the readout is fitted to those layers.
-    test : (images, labels), optional
-        Test set: its accuracy is recorded, and decides nothing.
-    weights : Tensor or array, shape (n,), optional
-        Weight of each training image in all sums: one of weight 2 counts like two equal images. 0 leaves it out.
-    compute : ComputeOptions, optional
-    listener : Listener, optional
-    start : (network, history), optional
-        Network to continue from: the images pass through its layers, and new ones are added up to ``config.layers``.
-        It is not changed. On the same images and machine the result is that of an uninterrupted run.
-    readout_start : Tensor, optional
-        Solution of an interrupted fit of the readout (:class:`Listener`), which continues from there.
-    workers : Workers, optional
-        Processes that train together. Each is given all images, and takes its shard.
-    deadline : float, optional
-        ``time.monotonic()`` value after which no layer is started. If it stops the run, no readout is fitted.
-    time_limit : float, optional
-        Seconds of the whole run. No layer is started that would leave too little time for the readout.
-
-    Attributes
-    ----------
-    network : Network
-    history : History
-    plan : MemoryPlan
-    """
-
-    def __init__(
-        self,
-        images: Array,
-        labels: Array,
-        config: NetworkConfig,
-        *,
-        validation: LabelledImages | None = None,
-        test: LabelledImages | None = None,
-        weights: Array | None = None,
-        compute: ComputeOptions | None = None,
-        listener: Listener | None = None,
-        start: tuple[Network, History] | None = None,
-        readout_start: Tensor | None = None,
-        workers: Workers | None = None,
-        deadline: float | None = None,
-        time_limit: float | None = None,
-    ) -> None:
-        self._config, self._listener, self._deadline = config, listener, deadline
-        self._readout_start, self._time_limit = readout_start, time_limit
-        self._began = 0.0 if time_limit is None else monotonic()
-        self._data = TrainingData.of(config, images, labels, validation, test, weights)
-        warn_of_equal_images(self._data.images)
-        self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())
-        self._speed = 1.0 if time_limit is None else product_speed(self._trainer.device)
-        self.network, self.history, self.plan = self._trainer.network, self._trainer.history, self._trainer.plan
-        if listener:
-            listener.planned(self.network, self.plan)
-        if start:
-            self._trainer.resume_from(*start)
-
-    def __iter__(self) -> Iterator[LayerRecord]:
-        """Add layers until a rule of depth stops the run, then fit the readout."""
-        while (reason := self._reason_to_stop()) is None:
-            assert self._trainer is not None
-            record = self._trainer.add_layer()
-            if self._listener:
-                self._listener.layer_added(record)
-            yield record
-        self.history.stopped = reason
-        if self._config.has_kernel and reason is not StopReason.DEADLINE and self.history.readout is None:
-            assert self._trainer is not None
-            collected = Collected.of(self._trainer)
-            step = self._listener.readout_step if self._listener else None
-            self._trainer = None  # the readout needs the memory of maps and sums
-            self.history.readout = fit_readout(self.network, self._data, collected, step, self._readout_start)
-            if self._listener:
-                self._listener.readout_fitted(self.history.readout)
-
-    def _reason_to_stop(self) -> StopReason | None:
-        """Return why no layer is added any more; None if one is."""
-        reason = reason_to_stop(self._config, self.history)
-        if reason is None and self._deadline is not None and monotonic() >= self._deadline:
-            return StopReason.DEADLINE
-        if reason is not None or self._time_limit is None or not self.history.records:
-            return reason
-        late = monotonic() - self._began + self._seconds_with_another_layer() > self._time_limit
-        assert self._trainer is not None
-        return StopReason.TIME if self._trainer.workers.sum_int(int(late)) else None  # clocks of workers differ
-
-    def _seconds_with_another_layer(self) -> float:
-        """Predict the seconds that are left if one more layer is learned, and then the readout."""
-        data, config = self._data, self._config
-        seen = len(data.images) * config.copies_per_image
-        others = len(config.views) * sum(len(labels) for _, labels in data.others.values())
-        sizes = RunSizes(data.image_shape, data.classes, len(data.images))
-        plan = TimePlan.of(config, sizes, self.history[-1], seen, self._speed)
-        copies = plan.copies * seen / (seen + others)  # the record has the time of validation and test images too
-        return plan.layer + (len(self.history) + 1) * copies + plan.readout
+from .fitting import Interrupted, Wishes, fit
+from .listener import Listener, Listeners
+from .saver import ModelSaver
+from .table import TrainingTable
 
 
 def train(
     images: Array | str | PathLike[str],
-    labels: Array | None = None,
-    config: NetworkConfig | None = None,
+    labels: ArrayLike | None = None,
+    config: Config | NetworkConfig | str | None = None,
     *,
-    validation: LabelledImages | None = None,
-    test: LabelledImages | None = None,
+    quality: Quality = "balanced",
+    time_limit: float | str | None = None,
+    validation: tuple[Array, ArrayLike] | None = None,
+    validation_fraction: float | None = None,
+    refit: bool = False,
+    test: tuple[Array, ArrayLike] | None = None,
     weights: Array | None = None,
+    start: Model | None = None,
+    out: str | PathLike[str] | None = None,
+    overwrite: bool = False,
+    verbose: int = 0,
     compute: ComputeOptions | None = None,
     listener: Listener | None = None,
-    start: tuple[Network, History] | None = None,
-    readout_start: Tensor | None = None,
     workers: Workers | None = None,
-    time_limit: float | None = None,
-    **options: Any,
-) -> tuple[Network, History]:
-    """Train a network; :class:`~rescnet.training.train.TrainingRun` describes the parameters.
+) -> Model:
+    """Train a network, layer by layer.
 
-    Instead of images and labels it takes all that :func:`rescnet.data.load` reads: an image folder, a ``.npz`` file, or
-    a name, e.g. ``"cifar10:50"``. Its validation and test images are used too. Class k has the k-th name of the loaded
-    ``class_names``. Without ``config`` the network follows from the images; ``options`` change it, e.g. ``layers=3``.
+    At Ctrl-C it raises :class:`rescnet.Interrupted`, whose ``model`` has the finished layers.
 
-    Returns
-    -------
-    network : Network
-    history : History
+    Parameters
+    ----------
+    images : Tensor or array, shape (n, channels, height, width), or source
+        uint8 or floating, in any range of values. Or all that :func:`rescnet.data.load` reads: an image folder, a
+        ``.npz`` file, or a name, e.g. ``"cifar10:50"``, whose validation and test images are used too.
+    labels : array, shape (n,)
+        Labels of any type that can be sorted; None for a source.
+    config : Config, NetworkConfig or str, optional
+        What is not left to the images: options, a complete configuration, or the name of a preset.
+    quality : {"fast", "balanced", "best"}, default "balanced"
+        How much work to do for accuracy. A preset decides it itself.
+    time_limit : float or str, optional
+        Seconds, or e.g. ``"10m"``. It is kept by fewer layers or filters, so the network depends on the machine.
+    validation : (images, labels), optional
+        Validation set: its accuracy is recorded and decides early stopping (``Config(patience=5)``).
+    validation_fraction : float, optional
+        Fraction of each class's training images that become the validation set, if none is given. By default a tenth
+        with early stopping, else none.
+    refit : bool, default False
+        With early stopping: train again on all images, with the best validation depth.
+    test : (images, labels), optional
+        Test set: its accuracy is recorded, and decides nothing.
+    weights : Tensor or array, shape (n,), optional
+        Weight of each training image in all sums: one of weight 2 counts like two equal images. 0 leaves it out.
+    start : Model, optional
+        Model to continue from: the images pass through its layers, and new ones are added. It is not changed. On the
+        same images and machine the result is that of an uninterrupted run.
+    out : path, optional
+        Folder where each layer is saved when it is finished; at any time it holds a usable model.
+    overwrite : bool, default False
+        Replace a model in ``out``; it stays until the new one is complete.
+    verbose : int, default 0
+        1 prints the plan, one line per layer with the time left, and a summary.
+    compute : ComputeOptions, optional
+        Device, precision and memory.
+    listener : Listener, optional
+        Object that is informed of the progress.
+    workers : Workers, optional
+        Processes that train together. Each is given all images, and takes its shard.
     """
+    others: dict[str, Any] = {"validation": validation, "test": test}
+    workers, compute = workers or Workers(), compute or ComputeOptions()
     if isinstance(images, str | PathLike):
         if labels is not None:
-            raise ValueError("labels must be None, since the source holds them. Write train(source, config=...).")
-        name = images
-        source = (workers or Workers()).first_alone(lambda: load_to_train(name))
-        images, labels = source.train.images, source.train.labels
-        if source.validation is not None:
-            validation = validation or (source.validation.images, source.validation.labels)
-        if source.test is not None:
-            test = test or (source.test.images, source.test.labels)
+            raise ConfigError("labels must be None, since the source holds them. Write train(source, config=...).")
+        name = str(images)
+        source = workers.first_alone(lambda: load_to_train(name))
+        images, labels = source.train.images, _names(source.train)
+        for split, part in (("validation", source.validation), ("test", source.test)):
+            if others[split] is None and part is not None:
+                others[split] = part.images, _names(part)
+    else:
+        name = "training"
+    checked = as_images(images)
     if labels is None:
-        as_images(images)  # refuses a data set of PyTorch by its name
-        raise ValueError("labels must be given with arrays of images, got None.")
-    if config is not None and options:
-        raise ValueError(
-            f"{next(iter(options))} must be in the configuration, if there is one. Pass it to make_config."
-        )
-    if config is None:
-        check_names(options, "keywords")
-        held = None if validation is None else weighted_images(*validation, None)[:2]
-        given, seen = compute or ComputeOptions(), weighted_images(images, labels, weights)[:2]
-        trial: dict[str, Any] = {"time_limit": time_limit, "given": options, "validation": held, "workers": workers}
-        choice = choose_on_rank0(workers or Workers(), lambda: choose_network(*seen, given, **trial))
-        config = choice.config
-        check_asked_options(config, options)
-        time_limit = None if time_limit is None else max(1.0, time_limit - choice.seconds)
-    run = TrainingRun(
-        images,
-        labels,
-        config,
-        validation=validation,
-        test=test,
-        weights=weights,
-        compute=compute,
-        listener=listener,
-        start=start,
-        readout_start=readout_start,
-        workers=workers,
-        time_limit=time_limit,
+        raise DataError("labels must be given with arrays of images, got None.")
+    classes, numbers = _numbered(labels, weights, len(checked))
+    pairs: dict[str, Any] = {
+        split: (pair[0], _numbers_of(pair[1], classes, split)) for split, pair in others.items() if pair
+    }
+    wishes = Wishes(
+        config=Config(config) if config is None or isinstance(config, str) else config,
+        quality=quality,
+        time_limit=None if time_limit is None else parse_seconds(str(time_limit)),
+        validation_fraction=validation_fraction,
+        refit=refit,
     )
-    for _ in run:
-        pass
-    return run.network, run.history
+    device = choose_device(compute.device) if workers.count == 1 else workers.device
+    about = describe_run(device) | {"preprocessing": describe_images(checked)}
+    saver = None
+    if out is not None and workers.is_rank0:
+        saver = ModelSaver(Path(out), classes, about, overwrite)
+    shown = bool(verbose) and workers.is_rank0
+    with saver or nullcontext(), TrainingTable(Console(quiet=not shown), name, str(device)) as table:
+        try:
+            network, history = fit(
+                images,
+                numbers,
+                wishes,
+                **pairs,
+                weights=weights,
+                compute=compute,
+                listener=Listeners(saver, table if shown else None, listener),
+                workers=workers,
+                start=None if start is None else (start.network, start.history),
+            )
+        except Interrupted as stop:
+            stop.model = Model(stop.network, stop.history, classes, about)
+            raise
+        if shown:
+            table.finished(history)
+        if saver:
+            saver.finish(history.stopped)
+    return Model(network, history, classes, about)
+
+
+def _names(images: Any) -> NDArray[np.str_]:
+    """Return the name of each image's class."""
+    names: NDArray[np.str_] = np.array(images.class_names)[images.labels]
+    return names
+
+
+def _numbered(labels: Any, weights: Any, images: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the sorted labels of the classes (C,), and the class of each image, counted from 0, (n,)."""
+    values = np.asarray(plain_values(labels, "labels"))
+    if values.shape != (images,):
+        raise DataError(f"labels must have shape ({images},), one per image, got {values.shape}.")
+    if values.dtype.kind == "f" and not np.all(np.isfinite(values) & (values == np.round(values))):
+        raise DataError("labels must be whole numbers or names of classes, got fractions, infinity or NaN.")
+    weighing = as_weights(weights, len(values))
+    present = values if weighing is None else values[weighing.numpy() > 0]
+    classes = np.unique(present)
+    if len(classes) < 2:
+        raise DataError(f"labels must have at least two classes, got only {classes.tolist()[0]!r}.")
+    return classes, np.searchsorted(classes, values).clip(max=len(classes) - 1).astype(np.int64)
+
+
+def _numbers_of(labels: Any, classes: NDArray[Any], split: str) -> NDArray[np.int64]:
+    """Return the class of each image of another split, counted from 0."""
+    values = np.asarray(plain_values(labels, f"{split} labels"))
+    unknown = values[~np.isin(values, classes)]
+    if len(unknown):
+        raise DataError(f"{split} labels must be among the training labels, got {unknown.tolist()[0]!r}.")
+    return np.searchsorted(classes, values).astype(np.int64)

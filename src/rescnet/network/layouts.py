@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..network.inputs import USUAL_CHANNELS
+from .inputs import USUAL_CHANNELS
 
 Channels = Literal["none", "first", "last"]
 ChannelRule = Literal["auto", "first", "last"]
@@ -25,6 +25,7 @@ class ImageLayout:
 
     shape: tuple[int, ...]  # of one image in ``X``: (height, width), (height, width, channels) or (channels, …)
     channels: Channels
+    enlarges: bool = True  # images with a side under 8 pixels, by repeating pixels
 
     @property
     def numbers(self) -> int:
@@ -34,6 +35,8 @@ class ImageLayout:
     @property
     def enlargement(self) -> tuple[int, int]:
         """Repetitions of rows and columns of pixels, so that both sides have at least 8 pixels."""
+        if not self.enlarges:
+            return 1, 1
         _, height, width = self.channels_first
         return -(-ENLARGED_SIDE // height), -(-ENLARGED_SIDE // width)
 
@@ -59,6 +62,10 @@ class ImageLayout:
             images = images[:, None]
         elif self.channels == "last":
             images = images.transpose(0, 3, 1, 2)
+        return self.enlarged(images)
+
+    def enlarged(self, images: NDArray[Any]) -> NDArray[Any]:
+        """Return images (n, channels, height, width) of which both sides have at least 8 pixels."""
         for axis, times in zip((2, 3), self.enlargement, strict=True):
             images = images.repeat(times, axis) if times > 1 else images
         return images
@@ -112,6 +119,23 @@ def find_layout(array_shape: tuple[int, ...], image_shape: Sequence[int] | None,
     elif len(given) == 1:
         given = shape_of_row(given[0])
     return ImageLayout(given, _find_channels(given, channels))
+
+
+def read_layout(facts: Any, image_shape: tuple[int, int, int]) -> ImageLayout:
+    """Return the layout of a network's images (channels, height, width) from facts about its training images.
+
+    Without facts they are (channels, height, width) too. ValueError says if the facts are of other images.
+    """
+    if facts is None:
+        return ImageLayout(image_shape, "first", enlarges=False)
+    shape, channels = facts.get("shape"), facts.get("channels")
+    sides = 2 if channels == "none" else 3
+    known = channels in get_args(Channels) and isinstance(shape, list) and len(shape) == sides
+    if known and all(type(side) is int and side > 0 for side in shape):
+        found = ImageLayout(tuple(shape), channels)
+        if found.image_shape == image_shape:
+            return found
+    raise ValueError(f"preprocessing.layout must be that of images of {image_shape}, got {facts!r:.60}.")
 
 
 def shape_of_row(columns: int) -> tuple[int, int]:

@@ -1,11 +1,10 @@
-"""Listeners of a training run: a table on the console, and a log for TensorBoard."""
+"""Table of a training run on the console: its plan, one line per layer with the time left, and a summary."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log
-from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,29 +13,28 @@ from torch import Tensor
 
 from ..config.geometry import count_pairs
 from ..config.network import GREY_FILTER_SIZE
-from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
+from ..network.history import History, LayerRecord, StopReason
 from ..network.network import Network
 from ..numerics.intervals import show_left_out
 from ..progress import Bar
 from ..text import count, show_bytes, show_percent, show_seconds, show_shape
+from .choice import Choice
+from .listener import Listener
 from .memory_plan import MemoryPlan
 from .readout.iterative import TOLERANCE
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
 
 PLACES = {"device": "in memory", "host": "on the host, streamed", "file": "in a file, streamed"}
 RECENT = 10  # layers whose mean time predicts the time left
 EARLY = 3  # layers: a run that stops at zero training error this early gets a hint
 
 
-class TrainingTable:
+class TrainingTable(Listener):
     """Listener that prints a run to a console: the plan, one line per layer with the time left, and a summary.
 
-    ``title`` is the name of the data set, ``images`` a line about their number, if not empty.
+    ``title`` is the name of the data set, ``images`` returns a line about their number once a network is chosen.
     """
 
-    def __init__(self, console: Console, title: str, device: str, images: str = "") -> None:
+    def __init__(self, console: Console, title: str, device: str, images: Callable[[], str] = str) -> None:
         self.console, self.title, self.device, self.images = console, title, device, images
         self._progress = Bar(console, TextColumn("  {task.description}"), BarColumn(), TimeElapsedColumn())
         self._seconds: list[float] = []
@@ -57,14 +55,22 @@ class TrainingTable:
         """Print a line that is neither coloured nor wrapped."""
         self.console.print(line, style=style, highlight=False, soft_wrap=True)
 
+    def chosen(self, choice: Choice) -> None:
+        """Print how the network was chosen."""
+        for note in choice.notes:
+            self._say(escape(note))
+
     def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Print the plan of the run."""
+        """Print the plan of the run, or of the second one of a refit."""
+        self._seconds, self._headed = [], False
+        for task in self._progress.task_ids:
+            self._progress.remove_task(task)
         self._config = config = network.config
         say = self.console.print
         size = show_shape(network.image_shape)
         say(f"[bold]{escape(self.title)}[/bold]: {network.classes} classes, images {size}, on {self.device}")
-        if self.images:
-            say(f"  {escape(self.images)}", highlight=False)
+        if images := self.images():
+            say(f"  {escape(images)}", highlight=False)
         first, rest = config.size_of_filter(1), config.size_of_filter(2)
         sizes = f"{first}×{first}" if first == rest else f"{first}×{first}, then {rest}×{rest}"
         if any(map(config.is_grey, range(2, config.layers + 1))):
@@ -123,9 +129,6 @@ class TrainingTable:
             left = f", about {show_seconds(rest)} left"
         self._progress.update(self._task, description=f"kernel readout, step {steps}: residual {residual:.1e}{left}")
 
-    def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Print nothing: the summary has the readout."""
-
     def finished(self, history: History) -> None:
         """Print the summary."""
         self.close()
@@ -167,93 +170,3 @@ class TrainingTable:
             of_fewer = f" of the first {first}" if read not in (None, len(history)) else ""
             found.append(f"fitted in {show_seconds(history.readout.seconds)}")
             self._say(f"with the kernel readout{of_fewer}: {', '.join(found)}")
-
-
-class TensorBoardLog:
-    """Listener that writes the record of each layer to a folder for TensorBoard.
-
-    Pass it to :func:`rescnet.train`. It is a context manager, which closes the event file. The folder is created when
-    training starts. A second run in the same folder replaces the first.
-
-    Examples
-    --------
-    >>> from rescnet import make_config, train
-    >>> from rescnet.training.listeners import TensorBoardLog
-    >>> with TensorBoardLog("logs/a") as log:  # doctest: +SKIP
-    ...     train(images, labels, make_config("digits"), listener=log)
-    """
-
-    def __init__(self, folder: Path | str) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise ValueError("tensorboard must be installed. Use: pip install 'rescnet[tensorboard]'") from error
-        self.folder = Path(folder)
-        if self.folder.exists() and not self.folder.is_dir():
-            raise NotADirectoryError(f"the TensorBoard log must be a folder, got the file {str(self.folder)!r}.")
-        self._make_writer = SummaryWriter
-        self._writer: SummaryWriter | None = None
-        self._network: Network | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Create the folder; the event file in it is opened by the first new layer."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._network = network
-
-    def layer_added(self, record: LayerRecord) -> None:
-        """Write a layer's numbers and flush them to the disk."""
-        writer = self._writer or self._open(record.layer)
-        for tag, value in scalars(record).items():
-            writer.add_scalar(tag, value, record.layer)
-        writer.flush()
-
-    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
-        """Write nothing."""
-
-    def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Write the accuracies of the readout at the step of its last layer."""
-        assert self._network is not None
-        writer, step = self._writer or self._open(len(self._network.layers) + 1), self._network.used_layers
-        found = {"validation": record.validation_accuracy, "test": record.test_accuracy, "seconds": record.seconds}
-        for name, value in found.items():
-            if value is not None:
-                writer.add_scalar(f"readout/{name}", value, step)
-        writer.flush()
-
-    def _open(self, first: int) -> SummaryWriter:
-        """Open the event file and write the configuration; what a resumed run had before the ``first`` layer stays."""
-        assert self._network is not None
-        self._writer = self._make_writer(str(self.folder), purge_step=first)
-        rows = [f"| {name} | {value} |" for name, value in self._network.config.to_dict().items()]
-        self._writer.add_text("configuration", "\n".join(["| option | value |", "|---|---|", *rows]))
-        return self._writer
-
-    def close(self) -> None:
-        """Close the event file, if there is one."""
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-
-
-def scalars(record: LayerRecord) -> dict[str, float]:
-    """Return a layer's numbers by TensorBoard tag; accuracies without images are left out."""
-    accuracies = {
-        "accuracy/train": record.train_accuracy,
-        "accuracy/validation": record.validation_accuracy,
-        "accuracy/test": record.test_accuracy,
-    }
-    return {
-        **{tag: accuracy for tag, accuracy in accuracies.items() if accuracy is not None},
-        "positive_share": record.positive_share,
-        "learning_rate": record.rate,
-        "ridge": record.ridge,
-        **{f"seconds/{stage}": seconds for stage, seconds in record.seconds.items()},
-        "seconds/total": record.total_seconds,
-        "memory/peak": float(record.peak_memory),  # bytes
-    }

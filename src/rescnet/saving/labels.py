@@ -1,0 +1,44 @@
+"""Labels of classes in JSON: their names, and the type that turns names into labels again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+KINDS = {"b", "i", "u", "f", "O"}  # of NumPy's types; all other labels become text
+
+
+def label_type(labels: NDArray[Any] | Sequence[str]) -> dict[str, str]:
+    """Return the type of labels that are no text, as a fact about the model.
+
+    Examples
+    --------
+    >>> label_type(np.array([3, 7])), label_type(["cat", "dog"])
+    ({'label_type': '<i8'}, {})
+    """
+    found = np.asarray(labels)
+    of_text = found.dtype.kind == "O" and not all(isinstance(label, str) for label in found)
+    return {} if found.dtype.kind not in KINDS or of_text else {"label_type": found.dtype.str}
+
+
+def read_labels(class_names: Sequence[str], kind: str | None) -> NDArray[Any]:
+    """Return the labels of classes with these names; raise ValueError for a type that :func:`label_type` has not.
+
+    Examples
+    --------
+    >>> read_labels(("False", "True"), "|b1").tolist(), read_labels(("3", "7"), "<i8").tolist()
+    ([False, True], [3, 7])
+    """
+    names = np.array(class_names)
+    if kind is None:
+        return names
+    try:
+        found = np.dtype(kind)
+    except TypeError:
+        found = np.dtype("V")
+    if found.kind not in KINDS:
+        raise ValueError(f"label_type must be the type of whole numbers, floats, bools or objects, got {kind!r}.")
+    return names == "True" if found.kind == "b" else names.astype(found)

@@ -1,0 +1,67 @@
+"""Base class of the objects that are informed of a run's progress."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from ..network.history import LayerRecord, ReadoutRecord
+from ..network.network import Network
+from .choice import Choice
+from .memory_plan import MemoryPlan
+
+
+class Listener:
+    """An object that is informed of a run's progress; its methods do nothing."""
+
+    def chosen(self, choice: Choice) -> None:
+        """Receive the network that will be trained, before work starts; a refit is a second one."""
+
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
+        """Receive the plan, once per network, before work starts."""
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Receive the record of a layer that was added."""
+
+    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
+        """Receive the progress of a readout that is fitted step by step: the relative residual after n steps.
+
+        The solution so far can be the ``readout_start`` of another run.
+        """
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Receive the record of the readout, if there is one; the network has it now."""
+
+
+class Listeners(Listener):
+    """Several listeners, informed in order."""
+
+    def __init__(self, *listeners: Listener | None) -> None:
+        self._listeners: Sequence[Any] = [listener for listener in listeners if listener is not None]
+
+    def chosen(self, choice: Choice) -> None:
+        """Inform all."""
+        for listener in self._listeners:
+            listener.chosen(choice)
+
+    def planned(self, network: Network, plan: MemoryPlan) -> None:
+        """Inform all."""
+        for listener in self._listeners:
+            listener.planned(network, plan)
+
+    def layer_added(self, record: LayerRecord) -> None:
+        """Inform all."""
+        for listener in self._listeners:
+            listener.layer_added(record)
+
+    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
+        """Inform all."""
+        for listener in self._listeners:
+            listener.readout_step(steps, residual, solution)
+
+    def readout_fitted(self, record: ReadoutRecord) -> None:
+        """Inform all."""
+        for listener in self._listeners:
+            listener.readout_fitted(record)
