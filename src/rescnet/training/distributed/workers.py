@@ -121,9 +121,9 @@ class Workers:
         place = tensor.to(self.device).contiguous()  # the tensor itself, where it can be
         try:
             self._wait_for(how(place, async_op=True, **options))
-        except torch.OutOfMemoryError:
-            raise
         except RuntimeError as error:
+            if type(error) is not RuntimeError and not isinstance(error, dist.DistError):
+                raise  # e.g. out of memory: gloo raises no class of its own
             raise WorkerLostError(
                 "another worker has ended or does not answer. See its message, and continue with --resume and any "
                 "number of workers."
