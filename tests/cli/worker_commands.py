@@ -3,8 +3,8 @@
     python worker_commands.py FOLDER CASE…
 
 A case is JSON: the ``words`` of the command, and optionally a ``signal`` that is sent to the ranks ``to`` once
-``FOLDER/run<number>`` has a layer. With ``torchrun`` the other rank is ended as soon as one has failed. The exit codes
-of each case are printed; the output of the ranks goes to ``FOLDER/<number>.<rank>.txt``.
+``FOLDER/run<number>`` has two layers. With ``torchrun`` the other rank is ended as soon as one has failed. The exit
+codes of each case are printed; the output of the ranks goes to ``FOLDER/<number>.<rank>.txt``.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def one_case(number, case, folder):
 
     def codes():
         if "signal" in case:
-            end = time.monotonic() + 30
-            while not list(place.glob("layers/*.safetensors")) and time.monotonic() < end:
+            end = time.monotonic() + 60
+            while len(list(place.glob("layers/*.safetensors"))) < 2 and time.monotonic() < end:
                 time.sleep(0.02)
             for rank in case["to"]:
                 os.kill(children[rank], getattr(signal, case["signal"]))
