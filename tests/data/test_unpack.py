@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rescnet.data import DataError
+from rescnet.data import DataError, fetch
 from rescnet.data.fetch import unpack
 
 
@@ -97,15 +97,25 @@ def test_other_archive(root, tmp_path):
     assert list(root.iterdir()) == []
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # newer Pythons want a filter
-def test_python_without_extraction_filters(root, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
+def test_too_many_bytes(root, tmp_path, monkeypatch, name):
+    """A bomb unpacks to a multiple of its size; nothing of it is left."""
+    archive = make(tmp_path / name, {"set/a.bin": bytes(60_000), "set/b.bin": bytes(60_000)})
+    monkeypatch.setattr(fetch, "LARGEST", 100_000)
+    with pytest.raises(DataError, match=r"must unpack to at most 100,000 bytes, got more"):
+        unpack(archive, root / "set")
+    assert list(root.iterdir()) == []
+    monkeypatch.setattr(fetch, "LARGEST", 120_000)
+    unpack(archive, root / "set")
+
+
+def test_permissions_of_the_archive_are_not_taken(root, tmp_path):
     archive = tmp_path / "a.tar.gz"
     with tarfile.open(archive, "w:gz") as tar:
         member = tarfile.TarInfo("set/a.bin")
         member.size, member.mode, member.uid = 1, 0o6777, 12345
         tar.addfile(member, io.BytesIO(b"a"))
-    monkeypatch.delattr(tarfile, "data_filter", raising=False)
     unpack(archive, root / "set")
     found = (root / "set" / "a.bin").stat()
-    assert found.st_mode & 0o7777 == 0o644
+    assert not found.st_mode & 0o7111
     assert found.st_uid == os.getuid()

@@ -25,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gratings import gratings
 
 from rescnet import ComputeOptions, NetworkConfig
-from rescnet.training.distributed import watchdog
 from rescnet.training.distributed.workers import join_workers
 from rescnet.training.readout import fit, iterative
 from rescnet.training.run import TrainingRun
@@ -112,7 +111,6 @@ def main():
             ends[int(words.pop(words.index(word) + 1))] = how
             words.remove(word)
     count, folder, *cases = words
-    watchdog.BEAT, watchdog.SILENCE = 0.25, 4.0
     torch.set_num_threads(1)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

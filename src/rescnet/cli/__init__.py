@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from . import clock  # noqa: F401, it starts here
-from .errors import BAD_INPUT, one_line_warnings, rank0_reports_usage, report_error, report_interrupt
+from .errors import BAD_INPUT, first_reports_usage, one_line_warnings, report_error, report_interrupt
 
 __all__ = ["app", "main"]
 
@@ -69,13 +69,13 @@ class Commands(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the flags before the command."""
-        with rank0_reports_usage():
+        with first_reports_usage():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         try:
-            with rank0_reports_usage(), one_line_warnings():
+            with first_reports_usage(), one_line_warnings():
                 return super().invoke(ctx)
         except (ValueError, FloatingPointError, *_WRONG_PATH) as error:
             report_error(str(error))
@@ -85,8 +85,7 @@ class Commands(TyperGroup):
         except (OSError, MemoryError, RuntimeError) as error:
             if isinstance(error, RuntimeError) and "memory" not in str(error):
                 raise  # of PyTorch's errors only lack of memory is the machine's
-            from_other_rank = isinstance(error, ConnectionError)
-            report_error(f"the machine failed: {error or 'it is out of memory'}", from_other_rank)
+            report_error(f"the machine failed: {error or 'it is out of memory'}")
             raise typer.Exit(FAILED) from None
         except KeyboardInterrupt as error:
             report_interrupt(error)

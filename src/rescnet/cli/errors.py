@@ -1,4 +1,8 @@
-"""Messages on stderr: one line per error, printed by rank 0 where all ranks have the same error."""
+"""Messages on stderr: one line per error.
+
+Several workers mostly have the same error, or that another one has ended. The first of each machine prints it and ends;
+torchrun then ends the others, which wait for that before they print theirs.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from rich.markup import escape
 from ..config.removed import RENAMED, explain_removed
 
 BAD_INPUT = 2
-RANK0_GRACE_SECONDS = 3.0  # for rank 0 to print an error of usage before another rank exits
+GRACE_SECONDS = 5.0  # in which torchrun ends the other workers of a machine
 UsageError: Any = typer.BadParameter.__mro__[1]  # the class of the click that Typer uses, its own or the package
 
 
@@ -24,41 +28,17 @@ class ReportedInterrupt(KeyboardInterrupt):
     """Ctrl-C whose message was printed already."""
 
 
-def report_error(text: str, from_other_rank: bool = False) -> None:
-    """Print an error; one that says only that another rank has ended is left out if rank 0 has printed one."""
+def report_error(text: str) -> None:
+    """Print an error; one of several workers is named, except rank 0."""
+    _wait_for_first()
     rank = _rank()
-    if rank is None:
-        _print(f"[red]error:[/red] {escape(text)}")
-        return
-    from ..training.distributed.messages import publish_rank0_message, rank0_message, write_torchelastic_error
-
-    printed = rank0_message() if rank else None
-    if printed is not None and (from_other_rank or printed == text):
-        return
-    message = f"worker {rank}: {text}" if rank else text
-    write_torchelastic_error(message)
-    _print(f"[red]error:[/red] {escape(message)}")
-    if not rank:
-        publish_rank0_message(text)
+    _print(f"[red]error:[/red] {escape(f'worker {rank}: {text}' if rank else text)}")
 
 
 def report_interrupt(interrupt: KeyboardInterrupt) -> None:
     """Print that the user has stopped the run, unless it was printed; other ranks leave it to rank 0."""
-    text, rank = str(interrupt) or "interrupted", _rank()
-    if rank:
-        from ..training.distributed.messages import rank0_message
-
-        if rank0_message():
-            return
-        text = f"worker {rank} was stopped by the user"
-    if rank or not isinstance(interrupt, ReportedInterrupt):
-        _print(escape(text))
-    if rank is not None:
-        from ..training.distributed.messages import publish_rank0_message, write_torchelastic_error
-
-        write_torchelastic_error(text)
-        if not rank:
-            publish_rank0_message(text)
+    if not _rank() and not isinstance(interrupt, ReportedInterrupt):
+        _print(escape(str(interrupt) or "interrupted"))
 
 
 @contextmanager
@@ -78,24 +58,15 @@ def one_line_warnings() -> Iterator[None]:
 
 
 @contextmanager
-def rank0_reports_usage() -> Iterator[None]:
-    """Explain a removed flag, and print errors of usage on rank 0 only: all ranks have the same flags."""
+def first_reports_usage() -> Iterator[None]:
+    """Explain a removed flag; of several workers, which have the same flags, the first prints an error of usage."""
     try:
         yield
     except UsageError as error:
         if removed := explain_removed_flag(getattr(error, "option_name", "")):
             raise ValueError(removed) from None
-        rank = _rank()
-        if rank is None:
-            raise
-        from ..training.distributed.messages import write_torchelastic_error
-
-        if rank:
-            time.sleep(RANK0_GRACE_SECONDS)
-        write_torchelastic_error(error.format_message())
-        if not rank:
-            raise
-        raise typer.Exit(BAD_INPUT) from None
+        _wait_for_first()
+        raise
 
 
 def explain_removed_flag(flag: str) -> str:
@@ -119,6 +90,12 @@ def explain_removed_flag(flag: str) -> str:
 
 def _print(text: str) -> None:
     Console(stderr=True).print(text, highlight=False, soft_wrap=True)
+
+
+def _wait_for_first() -> None:
+    """Wait, unless this is the first worker of its machine, until torchrun would have ended this one."""
+    if _rank() is not None and os.environ.get("LOCAL_RANK", "0") != "0":
+        time.sleep(GRACE_SECONDS)
 
 
 def _rank() -> int | None:

@@ -23,7 +23,7 @@ class RemoteFile:
     url: str
     md5: str
     size: int | None
-    """Bytes. None if unknown; such a download cannot be resumed."""
+    """Bytes. None if unknown."""
     target: str
     """Path under the root folder."""
     unpacks_to: str | None = None

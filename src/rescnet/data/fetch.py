@@ -6,23 +6,28 @@ import errno
 import hashlib
 import logging
 import os
+import shutil
 import tarfile
 import tempfile
+import time
 import zipfile
-from collections.abc import Callable
-from http.client import HTTPException, HTTPResponse
+from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from urllib.error import HTTPError, URLError
+from typing import IO
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from ..files import atomic_write
 from .archives import Layout, PublicSet, RemoteFile
 from .image_set import DataError
 
 Progress = Callable[[int, int], None]  # called with the bytes received and the total bytes
 
+LARGEST = 20 * 2**30  # bytes of a download of unknown size, and of all files of an archive: no set has a quarter of it
+TRIES, PAUSE = 3, 2.0  # connections, and the seconds before another one
 _CHUNK_BYTES = 1 << 18
 _TIMEOUT_SECONDS = 30.0
-_RANGE_NOT_SATISFIABLE = 416
 _OF_THE_MACHINE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.EIO}
 
 logger = logging.getLogger(__name__)
@@ -100,16 +105,10 @@ def _download_all(
             f"{public_set.name} is not in {root} and downloading is off. Put {names} in "
             f"{(root / remotes[0].target).parent}, or allow the download."
         )
-    total = sum(remote.size or 0 for remote in remotes)
-    for number, remote in enumerate(remotes):
-        before = sum(earlier.size or 0 for earlier in remotes[:number])
-        try:
-            download(remote, root, progress and _shifted(progress, before, total))
-        except DataError as error:
-            others = ", ".join(Path(later.target).name for later in remotes[number + 1 :])
-            if not others:
-                raise
-            raise DataError(f"{error} Also needed: {others}.") from error
+    total, before = sum(remote.size or 0 for remote in remotes), 0
+    for remote in remotes:
+        download(remote, root, progress and _shifted(progress, before, total))
+        before += remote.size or 0
 
 
 def _shifted(progress: Progress, before: int, total: int) -> Progress:
@@ -118,87 +117,56 @@ def _shifted(progress: Progress, before: int, total: int) -> Progress:
 
 
 def download(remote: RemoteFile, root: Path, progress: Progress | None = None) -> Path:
-    """Download one file under `root`, resuming an interrupted download.
+    """Download one file under `root`, with three tries if the connection fails.
 
-    Received bytes are kept in ``<target>.part``; a later call requests only the rest, if the size is known.
-    The file is renamed to its target, atomically, once its MD5 is the published one. `progress` is called with (bytes
-    received, total bytes).
-    DataError says if the server cannot be reached, closes the connection early, or sends another file.
+    It is received in a new file, which is renamed, atomically, once its MD5 is the published one. `progress` is called
+    with (bytes received, total bytes). DataError says if the server cannot be reached, closes the connection early, or
+    sends another file.
     """
     target = root / remote.target
-    part = target.with_name(target.name + ".part")
     target.parent.mkdir(parents=True, exist_ok=True)
-    if part.exists() and (remote.size is None or part.stat().st_size > remote.size):
-        part.unlink()
-    received = part.stat().st_size if part.exists() else 0
-    if remote.size is None or received < remote.size:
-        logger.info("downloading %s to %s from byte %d", remote.url, target, received)
-        with _open(remote, target, part, received) as response:
-            _receive(response, remote, part, received, progress)
-    found = md5_of(part)
-    if found != remote.md5:
-        part.unlink()
-        raise DataError(
-            f"{remote.url} must have the published MD5 {remote.md5}, got {found}. The download was removed; try again."
-        )
-    part.replace(target)
+    logger.info("downloading %s to %s", remote.url, target)
+    for number in range(1, TRIES + 1):
+        try:
+            with atomic_write(target) as part:
+                _receive(remote, part, progress)
+            break
+        except (OSError, HTTPException) as error:
+            if _is_of_the_machine(error):
+                raise
+            if number == TRIES or isinstance(error, HTTPError):
+                reason = getattr(error, "reason", error)
+                raise DataError(
+                    f"{remote.url} cannot be downloaded ({reason}). Try again, or get {target.name} by other means and "
+                    f"put it in {target.parent}."
+                ) from error
+            time.sleep(PAUSE)
     return target
 
 
-def _open(remote: RemoteFile, target: Path, part: Path, start: int) -> HTTPResponse:
-    """Request `remote` from byte `start` on."""
-    headers = {"User-Agent": "rescnet"}
-    if start:
-        headers["Range"] = f"bytes={start}-"
-    try:
-        response: HTTPResponse = urlopen(Request(remote.url, headers=headers), timeout=_TIMEOUT_SECONDS)
-    except (URLError, OSError, HTTPException) as error:
-        if isinstance(error, HTTPError):
-            error.close()
-            if error.code == _RANGE_NOT_SATISFIABLE:
-                part.unlink(missing_ok=True)
-        reason = error.reason if isinstance(error, URLError) else error
-        raise DataError(
-            f"{remote.url} cannot be downloaded ({reason}). Get {target.name} by other means, "
-            f"put it in {target.parent} and try again."
-        ) from error
-    return response
-
-
-def _receive(response: HTTPResponse, remote: RemoteFile, part: Path, start: int, progress: Progress | None) -> None:
-    """Append the response to `part` if the server honoured the range, else write `part` from the start."""
-    size = remote.size if remote.size is not None else int(response.headers.get("Content-Length") or 0)
-    resumed = start > 0 and response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-    done = start if resumed else 0
-    with part.open("ab" if resumed else "wb") as file:
-        if progress is not None:
-            progress(done, size)
-        while chunk := _next_chunk(response, remote, done, size):
+def _receive(remote: RemoteFile, part: Path, progress: Progress | None) -> None:
+    """Download a file to a new path; raise DataError if it is not the published one."""
+    request = Request(remote.url, headers={"User-Agent": "rescnet"})
+    with urlopen(request, timeout=_TIMEOUT_SECONDS) as response, part.open("xb") as file:
+        done, size, most = 0, remote.size or response.length or 0, remote.size or LARGEST
+        while chunk := response.read(_CHUNK_BYTES):
             done += len(chunk)
-            if remote.size is not None and done > size:
-                break
+            if done > most:
+                raise DataError(
+                    f"{remote.url} must have at most {most:,} bytes, got more. Check for a proxy or a login page."
+                )
             file.write(chunk)
             if progress is not None:
                 progress(done, size)
-    if remote.size is not None and done > size:
-        part.unlink()
-        raise DataError(
-            f"{remote.url} must have the published {size:,} bytes, got more. "
-            "The download was removed; check for a proxy or a login page."
-        )
     if done < size:
-        raise _interrupted(remote, done, size)
+        raise ConnectionError(f"the connection ended after {done:,} of {size:,} bytes")
+    if (found := md5_of(part)) != remote.md5:
+        raise DataError(f"{remote.url} must have the published MD5 {remote.md5}, got {found}. Try again.")
 
 
-def _next_chunk(response: HTTPResponse, remote: RemoteFile, done: int, size: int) -> bytes:
-    try:
-        return response.read(_CHUNK_BYTES)
-    except (OSError, HTTPException) as error:
-        raise _interrupted(remote, done, size) from error
-
-
-def _interrupted(remote: RemoteFile, done: int, size: int) -> DataError:
-    return DataError(f"{remote.url} stopped after {done:,} of {size:,} bytes. Try again to download the rest.")
+def _is_of_the_machine(error: Exception) -> bool:
+    """Return whether an error is that of a disk, e.g. a full one."""
+    return getattr(error, "errno", None) in _OF_THE_MACHINE
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -206,16 +174,23 @@ def unpack(archive: Path, folder: Path) -> None:
 
     The archive is unpacked in a temporary folder next to `folder`, and the result is renamed. So `folder` is either
     complete or absent. The archive is a ``.zip`` file, or a tar file with any compression. DataError says if it is
-    damaged, has a link or a member outside its folder, or lacks that folder.
+    damaged, too large, has a link or a member outside its folder, or lacks that folder.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
     ) as scratch:
         try:
-            _extract(archive, Path(scratch))
+            total = 0
+            for name, size, content in _files_of(archive):
+                total += max(0, size)  # a forged one may be negative
+                _check_member(archive, name, total)
+                place = Path(scratch, name)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with content, place.open("xb") as file:
+                    shutil.copyfileobj(content, file)
         except Exception as error:  # damaged archives raise nearly anything
-            if isinstance(error, DataError) or getattr(error, "errno", None) in _OF_THE_MACHINE:
+            if isinstance(error, DataError) or _is_of_the_machine(error):
                 raise
             reason = " ".join(str(error).split()).replace(scratch, "")
             raise DataError(f"{archive} cannot be unpacked ({reason}). Remove it and download it again.") from error
@@ -225,31 +200,27 @@ def unpack(archive: Path, folder: Path) -> None:
         unpacked.rename(folder)
 
 
-def _extract(archive: Path, scratch: Path) -> None:
-    """Extract files and folders. Links are refused: no data set needs them, and they can lead elsewhere."""
+def _files_of(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+    """Yield name, size and content of each file. Links are refused: no data set needs them."""
     if archive.suffix == ".zip":
         with zipfile.ZipFile(archive) as packed:
-            _refuse_escapes(archive, packed.namelist())
-            packed.extractall(scratch)
+            for entry in packed.infolist():
+                if not entry.is_dir():
+                    yield entry.filename, entry.file_size, packed.open(entry)
         return
     with tarfile.open(archive) as tar:
-        members = tar.getmembers()
-        _refuse_escapes(archive, [member.name for member in members])
-        for member in members:
-            if not (member.isfile() or member.isdir()):
+        for member in tar:
+            content = tar.extractfile(member) if member.isfile() else None
+            if content is not None:
+                yield member.name, member.size, content
+            elif not member.isdir():
                 raise tarfile.TarError(f"{member.name} is neither a file nor a folder")
-        if hasattr(tarfile, "data_filter"):
-            tar.extractall(scratch, filter="data")
-            return
-        for member in members:  # Python before 3.11.4: plain permissions, and this user's files
-            member.mode, member.uid, member.gid = 0o755 if member.isdir() else 0o644, os.getuid(), os.getgid()
-            member.uname = member.gname = ""
-        tar.extractall(scratch, members)
 
 
-def _refuse_escapes(archive: Path, names: list[str]) -> None:
-    """Refuse absolute names and names with ``..``, by the rules of both POSIX and Windows."""
-    for name in names:
-        for path in (PurePosixPath(name), PureWindowsPath(name)):
-            if path.anchor or ".." in path.parts:
-                raise DataError(f"{archive} has the member {name!r}, which lies outside its folder. Do not use it.")
+def _check_member(archive: Path, name: str, total: int) -> None:
+    """Refuse a path that is absolute or has ``..``, by the rules of POSIX and Windows, and too many bytes in total."""
+    for path in (PurePosixPath(name), PureWindowsPath(name)):
+        if path.anchor or ".." in path.parts:
+            raise DataError(f"{archive} has the member {name!r}, which lies outside its folder. Do not use it.")
+    if total > LARGEST:
+        raise DataError(f"{archive} must unpack to at most {LARGEST:,} bytes, got more. Do not use it.")

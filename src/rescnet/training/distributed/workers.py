@@ -1,12 +1,14 @@
 """Processes that train one network together: NCCL between GPUs, gloo between CPUs.
 
 Each has a shard of the images. Everything learned comes from sums and extremes over images, which are reduced a few
-times per layer. Rank 0 factorises and broadcasts the solution. ``torchrun`` starts the processes and sets their ranks.
+times per layer. Rank 0 factorises and broadcasts the solution. ``torchrun`` starts the processes, sets their ranks, and
+ends all of a machine when one has failed. The others notice at their next exchange, or when it takes too long.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,12 +20,16 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ...stages.images import ValueRange
-from .watchdog import Watchdog, WorkerLostError, WorkerStopped
 
 T = TypeVar("T")
 SHORTEST_PAUSE, LONGEST_PAUSE = 2e-5, 2e-3  # seconds between two checks of an exchange
 PIECE = 64 * 2**20  # bytes per broadcast of a byte string
-LONGEST_STEP = timedelta(days=2)  # a worker may compute for long: the watchdog notices lost ones
+LONGEST_WAIT = timedelta(hours=1)  # of an exchange: the first worker may download, and rank 0 factorises alone
+LONGEST_END = 20  # seconds: an exchange with a lost worker on a GPU may never end, nor let the process end
+
+
+class WorkerLostError(ConnectionError):
+    """Another worker has ended, or does not answer."""
 
 
 class Workers:
@@ -35,16 +41,15 @@ class Workers:
         count: int = 1,
         on_this_machine: int = 1,
         device: torch.device | None = None,
-        watchdog: Watchdog | None = None,
         first_here: bool = True,
+        exchanges: bool = False,
     ) -> None:
         self.rank, self.count = rank, count
         self.on_this_machine = on_this_machine  # processes that share this machine's memory
         self.first_here = first_here  # of the processes of this machine
         self.device = device or torch.device("cpu")  # of exchanged tensors
-        self.exchanges = count > 1 or watchdog is not None  # a single process has all sums already
+        self.exchanges = count > 1 or exchanges  # a single process has all sums already
         self.exchanged = 0  # bytes of all tensors exchanged so far, each counted once
-        self._watchdog = watchdog
 
     @property
     def is_rank0(self) -> bool:
@@ -111,25 +116,27 @@ class Workers:
         return held.numpy().tobytes()
 
     def _exchange(self, how: Any, tensor: Tensor, **options: Any) -> None:
-        """Run a collective on a tensor, in place; raise the error of a lost worker if there is one."""
+        """Run a collective on a tensor, in place; raise WorkerLostError if another worker has ended or is silent."""
         self.exchanged += tensor.numel() * tensor.element_size()
         place = tensor.to(self.device).contiguous()  # the tensor itself, where it can be
         try:
             self._wait_for(how(place, async_op=True, **options))
         except RuntimeError as error:
-            lost = self._watchdog.wait_for_loss() if self._watchdog else None
-            if lost is None:
-                raise
-            raise lost.error from error
+            if type(error) is not RuntimeError and not isinstance(error, dist.DistError):
+                raise  # e.g. out of memory: gloo raises no class of its own
+            raise WorkerLostError(
+                "another worker has ended or does not answer. See its message, and continue with --resume and any "
+                "number of workers."
+            ) from error
         if place is not tensor:
             tensor.copy_(place)
 
     def _wait_for(self, work: Any) -> None:
-        """Poll an exchange: a blocking wait would notice neither Ctrl-C nor the loss of a worker."""
-        pause = SHORTEST_PAUSE
+        """Poll an exchange: a blocking wait would not notice Ctrl-C."""
+        pause, end = SHORTEST_PAUSE, time.monotonic() + LONGEST_WAIT.total_seconds()
         while not work.is_completed():
-            if self._watchdog:
-                self._watchdog.raise_loss()
+            if time.monotonic() > end:
+                raise RuntimeError(f"no answer for {LONGEST_WAIT}")
             time.sleep(pause)
             pause = min(1.5 * pause, LONGEST_PAUSE)
         work.wait()
@@ -152,22 +159,14 @@ def join_workers(device: str = "auto", alone: bool = False) -> Iterator[Workers]
     on_gpu = place.type == "cuda"
     if on_gpu:
         torch.cuda.set_device(place)
-    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=LONGEST_STEP, device_id=place if on_gpu else None)
-    watchdog = Watchdog(rank, count)
+    dist.init_process_group("nccl" if on_gpu else "gloo", timeout=2 * LONGEST_WAIT, device_id=place if on_gpu else None)
     try:
-        yield Workers(rank, count, here, place, watchdog, local == 0)
-        watchdog.leave()
+        yield Workers(rank, count, here, place, local == 0, exchanges=True)
         dist.destroy_process_group()
-    except (WorkerLostError, WorkerStopped) as error:  # the others notice and name the same worker
-        watchdog.wait_before_exit()
-        watchdog.exit_after_grace(stopped=isinstance(error, WorkerStopped))
+    except (WorkerLostError, KeyboardInterrupt):
+        if on_gpu:
+            signal.alarm(LONGEST_END)
         raise
-    except BaseException as error:
-        watchdog.give_up(error)
-        watchdog.wait_before_exit()
-        raise
-    finally:
-        watchdog.stop()
 
 
 def own_device(name: str, local_rank: int, here: int = 1) -> torch.device:
