@@ -28,7 +28,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
-    ROOT / "experiments" / "README.md",
+    ROOT / "lab" / "README.md",
     DOCS / "results.md",
     DOCS / "records.md",
     *OF_DOCS,

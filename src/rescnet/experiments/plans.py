@@ -88,7 +88,7 @@ def _plans() -> dict[str, Any]:
 
 @cache
 def _times() -> dict[str, dict[str, Any]]:
-    """Return the times of each plan's experiments, which ``experiments.tables`` writes from the record."""
+    """Return the times of each plan's experiments, which ``lab.tables`` writes from the record."""
     times: dict[str, dict[str, Any]] = json.loads(resources.files(__package__).joinpath("times.json").read_text())
     return times
 
