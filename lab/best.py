@@ -1,4 +1,4 @@
-"""Our best networks: their short table, the tables of records, and the times that ``rescnet reproduce`` expects."""
+"""Our best networks: their short table, the tables of records, and the times that ``lab.reproduce`` expects."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from rescnet.experiments.plans import load_plan, plan_names
-
 from .pages import Row, ids, markdown, spread
+from .questions import TABLES, load_question
 from .records import Run, runs_of
 
 PUBLISHED = Path(__file__).resolve().parent / "published.toml"
@@ -26,12 +25,12 @@ def best_runs(name: str) -> list[Run]:
 def times() -> str:
     """Return seconds, layers and device of the newest finished runs, by plan and experiment, for ``reproduce``."""
     found: dict[str, dict[str, list[Any]]] = {}
-    for plan in (load_plan(name) for name in plan_names() if name != "records"):
-        for name in (experiment.name for experiment in plan.experiments):
-            runs = best_runs(name) if plan.name == "beyond" else [r for r in runs_of(plan.name) if r["name"] == name]
+    for table in TABLES:
+        for name in (experiment.name for experiment in load_question(table).experiments):
+            runs = best_runs(name) if table == "beyond" else [r for r in runs_of(table) if r["name"] == name]
             if runs := newest([run for run in runs if run.get("finished") and run.get("seconds")]):
                 seconds = round(mean(run["seconds"] for run in runs), 1)
-                found.setdefault(plan.name, {})[name] = [seconds, runs[-1]["layers"], runs[-1]["device"]]
+                found.setdefault(table, {})[name] = [seconds, runs[-1]["layers"], runs[-1]["device"]]
     return json.dumps(found, indent=1) + "\n"
 
 
@@ -44,7 +43,7 @@ def newest(runs: list[Run]) -> list[Run]:
 def headline() -> str:
     """Return our best networks beside published figures."""
     rows = []
-    for experiment in load_plan("records").experiments:
+    for experiment in load_question("records").experiments:
         if not (runs := best_runs(experiment.name)):
             continue
         kinds = "kernel", "kernel-exact"

@@ -42,7 +42,8 @@ import torch
 
 from rescnet import NetworkConfig
 from rescnet.config.geometry import count_pairs
-from rescnet.experiments.bench import Case
+
+from .bench import Case
 
 STAGES = ("scaling", "filters", "residual", "convolution", "pooling", "moments", "heads", "update")
 GPU_SIDE, CPU_SIDE = 8192, 1536  # of the matrices of the ceilings
@@ -133,7 +134,7 @@ def layer_costs(
 
 
 def stage_rates(case: Case, result: Mapping[str, Any], ceilings: Mapping[str, float]) -> dict[str, Any]:
-    """Return the rates of each stage of a result of :func:`rescnet.experiments.bench.measure_case`."""
+    """Return the rates of each stage of a result of :func:`lab.bench.measure_case`."""
     sizes = case.shape, case.classes, case.train, case.test
     options = {name: result[name] for name in ("precision", "features_kept", "by_rows")}
     itemsize = 8 if result["compute"]["dtype"] == "float64" else 4

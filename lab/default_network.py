@@ -18,12 +18,13 @@ import torch
 from rescnet import ComputeOptions
 from rescnet.config.defaults import check_quality
 from rescnet.data import load
-from rescnet.experiments.records import origin, shown_command
 from rescnet.network.device import choose_device
 from rescnet.network.probabilities import network_probabilities
 from rescnet.numerics.intervals import left_out_interval
 from rescnet.training.choice import choose_network
 from rescnet.training.train import train
+
+from .provenance import origin, shown_command
 
 BINS = 15
 
@@ -87,7 +88,7 @@ def main() -> None:
                 runs.append(measure(source, quality, seed, arguments.test))
                 shown = {key: round(value, 4) for key, value in runs[-1].items() if isinstance(value, float)}
                 print(case, seed, shown, runs[-1]["augment"], runs[-1]["layers"], flush=True)
-        facts = origin(choose_device("auto"), shown_command("python", "-m", "lab.default_network"))
+        facts = origin(choose_device("auto"), shown_command("lab.default_network"))
         entries.append(
             {
                 "file": "default",

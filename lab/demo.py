@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from rescnet import NetworkConfig, data
+from rescnet.compare.baselines import fit_svc
 from rescnet.data.splits import first_of_each_class
-from rescnet.experiments.baselines import BaselineConfig, fit_baseline
 from rescnet.numerics.intervals import show_interval
 from rescnet.training.train import TrainingRun
 
@@ -49,7 +49,7 @@ def main() -> None:
         share = record.test_accuracy or 0.0
         print(f"{record.layer:5}  {100 * share:6.2f} %  {'█' * round(80 * share - 40)}", flush=True)
     seconds = perf_counter() - start
-    predict, _ = fit_baseline(BaselineConfig(name="svc"), training.images, training.labels, torch.device("cpu"))
+    predict, _ = fit_svc(training.images, training.labels, torch.device("cpu"), seed=0)
     baseline = float((predict(test.images).numpy() == test.labels).mean())
     print(f"trained in {seconds:.1f} s; 95 % interval of the last accuracy: {show_interval(share, len(test))}")
     print(f"ResCNet {100 * share:.2f} %, SVC (RBF kernel) on the pixels of the same images {100 * baseline:.2f} %")

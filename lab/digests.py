@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from rescnet import ComputeOptions, make_config, preset_names, train
-from rescnet.experiments.records import origin
 
+from .provenance import origin
 from .records import RECORDS
 
 SHAPES = {"digits": (1, 8, 8), "cifar": (3, 32, 32), "mnist": (1, 28, 28), "fashion": (1, 28, 28), "tiny": (3, 64, 64)}

@@ -12,44 +12,22 @@ from pathlib import Path
 
 import pandas as pd
 
-from rescnet.experiments.compare import Row
-from rescnet.experiments.plans import load_plan
-from rescnet.experiments.presentation import draw_league, figure, thin
+from rescnet.text import show_bytes, show_seconds
 
+from .drawing import draw_layers, figure
 from .other_pages import gradient_runs
-from .records import RECORDS, Run, file_of, layers_of, read_lines, runs_of
+from .questions import TABLES, load_question
+from .records import RECORDS, file_of, layers_of, read_lines, runs_of
 from .tables import equal_training, rungs, validation_at
 
 FIGURES = RECORDS / "figures"
-MOST = 6  # lines per figure
 
 
 def curves(table: str, dataset: str) -> None:
-    """Draw test accuracy over layers of a table's runs on one data set: all images first, then the deepest."""
-    plan = load_plan(table)
-    runs: dict[tuple[str, int], Run] = {}
-    for run in sorted(runs_of(table), key=lambda r: (-r["images"]["train"], -r["layers"], r["seed"])):
-        if run["dataset"] == dataset and file_of(run) == table:
-            runs.setdefault((run["name"], run["images"]["train"]), run)
-    wanted = {e.name: e for e in plan.experiments}
-    drawn = sorted(runs.values(), key=lambda r: (r["name"] not in wanted, -r["images"]["train"]))[:MOST]
-    with figure(FIGURES / f"{table}-{dataset}.svg") as axes:
-        for number, run in enumerate(drawn):
-            points = layers_of(run)[["layer", "test", "train"]].to_numpy()
-            x, test, train = zip(*thin(list(points), 80), strict=True)
-            label = f"{run['label']}, {run['images']['train']:,} images"
-            axes.plot(x, [100 * share for share in test], color=f"C{number}", label=label, linewidth=1.2)
-            axes.plot(x, [100 * share for share in train], "--", color=f"C{number}", linewidth=0.7)
-            if readout := run["summary"].get("readout"):
-                axes.plot(run["layers"], 100 * readout["test"], "*", color=f"C{number}", markersize=11)
-        marks = {(f.layers, f.accuracy) for e in plan.experiments if e.dataset == dataset for f in e.paper if f.layers}
-        for place in sorted(marks):
-            axes.plot(*place, "kD", markersize=5)
-            axes.annotate(f"paper {place[1]:g}", place, (4, 4), textcoords="offset points", fontsize=8)
-        best = max(100 * r["summary"]["last"]["test"] for r in drawn)
-        axes.set_ylim(best - 1.5 * (100 - best), 100 + 0.05 * (100 - best))
-        axes.set(title=f"{plan.title}: {dataset}", xlabel="layers", ylabel="accuracy, %: test, and dashed training")
-        axes.legend(frameon=False, fontsize=7)
+    """Draw test accuracy over layers of a table's runs on one data set."""
+    runs = [run for run in runs_of(table, file=table) if run["dataset"] == dataset]
+    lines = [(run, [tuple(row) for row in layers_of(run)[["layer", "test", "train"]].to_numpy()]) for run in runs]
+    draw_layers(FIGURES / f"{table}-{dataset}.svg", load_question(table), dataset, lines)
 
 
 def equal_training_figures() -> None:
@@ -85,17 +63,24 @@ def ladders() -> None:
 
 
 def leagues() -> None:
-    """Draw the family on each data set with test images."""
+    """Draw the family on each set with test images, the best first: filled dots are measured, hollow ones published."""
     for name in ("league-cifar10", "league-mnist", "league-fashion-mnist"):
-        runs = runs_of(file=name)
-        rows = [
-            Row(r["model"], r.get("accuracy"), seconds=r.get("seconds", 0), peak_memory=r.get("peak_memory", 0),
-                published=None if "--limit" in r["command"] else r.get("published"))
-            for r in runs
-        ]  # fmt: skip
-        devices = sorted({r["device"] for r in runs if r.get("accuracy")})
-        where = devices[0] if len(devices) == 1 else "several devices"
-        draw_league(FIGURES / f"{name}.svg", rows, f"{name.removeprefix('league-')}, {where}")
+        runs = sorted((run for run in runs_of(file=name) if run.get("accuracy")), key=lambda run: run["accuracy"])
+        shares = [100 * run["accuracy"] for run in runs]
+        published = [(100 * run["published"], place) for place, run in enumerate(runs)
+                     if run.get("published") and "--limit" not in run["command"]]  # fmt: skip
+        devices = sorted({run["device"] for run in runs})
+        with figure(FIGURES / f"{name}.svg", 9, 0.9 + 0.28 * len(runs)) as axes:
+            axes.plot(shares, range(len(runs)), "o", color="C0", label="measured")
+            if published:
+                axes.plot(*zip(*published, strict=True), "o", color="C1", markerfacecolor="none", label="published")
+                axes.legend(frameon=False)
+            axes.set_yticks(range(len(runs)), [run["model"].replace(":", ", ")[:46] for run in runs])
+            facts = [f"{share:.2f} % · {show_seconds(run['seconds'])} · {show_bytes(run['peak_memory'])}"
+                     for share, run in zip(shares, runs, strict=True)]  # fmt: skip
+            axes.secondary_yaxis("right").set_yticks(range(len(runs)), facts)
+            where = devices[0] if len(devices) == 1 else "several devices"
+            axes.set(title=f"{name.removeprefix('league-')}, {where}", xlabel="accuracy, %")
 
 
 def stage_bars() -> None:
@@ -135,7 +120,7 @@ def side_by_side() -> None:
 def main() -> int:
     """Draw all figures."""
     FIGURES.mkdir(parents=True, exist_ok=True)
-    for table in ("table2", "table3", "table4", "figure2", "beyond"):
+    for table in TABLES:
         for dataset in dict.fromkeys(run["dataset"] for run in runs_of(file=table)):
             curves(table, dataset)
     for draw in (equal_training_figures, ladders, leagues, stage_bars, side_by_side):

@@ -22,10 +22,11 @@ from typing import Any
 import torch
 
 from rescnet import ComputeOptions
-from rescnet.experiments.bench import Case, choose_cases
 from rescnet.network.device import choose_device
 from rescnet.training.stopwatch import Stopwatch
 from rescnet.training.train import TrainingRun
+
+from .bench import Case, choose_cases
 
 ON_GPU = ("kernel", "gpu_memcpy", "gpu_memset")
 CALLS = ("cuda_runtime", "cuda_driver")

@@ -31,8 +31,6 @@ import torch
 
 from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.data import load
-from rescnet.experiments.bench import choose_cases, measure_case
-from rescnet.experiments.records import origin, shown_command
 from rescnet.network.device import choose_device
 from rescnet.numerics.code_kernel import Codes, kernel_scale, median_squared_distance
 from rescnet.text import parse_bytes
@@ -41,7 +39,9 @@ from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, lan
 from rescnet.training.readout.system import ridge_for
 from rescnet.training.train import TrainingRun
 
+from .bench import choose_cases, measure_case
 from .costs import measure_ceilings, stage_rates
+from .provenance import origin, shown_command
 from .records import keep_bench
 
 COUNTED = ("cifar10", "cifar100", "mnist", "tiny-imagenet")  # presets without matrix roots, which costs do not count
@@ -159,7 +159,7 @@ def workers(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def layer_times(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Measure the paper's networks in each precision, beside the limits of the device; ``rescnet bench`` has none."""
+    """Measure the paper's networks in each precision, beside the limits of the device; ``lab.bench`` has none."""
     device = choose_device("auto")
     ceilings, runs = measure_ceilings(device), []
     gpu = device.type == "cuda"
@@ -273,7 +273,7 @@ def main() -> None:
     else:
         result = MEASUREMENTS[arguments.what](arguments)
         device = choose_device("auto") if arguments.what in ("capped-memory", "layer-times", "readout-fit") else "cpu"
-        facts = origin(device, shown_command("python", "-m", "lab.measure"))
+        facts = origin(device, shown_command("lab.measure"))
         entry = {"file": arguments.what, "name": arguments.what, **facts, "seed": 0, **result}
         keep_bench(entry, arguments.out)
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from rescnet.experiments.plans import load_plan
-
 from .pages import DATASETS, Row, at, caveats, markdown, page, spread
+from .questions import load_question
 from .records import Run, file_of, layers_of, read_epochs, read_lines, runs_of
 
 
@@ -24,7 +23,7 @@ def family_rows(file: str) -> list[Row]:
                 "accuracy %": f"{100 * run['accuracy']:.2f}{deviation}",
                 "published %": f"{100 * run['published']:.2f}" if run.get("published") else "–",
                 "seconds": f"{run['seconds']:.1f}",
-                "CPU seconds": f"{run['cpu_seconds']:.1f}",
+                "CPU seconds": f"{run['cpu_seconds']:.1f}" if "cpu_seconds" in run else "–",
                 "peak": f"{run['peak_memory'] / 1e9:.2f} GB",
                 "size": f"{run['model_bytes'] / 1e6:.2f} MB",
                 "device": run["device"],
@@ -183,7 +182,7 @@ def others() -> str:
     baselines = {run["name"]: epochs for run, epochs in gradient_runs()}
     names = {"resnet18": "ResNet-18, SGD"}
     rows = []
-    for network in load_plan("table2").published:
+    for network in load_question("table2").published:
         cells: Row = {"network": network["name"], "trained": network["kind"]}
         for dataset, label in DATASETS.items():
             published = network["accuracy"].get(dataset)

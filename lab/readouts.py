@@ -18,15 +18,15 @@ from rescnet import ComputeOptions, NetworkConfig, make_config
 from rescnet.config.option import options_of
 from rescnet.data import load
 from rescnet.data.archives import PUBLIC_SETS
-from rescnet.experiments.records import origin, shown_command
-from rescnet.experiments.runner import split_images
 from rescnet.network.device import choose_device
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.fit import Collected, fit_readout
 from rescnet.training.trainer import Trainer
 
+from .provenance import origin, shown_command
 from .records import keep_bench
+from .runner import split_images
 
 DECLARED = options_of(NetworkConfig)
 CHANGED = [
@@ -93,7 +93,7 @@ def main() -> None:
         names = "loo_accuracy", "validation_accuracy", "test_accuracy", "ridge", "seconds"
         runs.append({"readout": words} | {name: getattr(record, name) for name in names})
         print(" ".join(f"{value:.4g}" if isinstance(value, float) else str(value) for value in runs[-1].values()))
-    facts = origin(choose_device("auto"), shown_command("python", "-m", "lab.readouts"))
+    facts = origin(choose_device("auto"), shown_command("lab.readouts"))
     entry = {"file": "readouts", "name": arguments.preset, "question": "readout", "dataset": dataset, **facts}
     entry |= {"seed": arguments.seed, "images": {name: len(images) for name, images in splits.items()}}
     entry |= {"changes": changes_of(arguments.changes), "config": config.to_dict()}

@@ -33,8 +33,8 @@ def read_lines(name: str = "runs", folder: Path = RECORDS) -> list[Run]:
 
 
 def file_of(run: Run) -> str:
-    """Return the group of runs a run belongs to: its id without the number."""
-    return str(run["id"]).rsplit(".", 1)[0]
+    """Return the group of runs a run belongs to: its id without the number; empty if it is not of the record."""
+    return str(run.get("id", "")).rsplit(".", 1)[0]
 
 
 @cache

@@ -11,13 +11,10 @@ import sys
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import fmean, mean, median
+from statistics import fmean, median
 from typing import Any
 
 import pandas as pd
-
-from rescnet.experiments import plans
-from rescnet.experiments.plans import load_plan
 
 from .best import headline, published, times
 from .other_pages import (
@@ -27,7 +24,8 @@ from .other_pages import (
     gradients_page,
     memory_page,
 )
-from .pages import Row, at, caveats, ids, markdown, page, spread
+from .pages import Row, at, caveats, ids, markdown, network_rows, page, spread
+from .questions import QUESTIONS, TABLES, TIMES, load_question
 from .records import RECORDS, Run, file_of, layers_of, runs_of
 from .speed import few_images_times, layer_times, speed_page
 
@@ -39,43 +37,11 @@ APART = ("seed", "layers")  # options that make no other reading
 # The paper's tables, and what goes beyond them
 
 
-def seeds(runs: Sequence[Run]) -> list[list[Run]]:
-    """Return runs of one name, number of images and options together, whatever their seed."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        options = {key: value for key, value in run["options"].items() if key != "seed"}
-        groups.setdefault(json.dumps([run["name"], run["images"], options, file_of(run)]), []).append(run)
-    return list(groups.values())
-
-
 def paper_page(name: str) -> str:
     """Return a table of the paper beside all runs of it."""
-    plan = load_plan(name)
-    runs = runs_of(name)
-    published = {e.name: "; ".join(figure.shown for figure in e.paper) for e in plan.experiments}
-    rows = []
-    for group in sorted(seeds(runs), key=lambda g: (g[0]["dataset"], g[0]["name"], g[0]["images"]["train"])):
-        run = group[0]
-        known = max((n for n in published if run["name"] == n or run["name"].startswith(f"{n}-")), key=len, default="")
-        augmented = run["options"].get("augment") or run["options"].get("kernel_copies", "")
-        rows.append(
-            {
-                "network": run["label"],
-                "published": published.get(known, "–"),
-                "readout": at(group, "readout"),
-                "chosen on validation images": at(group, "chosen"),
-                "last layer": at(group, "last") + ("" if all(r["finished"] for r in group) else ", unfinished"),
-                "best on the test curve": at(group, "paper_rule"),
-                "images": f"{run['images']['train']:,}{f', {augmented}' if augmented else ''}",
-                "minutes": f"{mean(r['seconds'] for r in group) / 60:.1f}",
-                "seeds": str(len(group)),
-                "runs": ids(group),
-            }
-        )
-    if not any(row["readout"] != "–" for row in rows):
-        rows = [{key: value for key, value in row.items() if key != "readout"} for row in rows]
+    question, runs = load_question(name), runs_of(name)
     note = "Test accuracy in %, in brackets the layer. The best on the test curve is the paper's rule, no honest one."
-    return page(plan.title, note, markdown(rows), "## Caveats", caveats(runs))
+    return page(question.title, note, markdown(network_rows(question, runs)), "## Caveats", caveats(runs))
 
 
 # Readings side by side
@@ -130,7 +96,7 @@ def comparison(runs: Sequence[Run]) -> str:
 
 def equal_training() -> dict[str, dict[str, Any]]:
     """Return which runs are compared at equal training accuracy, by data set."""
-    return tomllib.loads((ROOT / "lab" / "questions" / "equal-training.toml").read_text())
+    return tomllib.loads((QUESTIONS / "equal-training.toml").read_text())
 
 
 def validation_at(points: pd.DataFrame, training: float, near: float = 0.25) -> float | None:
@@ -199,12 +165,12 @@ def against_paper() -> str:
         found = [run for run in runs_of(table) if run["name"] == name]
         most = max(run["images"]["train"] for run in found)
         group = [run for run in found if run["images"]["train"] == most]
-        plan = load_plan(table)
-        paper = max((e for e in plan.experiments if name.startswith(e.name)), key=lambda e: len(e.name)).paper
+        question = load_question(table)
+        paper = max((e for e in question.experiments if name.startswith(e.name)), key=lambda e: len(e.name)).paper
         best = max(paper, key=lambda figure: figure.accuracy)
         rows.append(
             {
-                "": f"{plan.title.split(':')[0]}: {group[0]['label']}",
+                "": f"{question.title.split(':')[0]}: {group[0]['label']}",
                 "paper, best on the test curve %": f"{best.accuracy:g} ({best.layers})",
                 "ours, last layer %": at(group, "last"),
                 "ours, chosen on validation images %": at(group, "chosen"),
@@ -231,7 +197,7 @@ def family_short() -> str:
 
 
 PAGE_WRITERS: dict[str, Callable[[], str]] = {
-    **{name: lambda name=name: paper_page(name) for name in ("table2", "table3", "table4", "figure2", "beyond")},
+    **{name: lambda name=name: paper_page(name) for name in TABLES},
     **{
         name: lambda name=name, title=title: comparison_page(name, title)
         for name, title in {
@@ -275,7 +241,7 @@ def main() -> int:
     new = dict.fromkeys(run["question"] for run in runs_of() if run.get("layers") and run["kind"] == "network")
     for name in (name for name in new if name not in {*PAGE_WRITERS, "precision", "gradients"}):
         wanted[PAGES / f"{name}.md"] = comparison_page(name, name)
-    wanted[Path(plans.__file__).with_name("times.json")] = times()
+    wanted[TIMES] = times()
     for name, tables in BLOCKS.items():
         text = (DOCS / name).read_text()
         for mark, table in tables.items():

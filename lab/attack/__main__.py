@@ -16,8 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rescnet.experiments.records import origin, shown_command
-
+from ..provenance import origin, shown_command
 from ..records import append_bench
 from .data_files import attack_data
 from .kills import attack_with_kills
@@ -46,7 +45,7 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     print(tally.outcomes)
     if not arguments.no_record:
-        facts = origin("cpu", shown_command("python", "-m", "lab.attack"))
+        facts = origin("cpu", shown_command("lab.attack"))
         facts |= {"question": "attack", "seed": arguments.seed, **tally.result()}
         print(append_bench({"file": "attack", "name": arguments.what, **facts}))
     sys.exit(bool(tally.failures))

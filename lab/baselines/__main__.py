@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from rescnet.data import load
-from rescnet.experiments.records import origin, shown_command
-from rescnet.experiments.runner import split_images
 from rescnet.network.device import choose_device
 
+from ..provenance import origin, shown_command
 from ..records import append_epochs
+from ..runner import split_images
 from . import LABELS, LEARNING_RATES, NETWORKS
 from .training import DeviceImages, Recipe, epochs_within, train_baseline
 
@@ -37,7 +37,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--batch", type=int, default=512)
     made.add_argument("--learning-rate", type=float, default=None, help="peak; default: the network's own")
     made.add_argument("--weight-decay", type=float, default=5e-4)
-    made.add_argument("--schedule", choices=["one-cycle", "cosine"], default="one-cycle")
     made.add_argument("--flips", action="store_true", help="mirror images at random")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--held-out", type=int, default=5000, help="validation images")
@@ -74,13 +73,13 @@ def train_one(
 ) -> None:
     """Train one network until ``ends``, of ``time.monotonic()``, and append it to the record."""
     rate = arguments.learning_rate or LEARNING_RATES[name] * arguments.batch / 512
-    given = {key: getattr(arguments, key) for key in ("epochs", "batch", "weight_decay", "schedule", "flips", "seed")}
+    given = {key: getattr(arguments, key) for key in ("epochs", "batch", "weight_decay", "flips", "seed")}
     recipe = Recipe(learning_rate=rate, **given)
     classes = int(training.labels.max()) + 1
     share = SHARE_OF_TRAINING * (ends - time.monotonic())
     recipe = replace(recipe, epochs=min(recipe.epochs, epochs_within(share, NETWORKS[name], training, classes, recipe)))
     print(f"{name}: {recipe.epochs} epochs", flush=True)
-    records = train_baseline(NETWORKS[name], training, others, classes, recipe, ends, show)
+    _, records = train_baseline(NETWORKS[name], training, others, classes, recipe, ends, show)
     if not records:
         return
     run: dict[str, Any] = {
@@ -90,7 +89,7 @@ def train_one(
         "name": LABELS[name],
         "network": name,
         "dataset": arguments.dataset,
-        **origin(device, shown_command("python", "-m", "lab.baselines")),
+        **origin(device, shown_command("lab.baselines")),
         "seed": recipe.seed,
         "images": {"train": len(training), **{split: len(images) for split, images in others.items()}},
         "options": asdict(recipe) | {"learning_rate": records[-1]["learning_rate"]},

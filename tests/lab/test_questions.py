@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from lab import digests, measure, pages, records, run, tables
+from lab import digests, measure, pages, records, reproduce, tables
+from lab.questions import Question, load_question, question_names, read_question
+from rescnet.compare.comparison import parse_models
 from rescnet.data.archives import PUBLIC_SETS
-from rescnet.experiments.compare import parse_models
-from rescnet.experiments.plans import plan_names
-
-OWN = [name for name in run.question_names() if name not in plan_names()]
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", question_names())
 def test_every_question_can_be_configured(name):
-    content = run.read_question(name)
-    assert content["title"]
-    if "models" in content:
-        assert parse_models(",".join(content["models"]))
-        return
-    plan, _ = run.plan_of(name)
-    assert len({experiment.name for experiment in plan.experiments}) == len(plan.experiments)
-    for experiment in plan.experiments:
+    question = load_question(name)
+    assert question.title and bool(question.models) != bool(question.experiments)
+    if question.models:
+        assert parse_models(",".join(question.models))
+    assert len({experiment.name for experiment in question.experiments}) == len(question.experiments)
+    for experiment in question.experiments:
         config = experiment.config()
         assert experiment.dataset in PUBLIC_SETS
         assert all(config.to_dict()[key] == value for key, value in experiment.changes.items())
@@ -41,24 +40,43 @@ def test_a_run_is_appended_and_read_back(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_runner_trains_a_question_and_resumes(tmp_path, monkeypatch, capsys):
+def test_a_question_is_run_recorded_and_resumed(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "questions").mkdir()
-    (tmp_path / "questions" / "small.toml").write_text(
-        'title = "Small"\ndataset = "digits"\nheld_out = 300\nseeds = [0, 1]\nbase = { filters = 4, bank = "pca" }\n'
-        '[[experiment]]\nname = "two layers"\nchanges = { layers = 2 }\n'
+    file = tmp_path / "small.toml"
+    file.write_text(
+        'title = "Small"\ndataset = "digits"\nheld_out = 300\nlimit = 600\nseeds = [0, 1]\n'
+        'base = { filters = 4, bank = "pca" }\n[[experiment]]\nname = "two layers"\nchanges = { layers = 2 }\n'
     )
-    monkeypatch.setattr(run, "QUESTIONS", tmp_path / "questions")
-    monkeypatch.setattr("sys.argv", ["run", "small", "--limit", "600", "--records", str(tmp_path / "records")])
-    run.main()
+    monkeypatch.setattr(reproduce, "load_question", lambda name: read_question(file))
+    monkeypatch.setattr(reproduce, "append", partial(records.append, folder=tmp_path / "records"))
+    monkeypatch.setattr("sys.argv", ["reproduce", "table2", "--record"])
+    assert reproduce.main() == 0
     lines = records.read_lines(folder=tmp_path / "records")
     assert [(line["id"], line["seed"]) for line in lines] == [("small.1", 0), ("small.2", 1)]
     assert lines[0]["options"]["filters"] == 4 and lines[0]["layers"] == 2 and lines[0]["summary"]["chosen"]
+    assert lines[0]["command"] == "python -m lab.reproduce table2 --record"
     assert len(pd.read_csv(tmp_path / "records" / "layers.csv.gz")) == 4
+    (row,) = [line for line in Path("results/small.md").read_text().splitlines() if line.startswith("| two layers")]
+    assert row.endswith("| 2 |")  # seeds
     capsys.readouterr()
-    run.main()
-    assert capsys.readouterr().out == ""  # all of it is finished
+    assert reproduce.main() == 0
+    assert capsys.readouterr().out.count("finished before, 2 layers") == 2
     assert len(records.read_lines(folder=tmp_path / "records")) == 2
+
+
+@pytest.mark.slow
+def test_models_are_compared_each_in_its_own_process(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    models = ("stacked-lda:discriminants=20", "pcanet:filter_sizes=9")
+    question = Question("small", "Small", models=models, dataset="digits", held_out=0.5)
+    monkeypatch.setattr(reproduce, "load_question", lambda name: question)
+    monkeypatch.setattr(reproduce, "append", partial(records.append, folder=tmp_path / "records"))
+    monkeypatch.setattr("sys.argv", ["reproduce", "digits", "--record"])
+    assert reproduce.main() == 0
+    fine, failed = records.read_lines(folder=tmp_path / "records")
+    assert fine["accuracy"] > 0.3 and fine["kind"] == "family" and fine["options"]["discriminants"] == 20
+    assert fine["train_images"] in range(890, 905) and fine["commit"]
+    assert "must be at most 8 on images of 8×8, got 9" in failed["error"] and "accuracy" not in failed
 
 
 def test_accuracies_at_equal_training_accuracy():

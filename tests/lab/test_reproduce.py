@@ -7,18 +7,18 @@ import re
 import time
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
+from lab import reproduce
+from lab.pages import network_rows
+from lab.questions import TABLES, Experiment, PaperFigure, load_question
+from lab.results import Results, summarise
+from lab.runner import ExperimentRun, RunOptions, experiment_key, split_images
 from rescnet import ComputeOptions, make_config, train
-from rescnet.cli import app
 from rescnet.data import Dataset, ImageSet
-from rescnet.experiments.plans import Experiment, PaperFigure, load_plan, plan_names
-from rescnet.experiments.presentation import draw_curves, markdown, table_rows, titles
-from rescnet.experiments.records import Results, seeds_together, summarise
-from rescnet.experiments.runner import ExperimentRun, RunOptions, experiment_key, split_images
 from rescnet.network.history import History, LayerRecord
 
 pytestmark = pytest.mark.slow
@@ -57,24 +57,24 @@ def accuracies(entry):
     return [(r["layer"], r["train_accuracy"], r["validation_accuracy"], r["test_accuracy"]) for r in entry["history"]]
 
 
-def test_every_plan_can_be_configured_and_holds_the_papers_figures():
-    assert plan_names() == ["table2", "figure2", "table3", "table4", "beyond", "records"]
-    for name in plan_names():
-        for experiment in load_plan(name).experiments:
-            config = experiment.config()
-            assert all(config.to_dict()[key] == value for key, value in experiment.changes.items())
-            assert name in ("beyond", "records") or config.layers >= max(figure.layers for figure in experiment.paper)
-    best = {e.dataset: max(f.accuracy for f in e.paper) for e in load_plan("table2").experiments}
+def test_the_tables_hold_the_papers_figures():
+    for name in TABLES[:-1]:
+        for experiment in load_question(name).experiments:
+            assert experiment.config().layers >= max(figure.layers for figure in experiment.paper)
+    best = {e.dataset: max(f.accuracy for f in e.paper) for e in load_question("table2").experiments}
     assert best == {"cifar10": 87.54, "cifar100": 64.9, "mnist": 99.52, "tiny-imagenet": 44.37}
-    flips = {e.dataset: e.paper[0].accuracy for e in load_plan("table4").experiments if "augment" in e.changes}
+    flips = {e.dataset: e.paper[0].accuracy for e in load_question("table4").experiments if "augment" in e.changes}
     assert flips == {"cifar10": 88.35, "cifar100": 67.8, "tiny-imagenet": 45.91}
     others = {"cifair10", "cifair100", "svhn", "stl10", "kmnist", "k49", "emnist-balanced", "emnist-letters"}
-    assert {experiment.dataset for experiment in load_plan("records").experiments} > {*best, "fashion-mnist"} | others
+    assert {experiment.dataset for experiment in load_question("records").experiments} > {
+        *best,
+        "fashion-mnist",
+    } | others
     with pytest.raises(ValueError, match="Did you mean 'table2'"):
-        load_plan("tabel2")
+        load_question("tabel2")
     with pytest.raises(ValueError, match=r"got 'cifar'\. Did you mean 'cifar10"):
-        load_plan("table2").only(["cifar"])
-    assert [experiment.name for experiment in load_plan("table2").only(["mnist"])] == ["mnist"]
+        load_question("table2").only(["cifar"])
+    assert [experiment.name for experiment in load_question("table2").only(["mnist"])] == ["mnist"]
 
 
 def test_a_run_is_that_of_train_and_says_where_it_comes_from(config, dataset, tmp_path):
@@ -144,15 +144,19 @@ def test_a_run_cut_short_takes_the_place_of_none_with_more_layers(config, datase
         assert results.entries() == [shallower]
 
 
-def test_networks_of_other_settings_are_no_seeds_of_each_other(config):
-    def entry(seed, **settings):
-        content = replace(config, seed=seed, **settings).to_dict()
-        return {"name": "cifar10", "images": {"train": 50}, "seed": seed, "config": content}
+def line(seed=0, name="cifar10", images=50, test=0.5, layer=5, **options):
+    """Return a line of the record, of a run that is not in it yet."""
+    found = {"name": name, "label": "CIFAR-10", "dataset": "cifar10", "seed": seed, "images": {"train": images}}
+    found |= {"summary": {"last": {"layer": layer, "test": test}}, "seconds": 60, "layers": 12, "finished": True}
+    return found | {"options": options | {"seed": seed}}
 
-    first, second = entry(0), entry(1)
-    del second["config"]["copies"]  # an option at its default that there was not yet
-    assert seeds_together([second, first]) == [[first, second]]
-    assert [len(group) for group in seeds_together([first, entry(1, ridge=7.0), entry(2, layers=9)])] == [1, 1, 1]
+
+def test_networks_of_other_settings_are_no_seeds_of_each_other():
+    def seeds(*lines):
+        return [row["seeds"] for row in network_rows(load_question("table2"), lines)]
+
+    assert seeds(line(1), line(0)) == ["2"]
+    assert seeds(line(0), line(1, ridge=7.0), line(2, layers=9)) == ["1", "1", "1"]
 
 
 def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path, monkeypatch):
@@ -200,15 +204,16 @@ def test_three_ways_to_tell_an_accuracy():
 
 
 def test_table_and_plot_show_ours_beside_the_papers(config, dataset, tmp_path):
-    plan = load_plan("table2")
-    entry = run(config, dataset, tmp_path, plan.experiments[0])[0].go()
-    rows = markdown(plan, [entry])
-    ours = next(row for row in rows if row.startswith("| CIFAR-10 |"))
+    question = load_question("table2")
+    ran, results = run(config, dataset, tmp_path, question.experiments[0])
+    entry = ran.go()
+    reproduce.write_table(question, results)
+    page = (tmp_path / "table2.md").read_text()
+    (ours,) = [row for row in page.splitlines() if row.startswith("| CIFAR-10 |")]
     last = entry["summary"]["last"]
-    assert "87.54 (937, best)" in ours and f"**{100 * last['test']:.2f}** (5)" in ours
-    assert sum("not run yet" in row for row in rows) == len(plan.experiments) - 1
-    draw_curves(tmp_path / "curves.svg", plan, [entry], "cifar10")
-    chart = ElementTree.parse(tmp_path / "curves.svg")
+    assert "87.54 (937, best)" in ours and f"| {100 * last['test']:.2f} (5) |" in ours
+    assert page.count("Not run yet") == len(question.experiments) - 1
+    chart = ElementTree.parse(tmp_path / "table2-cifar10.svg")
     drawn = [text.text for text in chart.iter("{http://www.w3.org/2000/svg}text")]
     assert "paper 87.54" in drawn and drawn.count("CIFAR-10, 150 images") == 1  # test and training, one name
 
@@ -216,18 +221,9 @@ def test_table_and_plot_show_ours_beside_the_papers(config, dataset, tmp_path):
 def test_seeds_of_one_network_are_one_row(tmp_path):
     results = Results(tmp_path / "table2.json")
     for seed, images, test in ((1, 90, 0.86), (0, 90, 0.84), (0, 100, 0.9), (0, 90, 0.85)):
-        at = {"layer": 10 + seed, "test": test}
-        entry = {
-            "name": "cifar10",
-            "seed": seed,
-            "images": {"train": images},
-            "summary": {"last": at},
-            "seconds": 60,
-            "layers": 12,
-        }
-        results.put(entry | {"finished": True, "config": {}})
-    shown = [row[3] for row in table_rows(load_plan("table2"), results.entries()) if row[3]]
-    assert shown == ["**90.00** (10)", "**85.50** ± 0.71 (10, 11; 2 seeds)"]  # the first of seed 0 was replaced
+        results.put(line(seed, images=images, test=test, layer=10 + seed) | {"config": {}})
+    shown = [row["last layer"] for row in network_rows(load_question("table2"), results.entries())]
+    assert shown == ["85.50 ± 0.71 (11, 10)", "90.00 (10)"]  # the first of seed 0 was replaced
 
 
 @pytest.fixture
@@ -241,76 +237,87 @@ def small_cifar(blobs, monkeypatch, tmp_path):
         None,
         ImageSet(large[60:90], labels[60:90].astype(np.int64), NAMES),
     )
-    monkeypatch.setattr("rescnet.cli.images.load_source", lambda source, root, size=None: data)
-    monkeypatch.setattr("rescnet.cli.reproduce._is_here", lambda source, root: source == "cifar10")
+    monkeypatch.setattr(reproduce, "images_of", lambda source, root: data)
+    monkeypatch.setattr(reproduce, "describe", lambda root: [SimpleNamespace(name="cifar10", present=True)])
     file = tmp_path / "small.toml"
     file.write_text('filters = 4\nblock_stride = 4\nbank = "pca"\nstop_at_zero_error = false\n')
     return ["--config", str(file), "--out", str(tmp_path / "out"), "--state", str(tmp_path / "state"), "--layers", "2"]
 
 
-def test_the_command_runs_resumes_and_reuses_other_tables(small_cifar, tmp_path):
-    words = ["reproduce", "table2", "--only", "cifar10", "--only", "cifar100", *small_cifar, "--held-out", "20"]
-    first = CliRunner().invoke(app, words)
-    assert first.exit_code == 0, first.output
-    assert "cifar100 is not here, skipped" in first.output and "2 layers in" in first.output
-    assert "not run yet" not in first.output and "kernel" not in first.output  # only rows and columns with figures
-    assert "cifar10: CIFAR-10, up to 2 layers; images: 42 training, 18 held out, 30 test" in first.output
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run ``lab.reproduce``; returns the exit code, and what it printed."""
+
+    def call(*words):
+        monkeypatch.setattr("sys.argv", ["reproduce", *words])
+        try:
+            code = reproduce.main()
+        except SystemExit as error:
+            code = error.code
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return call
+
+
+def test_the_command_runs_resumes_and_reuses_other_tables(command, small_cifar, tmp_path):
+    code, printed = command("table2", "--only", "cifar10", "cifar100", *small_cifar, "--held-out", "20")
+    assert code == 0, printed
+    assert "cifar100 is not here, skipped" in printed and "2 layers in" in printed
+    assert "Not run yet" not in printed and "readout" not in printed  # only rows and columns with figures
+    assert "cifar10: CIFAR-10, up to 2 layers; images: 42 train, 18 validation, 30 test" in printed
     (entry,) = json.loads((tmp_path / "out" / "table2.json").read_text())
     assert entry["name"] == "cifar10" and entry["layers"] == 2 and entry["images"]["validation"] == 18
     assert (tmp_path / "out" / "table2-cifar10.svg").exists()
-    assert "| CIFAR-10 | 87.54 (937, best) | **" in (tmp_path / "out" / "table2.md").read_text()
-    second = CliRunner().invoke(app, ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "20"])
-    assert "finished before, 2 layers" in second.output
-    other = CliRunner().invoke(app, ["reproduce", "table4", "--only", "cifar10", *small_cifar, "--held-out", "20"])
-    assert "resuming after layer 2" in other.output  # the same network, of another table
+    assert "| CIFAR-10 | 87.54 (937, best) | " in (tmp_path / "out" / "table2.md").read_text()
+    second = command("table2", "--only", "cifar10", *small_cifar, "--held-out", "20")
+    assert "finished before, 2 layers" in second[1]
+    other = command("table4", "--only", "cifar10", *small_cifar, "--held-out", "20")
+    assert "resuming after layer 2" in other[1]  # the same network, of another table
     (same,) = json.loads((tmp_path / "out" / "table4.json").read_text())
     assert same["label"] == "CIFAR-10, stride 4" and same["history"] == entry["history"]
 
 
-def test_a_trial_on_few_images_leaves_the_results_alone(small_cifar, tmp_path):
-    done = CliRunner().invoke(app, ["reproduce", "table2", *small_cifar, "--held-out", "0", "--limit", "40"])
-    assert done.exit_code == 0, done.output
+def test_a_trial_on_few_images_leaves_the_results_alone(command, small_cifar, tmp_path):
+    code, printed = command("table2", *small_cifar, "--held-out", "0", "--limit", "40")
+    assert code == 0, printed
     written = {file.name for file in (tmp_path / "out").iterdir()}
     assert written == {f"table2-of-40-images{end}" for end in (".json", ".md", "-cifar10.svg")}
 
 
-def test_the_plan_is_printed_and_nothing_run(small_cifar, tmp_path):
-    result = CliRunner().invoke(app, ["reproduce", "table4", "--dry-run", *small_cifar])
-    assert result.exit_code == 0 and "88.35" in result.output and "are unknown until" in result.output
-    result = CliRunner().invoke(app, ["reproduce", "beyond", "--dry-run", *small_cifar])
-    assert result.exit_code == 0, result.output
-    assert "time unknown" in result.output and "…" not in result.output.partition("times on")[0]
+def test_the_plan_is_printed_and_nothing_run(command, small_cifar, tmp_path):
+    code, printed = command("table4", "--dry-run", *small_cifar)
+    assert code == 0 and "88.35" in printed and " on NVIDIA H200" in printed
+    assert "time unknown" in command("beyond", "--dry-run", *small_cifar)[1]
     assert not (tmp_path / "out").exists()
-    records = " ".join(CliRunner().invoke(app, ["reproduce", "records", "--dry-run", *small_cifar]).output.split())
-    assert not any("deep" in experiment.name for experiment in load_plan("records").experiments)
-    assert re.search(r"cifar10 cifar10, \d+ layers, [\d.]+ s on NVIDIA H200; published 87\.54", records)
-    assert CliRunner().invoke(app, ["reproduce", "table2", *small_cifar, "--held-out", "0"]).exit_code == 0
-    plan = ["reproduce", "table2", "--only", "cifar10", "--dry-run", *small_cifar]
-    assert "unknown" not in CliRunner().invoke(app, plan).output  # some layers have run
+    records = command("records", "--dry-run", *small_cifar)[1]
+    assert not any("deep" in experiment.name for experiment in load_question("records").experiments)
+    assert re.search(r"cifar10: cifar10, \d+ layers, [\d.]+ s on NVIDIA H200; published 87\.54", records)
+    assert command("table2", *small_cifar, "--held-out", "0")[0] == 0
+    plan = command("table2", "--only", "cifar10", "--dry-run", *small_cifar)[1]
+    assert "H200" not in plan and "unknown" not in plan  # some layers have run here
 
 
-def test_without_matplotlib_the_table_is_written_and_a_line_says_what_draws(small_cifar, tmp_path, monkeypatch):
-    monkeypatch.setattr("rescnet.experiments.presentation.find_spec", lambda name: None)
-    done = CliRunner().invoke(app, ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "0"])
-    assert done.exit_code == 0 and "pip install matplotlib" in done.output
+def test_without_matplotlib_the_table_is_written(command, small_cifar, tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce, "find_spec", lambda name: None)
+    assert command("table2", "--only", "cifar10", *small_cifar, "--held-out", "0")[0] == 0
     assert {file.name for file in (tmp_path / "out").iterdir()} == {"table2.json", "table2.md"}
 
 
-def test_bad_input_is_refused(small_cifar, tmp_path):
+def test_bad_input_is_refused(command, small_cifar, tmp_path):
     (tmp_path / "file").touch()
     for words in (
         ["table5"],
         ["table2", "--only", "cifar"],
         ["table2", "--only", "mnist"],
         ["table2", "--memory", "x"],
-        ["table2", "--limit", "5"],
-        ["table2", "--seconds", "-1"],
+        ["table2", "--limit", "9", "--record"],
         ["table2", "--state", str(tmp_path / "file")],
     ):
-        assert CliRunner().invoke(app, ["reproduce", words[0], *small_cifar, *words[1:]]).exit_code == 2, words
+        assert command(words[0], *small_cifar, *words[1:])[0] == 2, words
 
 
-def test_ctrl_c_says_how_to_resume(small_cifar, tmp_path, monkeypatch):
+def test_ctrl_c_says_how_to_resume(command, small_cifar, tmp_path, monkeypatch):
     from rescnet.training.trainer import Trainer
 
     add = Trainer.add_layer
@@ -320,20 +327,20 @@ def test_ctrl_c_says_how_to_resume(small_cifar, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return add(self)
 
-    words = ["reproduce", "table2", "--only", "cifar10", *small_cifar, "--held-out", "20"]
+    words = ["table2", "--only", "cifar10", *small_cifar, "--held-out", "20"]
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "add_layer", interrupted)
-        result = CliRunner().invoke(app, words)
-    assert result.exit_code == 130
-    assert "interrupted after 1 layer: the same command resumes" in result.output
-    assert "(1, unfinished)" in (tmp_path / "out" / "table2.md").read_text()
-    result = CliRunner().invoke(app, words)
-    assert result.exit_code == 0 and "2 layers in" in result.output and "layer    1 " not in result.output
-    assert "resuming after layer 1; its maps are computed first" in result.output
+        code, printed = command(*words)
+    assert code == 130
+    assert "interrupted after 1 layer: the same command resumes" in printed
+    assert "(1), unfinished" in (tmp_path / "out" / "table2.md").read_text()
+    code, printed = command(*words)
+    assert code == 0 and "2 layers in" in printed and "layer    1 " not in printed
+    assert "resuming after layer 1; its maps are computed first" in printed
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "add_layer", interrupted)
-        result = CliRunner().invoke(app, [*words, "--seed", "1"])
-    assert "interrupted after 1 layer:" in result.output  # not the two of the other seed
+        printed = command(*words, "--seeds", "1")[1]
+    assert "interrupted after 1 layer:" in printed  # not the two of the other seed
 
 
 def test_a_readout_is_run_printed_and_fitted_again_for_other_layers(config, dataset, tmp_path):
@@ -349,13 +356,8 @@ def test_a_readout_is_run_printed_and_fitted_again_for_other_layers(config, data
     cut = Results(tmp_path / "cut" / "table2.json")
     cut.put(entry | {"readout": None})
     assert not cut.finished(ran.key, 2, "blobs")
-    plan = replace(load_plan("table2"), experiments=(EXPERIMENT,))
-    shown = f"{100 * entry['readout']['test_accuracy']:.2f}"
-    assert titles([entry])[2] == "with the kernel readout (layers)" and shown in table_rows(plan, [entry])[0][2]
-    assert "and the readout" in table_rows(plan, [entry])[0][-1]
-    draw_curves(tmp_path / "curves.svg", plan, [entry], "cifar10")
-    assert f"readout {shown}" in (tmp_path / "curves.svg").read_text()
-    assert len(table_rows(plan, [])[0]) == len(titles([]))
+    (row,) = network_rows(load_question("table2"), [reproduce.line_of("table2", entry)])
+    assert row["readout"] == f"{100 * entry['readout']['test_accuracy']:.2f} (2)"
 
 
 def test_patience_goes_on_after_the_last_layer_and_reads_out_the_best_depth(config, dataset, tmp_path):

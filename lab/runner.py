@@ -8,32 +8,30 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..config.compute import ComputeOptions
-from ..config.network import NetworkConfig
-from ..data import Dataset, ImageSet
-from ..data.splits import stratified_split
-from ..model import Model
-from ..network.device import choose_device, choose_precision
-from ..network.history import History, LayerRecord, StopReason, reason_to_stop
-from ..network.network import Network
-from ..saving import ModelFileError, ModelFolder, load_model, save_model
-from ..training.train import TrainingRun
-from .plans import Experiment
-from .records import Results, compact, given_options, identity, origin, summarise
+from rescnet import ComputeOptions, Model, Network, NetworkConfig
+from rescnet.data import Dataset, ImageSet
+from rescnet.data.splits import stratified_split
+from rescnet.network.device import choose_device, choose_precision
+from rescnet.network.history import History, LayerRecord, StopReason, reason_to_stop
+from rescnet.saving import ModelFileError, ModelFolder, load_model, save_model
+from rescnet.training.train import TrainingRun
+
+from .provenance import origin, shown_command
+from .questions import HELD_OUT, Experiment
+from .results import Results, compact, given_options, identity, summarise
 
 SAVE_EVERY = 300.0  # seconds between two saves of the layers and of the entry
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Options shared by the runs of a table."""
+    """Options shared by the runs of a question."""
 
-    held_out: int = 5000  # training images used as validation images, which choose the depth
+    held_out: int = HELD_OUT  # training images used as validation images, which choose the depth
     limit: int | None = None  # maximum number of training images, and of test images, for a trial
     state: Path | None = None  # folder of unfinished layers; None keeps none
     deadline: float | None = None  # of time.monotonic(); no layer is started after it
     compute: ComputeOptions = ComputeOptions()
-    command: str | None = None  # as recorded; by default that of this process
 
     @property
     def time_is_up(self) -> bool:
@@ -129,7 +127,7 @@ class ExperimentRun:
             "images": self.images,
             "precision": choose_precision(self.options.compute, device),
             "compute": asdict(self.options.compute),
-            **origin(device, self.options.command),
+            **origin(device, shown_command("lab.reproduce")),
             "seed": self.config.seed,
             "paper": [asdict(figure) for figure in self.experiment.paper],
             "finished": stopped is not None and stopped.is_complete,

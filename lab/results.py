@@ -1,73 +1,17 @@
-"""Records of measurements: their provenance, and a JSON list per table with one entry per network and seed."""
+"""Results of the runner: a JSON list per question with one entry per network and seed, and what an entry holds."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
-import shlex
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ..config.network import NetworkConfig
-from ..files import atomic_write
-from ..model import describe_run
-from ..network.history import History, LayerRecord
-
-
-def origin(device: torch.device | str = "cpu", command: str | None = None) -> dict[str, Any]:
-    """Return commit, command (by default that of ``rescnet``), device, versions and date of a run."""
-    device = torch.device(device)
-    run = describe_run(device)
-    if device.type == "cuda":
-        run["versions"]["cuda"] = str(torch.version.cuda)
-    return {
-        "commit": commit(),
-        "command": command or shown_command("rescnet"),
-        **run,
-        "device": device_name(device),
-    }
-
-
-def shown_command(*program: str) -> str:
-    """Return the command line of this process; absolute paths are cut to their last name."""
-    return shlex.join([*program, *(Path(word).name if Path(word).is_absolute() else word for word in sys.argv[1:])])
-
-
-def device_name(device: torch.device) -> str:
-    """Return the name of a GPU, or the number of CPU threads and the architecture."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    threads = torch.get_num_threads()
-    return f"CPU, {threads} thread{'s' if threads > 1 else ''} ({platform.machine()})"
-
-
-def commit() -> str:
-    """Return the commit of the code, with a ``+`` if files differ from it; ``unknown`` outside its repository.
-
-    The environment variable ``RESCNET_COMMIT`` takes precedence: a copy of the working tree has no repository.
-    """
-    if named := os.environ.get("RESCNET_COMMIT"):
-        return named
-    package = Path(__file__).resolve().parents[1]
-    try:
-        top = _git(package, "rev-parse", "--show-toplevel")
-        if package != Path(top).resolve() / "src" / "rescnet":
-            return "unknown"  # installed inside another repository
-        return _git(package, "describe", "--always", "--exclude=*", "--dirty=+")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def _git(folder: Path, *words: str) -> str:
-    return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+from rescnet import NetworkConfig
+from rescnet.files import atomic_write
+from rescnet.network.history import History, LayerRecord
 
 
 def identity(**facts: Any) -> str:
@@ -113,7 +57,7 @@ def compact(record: LayerRecord) -> dict[str, Any]:
 
 
 class Results:
-    """The file of one table, for example ``results/table2.json``."""
+    """The file of one question, for example ``results/table2.json``."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -167,15 +111,6 @@ class Results:
 
 def _reads_out(entry: Mapping[str, Any]) -> bool:
     return bool(entry["config"].get("readout", "heads") != "heads")
-
-
-def seeds_together(entries: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Return the entries in groups that differ only in the seed, in order of seeds."""
-    groups: dict[str, list[Mapping[str, Any]]] = {}
-    for entry in sorted(entries, key=lambda entry: int(entry["seed"])):
-        settings = given_options(entry["config"]) | {"seed": None}
-        groups.setdefault(identity(place=_place(entry)[:2], config=settings), []).append(entry)
-    return list(groups.values())
 
 
 def _place(entry: Mapping[str, Any]) -> tuple[str, int, int]:

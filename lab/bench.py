@@ -1,26 +1,38 @@
-"""Benchmarks: seconds and memory of a layer by stage, of the readout and of prediction, on random images."""
+"""Benchmarks: seconds and memory of a layer by stage, of the readout and of prediction, on random images.
+
+    python -m lab.bench                                          every preset on a GPU, digits and default on a CPU
+    python -m lab.bench --preset cifar10-best --out bench.json   one preset; the option may be repeated
+    python -m lab.bench --preset default                         the default network: 500 colour images of 32×32
+
+The time is the median of several layers after two that warm up. The readout is fitted to these layers, not to all of
+the preset's.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..config.compute import ComputeOptions
-from ..config.network import NetworkConfig
-from ..config.presets import make_config, preset_names
-from ..data.archives import PUBLIC_SETS
-from ..network.device import choose_device, choose_precision
-from ..network.history import StopReason
-from ..network.network import Network
-from ..text import check_known
-from ..training.train import TrainingRun
-from .records import origin
+from rescnet import ComputeOptions, Network, NetworkConfig, make_config, preset_names
+from rescnet.data.archives import PUBLIC_SETS
+from rescnet.files import check_new_file
+from rescnet.network.device import choose_device, choose_precision
+from rescnet.network.history import StopReason
+from rescnet.text import check_known, show_bytes
+from rescnet.training.stopwatch import free_memory
+from rescnet.training.train import TrainingRun
+
+from .provenance import origin, shown_command
 
 DEFAULT = "default"  # the default network for few images like CIFAR-10's, whose mirror images are of the same class
 DEFAULT_SET, DEFAULT_IMAGES = "cifar10", 500
@@ -91,17 +103,11 @@ def smooth_noise(count: int, shape: tuple[int, int, int], device: torch.device) 
     return images
 
 
-def measure_case(
-    case: Case,
-    compute: ComputeOptions,
-    layers: int = 5,
-    deadline: float | None = None,
-    progress: Callable[[str], None] = lambda step: None,
-) -> dict[str, Any]:
+def measure_case(case: Case, compute: ComputeOptions, layers: int = 5, deadline: float | None = None) -> dict[str, Any]:
     """Train a few layers of a case and its readout, and predict; return seconds and memory, with provenance.
 
     ``layers`` are measured after those that warm up. No layer is started after the ``deadline``, which is a time of
-    ``time.monotonic()``. ``progress`` is called with the progress in a few words.
+    ``time.monotonic()``.
     """
     n, warm_up = case.train, WARM_UP if case.config.layers > WARM_UP + 1 else 0
     config = replace(case.config, layers=min(warm_up + layers, case.config.layers))
@@ -115,7 +121,6 @@ def measure_case(
     for record in run:  # fits the readout, too
         walls.append(time.perf_counter() - start)
         records.append(record)
-        progress(f"{case.name}: {record.layer} of {config.layers} layers")
         start = time.perf_counter()
     walls, records = walls[warm_up:], records[warm_up:]
     if not records:
@@ -131,7 +136,7 @@ def measure_case(
         "config": case.config.to_dict(),
         "compute": asdict(compute),
         "precision": precision,
-        **origin(device),
+        **origin(device, shown_command("lab.bench")),
         "seed": 0,
         "protocol": f"median of {len(records)} layers after {warm_up} to warm up; on a GPU stages by events",
         "layers": len(run.history),
@@ -155,3 +160,69 @@ def _seconds_per_image(network: Network, images: Tensor) -> float:
     start = time.perf_counter()
     network.outputs(images)  # synchronises, to check that outputs are finite
     return (time.perf_counter() - start) / len(images)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options."""
+    made = argparse.ArgumentParser(
+        prog="python -m lab.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    made.add_argument("--preset", action="append", default=[], help="may be repeated; default: see above")
+    made.add_argument("--images", type=int, help="training images; a fifth as many are test images")
+    made.add_argument("--filters", type=int, help="filters per layer; default: the preset's, 16 on a CPU")
+    made.add_argument("--layers", type=int, default=5, help="layers measured, after two to warm up")
+    made.add_argument("--seconds", type=float, help="start nothing after this time; finished ones count")
+    made.add_argument("--out", type=Path, help="JSON file, rewritten after each measurement")
+    made.add_argument("--device", default="auto")
+    made.add_argument("--precision", default="auto")
+    made.add_argument("--memory", default="auto", help="memory limit, e.g. 40GB")
+    return made
+
+
+def main() -> int:
+    """Measure each preset and print a table; return 1 if nothing was measured."""
+    made = parser()
+    arguments = made.parse_args()
+    deadline = time.monotonic() + arguments.seconds if arguments.seconds else None
+    try:
+        if arguments.out is not None:
+            check_new_file(arguments.out, overwrite=True)
+        compute = ComputeOptions(device=arguments.device, precision=arguments.precision, memory=arguments.memory)
+        device = choose_device(compute.device)
+        cases = choose_cases(arguments.preset, device, arguments.images, arguments.filters)
+    except ValueError as error:
+        made.error(str(error))
+    results: list[dict[str, Any]] = []
+    for case in cases:
+        try:
+            results.append(measure_case(case, compute, arguments.layers, deadline))
+        except (ValueError, ArithmeticError, RuntimeError) as error:  # the others are still measured
+            print(f"{case.name}: not measured: {str(error).splitlines()[0]}", flush=True)
+            continue
+        finally:
+            free_memory()
+        if arguments.out is not None:
+            arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+        show(results[-1])
+    return int(not results)
+
+
+def show(result: Mapping[str, Any]) -> None:
+    """Print a measurement."""
+    print(f"\n{result['name']}: {result['features']:,} features, {result['dataset']}, {result['device']}")
+    peak, rate = show_bytes(result["peak_memory"]), result["images_per_second"]
+    print(f"a layer takes {result['seconds']:.3f} s, {rate:,.0f} images per second; peak {peak}")
+    for stage, seconds in result["seconds_by_stage"].items():
+        share = seconds / sum(result["seconds_by_stage"].values())
+        memory = show_bytes(result["memory_by_stage"][stage])
+        print(f"  {stage:12} {seconds:8.4f} s {100 * share:4.0f} %  peak {memory}")
+    if result["readout_seconds"] is not None:
+        print(
+            f"readout, after {result['layers']} layers, and accuracy of test images: {result['readout_seconds']:.2f} s"
+        )
+    if (each := result["prediction_seconds_per_image"]) is not None:
+        print(f"prediction with {result['layers']} layers: {1000 * each:.2f} ms per image", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
