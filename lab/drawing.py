@@ -67,9 +67,9 @@ def draw_layers(
                 axes.plot(run["layers"], 100 * readout["test"], "*", color=colour, markersize=11)
         figures = (f for e in question.experiments if e.dataset == dataset for f in e.paper if f.layers)
         marks = sorted({(figure.layers, figure.accuracy) for figure in figures})
-        for place in marks:
-            axes.plot(*place, "kD", markersize=5)
-            axes.annotate(f"paper {place[1]:g}", place, (4, 4), textcoords="offset points", fontsize=8)
+        for mark in marks:
+            axes.plot(*mark, "kD", markersize=5)
+            axes.annotate(f"paper {mark[1]:g}", mark, (4, 4), textcoords="offset points", fontsize=8)
         if tests:
             left = max(1.0, 100 - max(tests))  # the remaining error sets the scale
             lowest = min(max(tests) - 1.5 * left, *(accuracy - 0.1 * left for _, accuracy in marks), 100.0)

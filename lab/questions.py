@@ -130,5 +130,5 @@ def read_question(file: Path) -> Question:
         given["paper"] = tuple(PaperFigure(**figure) for figure in entry.get("paper", ()))
         experiments.append(Experiment(**given))
     timed = (replace(e, recorded=RecordedTime(*times[e.name])) if e.name in times else e for e in experiments)
-    lists = {key: tuple(content.pop(key)) for key in ("models", "seeds", "published") if key in content}
-    return Question(file.stem, experiments=tuple(timed), **lists, **content)
+    content |= {key: tuple(content[key]) for key in ("models", "seeds", "published") if key in content}
+    return Question(file.stem, experiments=tuple(timed), **content)

@@ -282,7 +282,7 @@ def run_models(question: Question, arguments: argparse.Namespace) -> int:
                 continue
         kind, member = "network" if model.startswith("rescnet") else "family", model.split(":")[0]
         published = PUBLISHED.get(member, {}).get(question.dataset) if question.held_out is None else None
-        line = {"file": question.name, "question": question.name, "kind": kind, "name": model}
+        line: dict[str, Any] = {"file": question.name, "question": question.name, "kind": kind, "name": model}
         line |= {key: value for key, value in row.items() if key != "config"}
         line |= origin(choose_device("auto"), shown_command("lab.reproduce")) | {
             "published": published and published / 100
