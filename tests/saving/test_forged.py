@@ -8,8 +8,8 @@ from hashlib import sha256
 
 import pytest
 import torch
-from safetensors.torch import load, save
 from saving.tiny_model import change_history, change_model_json, make_model
+from safetensors.torch import load, save
 from typer.testing import CliRunner
 
 from rescnet.cli import app, main

@@ -7,8 +7,8 @@ from hashlib import sha256
 
 import pytest
 import torch
-from safetensors.torch import load, save
 from saving.tiny_model import change_model_json, check_message, make_model
+from safetensors.torch import load, save
 
 from rescnet.config.removed import LAST_COMMIT, REMOVED, RENAMED
 from rescnet.network.readout import ExactReadout
