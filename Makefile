@@ -3,10 +3,15 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo quick test tests alone package lint types format records clean
+.PHONY: demo reproduce quick test tests alone package lint types format records clean
 
 demo: $(VENV)/installed
-	$(BIN)/python -m experiments.demo
+	$(BIN)/python -m lab.demo
+
+# A table of the paper, e.g. `make reproduce TABLE=table2`; ONLY names one experiment, and ARGS has other options.
+TABLE ?= table2
+reproduce: $(VENV)/installed
+	$(BIN)/python -m lab.reproduce $(TABLE) $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 # One process per core: threads that share a core wait for each other longer than they compute.
 quick tests alone: export OMP_NUM_THREADS := 1
@@ -48,7 +53,7 @@ web/node_modules: web/package-lock.json
 
 # The pages of the record are current: no test, since the record is data.
 records: $(VENV)/installed
-	$(BIN)/python -m experiments.tables --check
+	$(BIN)/python -m lab.tables --check
 
 # The site, in docs/_build/html/index.html. A warning fails, and so does a link that leads nowhere.
 .PHONY: docs

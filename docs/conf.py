@@ -25,8 +25,8 @@ version = release = __version__
 root_doc = "docs/index"
 include_patterns = [
     "docs/**",
-    "experiments/*.md",
-    "experiments/records/pages/*.md",
+    "lab/*.md",
+    "lab/records/pages/*.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "SECURITY.md",

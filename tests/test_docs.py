@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import inspect
 import re
 import runpy
@@ -29,7 +29,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "SECURITY.md",
-    ROOT / "experiments" / "README.md",
+    ROOT / "lab" / "README.md",
     DOCS / "results.md",
     DOCS / "records.md",
     *OF_DOCS,
@@ -191,7 +191,9 @@ def test_the_guide_lists_every_command():
 def known_flags():
     group = typer.main.get_command(app)
     commands = [group, *(command.load() for command in group.commands.values())]
-    return {flag for command in commands for param in command.params for flag in (*param.opts, *param.secondary_opts)}
+    own = {flag for command in commands for param in command.params for flag in (*param.opts, *param.secondary_opts)}
+    lab = "\n".join(file.read_text() for file in (ROOT / "lab").rglob("*.py"))
+    return own | set(re.findall(r'add_argument\(\s*"(--[a-z-]+)"', lab))
 
 
 @PAGE
@@ -206,6 +208,10 @@ def test_sub_commands_exist(page):
     commands = typer.main.get_command(app).commands
     for name in re.findall(r"(?:^|`|-m )rescnet ([a-z]+)", page.read_text(), re.M):
         assert name in commands, f"{page.name}: rescnet {name}"
+    for name in re.findall(r"-m (lab(?:\.[a-z_]+)*)", page.read_text()):
+        assert importlib.util.find_spec(name), f"{page.name}: python -m {name}"
+    for target in re.findall(r"(?:^|`)make ([a-z]+)", page.read_text(), re.M):
+        assert re.search(rf"^{target}( [a-z]+)*:", (ROOT / "Makefile").read_text(), re.M), f"{page.name}: make {target}"
 
 
 def test_the_layout_of_contributing_is_that_of_the_package():

@@ -250,7 +250,7 @@ def altered(data, rng):
 
 @pytest.mark.slow
 def test_altered_bytes_give_a_clean_error_or_the_same_answer(model, tmp_path):
-    """1,500 damages to any file of a model of two layers; the attack under experiments makes more."""
+    """1,500 damages to any file of a model of two layers; `python -m lab.attack` makes more."""
     small = replace(first_layers(model, 2), about={"a": 1.5})
     save_model(small, tmp_path / "m")
     files = {file: file.read_bytes() for file in (tmp_path / "m").rglob("*") if file.is_file()}

@@ -28,12 +28,10 @@ COMMANDS = {
     "compare": "Train several models on the same images and compare them.",
     "curve": "Measure accuracy over the number of training images.",
     "datasets": "List the public data sets, or fetch one.",
-    "bench": "Measure the time and memory of a layer on this machine.",
-    "reproduce": "Run the experiments of the paper, or ours.",
 }
 """Names of the commands and their line in ``rescnet --help``; each is a function of that name."""
 
-_SHARED_MODULES = {"report": "export"}  # the other commands are in a module of their name
+_SHARED_MODULES = {"report": "export", "curve": "compare"}  # the other commands are in a module of their name
 
 FAILED, INTERRUPTED = 1, 130
 EXIT_CODES = (

@@ -1,167 +1,200 @@
-"""``rescnet compare``: table of several models on the same images."""
+"""``rescnet compare`` and ``rescnet curve``: several models on the same images."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from ..config.compute import ComputeOptions
 from ..text import show_bytes
-from .shared import Root, Source, SourceOption, check_out, given, one_source, say, with_flags, write_json
+from .shared import Json, Root, Source, check_out, command_line, given, plain_table, say, with_flags, write_json
 
 if TYPE_CHECKING:
+    from ..compare.comparison import Row
     from ..data import Dataset
-    from ..experiments.compare import Row
 
 HELD_OUT = 0.2  # of a set without test images
+USUAL = (5, 10, 20, 50, 100)  # training images per class
+
+Models = Annotated[
+    str, typer.Option(help="Models separated by commas, options after colons, e.g. rescnet:layers=5; or all.")
+]
+Seed = Annotated[int, typer.Option(help="Random seed of splits and models.")]
+Out = Annotated[Path | None, typer.Option(help="JSON file of the rows, rewritten after every model.")]
+ImageSize = Annotated[str | None, typer.Option(metavar="H,W", help="Resize the images of a folder.")]
 
 
 @with_flags(ComputeOptions)
 def compare(
     source: Source = None,
-    dataset: SourceOption = None,
-    models: Annotated[
-        str, typer.Option(help="Models separated by commas, options after colons, e.g. rescnet:layers=5; or all.")
-    ] = "all",
-    baseline: Annotated[
-        str | None, typer.Option(help="Add baselines to the models: svc, forest, hog-svm, cnn, resnet18.")
-    ] = None,
+    models: Models = "all",
     held_out: Annotated[
         float | None,
         typer.Option(
             help=f"Measure on this share of the training images. Default: {HELD_OUT} without test images, else 0."
         ),
     ] = None,
-    splits: Annotated[int, typer.Option(help="Number of random splits; accuracy is their mean.")] = 1,
-    limit: Annotated[int | None, typer.Option(help="Use about n training images.")] = None,
-    seed: Annotated[int, typer.Option(help="Random seed of splits and models.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="JSON file of the rows, rewritten after every model.")] = None,
-    add: Annotated[bool, typer.Option("--add", help="Keep the rows of other models in that file.")] = False,
-    plot: Annotated[Path | None, typer.Option(help="SVG file for a figure of the table.")] = None,
+    splits: Annotated[int, typer.Option(help="Number of random splits; accuracy is their mean.", min=1)] = 1,
+    seed: Seed = 0,
+    out: Out = None,
     root: Root = None,
-    image_size: Annotated[str | None, typer.Option(metavar="H,W", help="Resize the images of a folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON on stdout, nothing else.")] = False,
+    image_size: ImageSize = None,
+    as_json: Json = False,
     **options: Any,
 ) -> None:
     """Train several models on the same images and print accuracy, time, memory and size.
 
-    Without arguments: ResCNet, stock baselines, and all of PCANet's family on the digits of scikit-learn. A model whose
-    blocks do not fit the images is adapted, and its line says so. The options dtype and precision are for ResCNet only.
+    Without arguments: ResCNet, stock baselines, and all of PCANet's family on the digits of scikit-learn. Sizes of a
+    family member that do not fit the images are replaced. The options dtype and precision are for ResCNet only.
     """
-    from ..data.loading import check_trainable
-    from ..data.splits import hold_out_images
-    from ..experiments.compare import compare_models, parse_models
-    from ..experiments.presentation import NO_PLOTS, can_draw, draw_league
-    from ..network.device import choose_device
-    from .images import check_limit, load_source, parse_size, say_notes
+    from ..compare.comparison import compare_models, parse_models, split_of
 
-    source = one_source(source, dataset)
-    contestants = [*parse_models(models), *(parse_models(baseline) if baseline else [])]
-    compute = ComputeOptions(**given(options, ComputeOptions))
-    device = choose_device(compute.device)
-    if splits < 1:
-        raise ValueError(f"splits must be at least 1, got {splits}.")
-    kept = rows_to_keep(out, add)
-    for file in (out, plot):
-        check_out(file, overwrite=True)
-    whole = load_source(source or "digits", root, parse_size(image_size))
-    say_notes(whole)
-    check_limit(whole, limit)
-    data = hold_out_images(whole, 0, limit, seed)
-    check_trainable(data)
+    contestants, compute = parse_models(models), ComputeOptions(**given(options, ComputeOptions))
+    check_out(out, overwrite=True)
+    data = _load(source, root, image_size)
     share = held_out if held_out is not None else 0.0 if data.test is not None else HELD_OUT
     if share == 0 and (data.test is None or splits > 1):
         raise ValueError("--held-out must be above 0 for several splits, or without test images, got 0.")
+    training, measured = split_of(data, share, seed)
+    protocol = f"{share:g} of the training images held out at random" if share else "test images"
+    protocol += f", mean of {splits} splits" if splits > 1 else ""
+    facts = {"protocol": protocol, "train_images": len(training), **_facts(data, seed, compute)}
     console = Console(stderr=as_json)
-    facts = facts_of(data, share, splits, seed, device)
     if models == "all":
         say(console, f"{len(contestants)} models, one after another; --models chooses some", style="dim")
     rows: list[Row] = []
     for row in compare_models(data, contestants, share, splits, seed, compute):
         rows.append(row)
-        result = row.error
-        if row.accuracy is not None:
-            result = f"{100 * row.accuracy:6.2f} % ({_interval(row)})  {row.seconds:8.1f} s"
-        changed = f"  [dim]{escape(row.changed)}[/dim]" if row.changed else ""
-        say(console, f"{escape(row.model):20} {escape(result)}{changed}")
+        say(console, escape(_line(row)))
         if out is not None:
-            mine = [{"name": f"league-{data.name}", **asdict(each), **facts} for each in rows]
-            others = [old for old in kept if old["model"] not in {each.model for each in rows}]
-            write_json(out, others + mine)
-    measured = len(data.train) - facts["train_images"] if share else len(data.test or ())
-    console.print(_table(rows, f"{data.name}: {facts['protocol']}, {measured:,} images"))
-    if plot is not None and can_draw():
-        draw_league(plot, rows, f"{data.name}, {facts['device']}")
-    elif plot is not None:
-        say(console, escape(NO_PLOTS))
+            write_json(out, [{**asdict(each), **facts} for each in rows])
+    table = plain_table("model", "accuracy", "95 % interval", "train s", "test s", "memory", "size", gap=2)
+    table.title, table.title_justify = f"{data.name}: {protocol}, {len(measured):,} images", "left"
+    table.columns[0].overflow, table.columns[0].no_wrap = "fold", False
+    for row in sorted((row for row in rows if row.accuracy is not None), key=lambda row: -(row.accuracy or 0)):
+        spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
+        sizes = [show_bytes(size) for size in (row.peak_memory, row.model_bytes)]
+        times = [f"{seconds:.{1 if seconds < 1000 else 0}f}" for seconds in (row.seconds, row.predict_seconds)]
+        table.add_row(row.model, f"{100 * (row.accuracy or 0):.2f} %{spread}", _interval(row), *times, *sizes)
+    console.print(table)
     if as_json:
         typer.echo(json.dumps([{**asdict(row), **facts} for row in rows]))
 
 
-def rows_to_keep(out: Path | None, add: bool) -> list[dict[str, Any]]:
-    """Return the rows in a file that are kept, none without ``add``."""
-    if out is None or not add or not out.exists():
-        return []
-    try:
-        rows = json.loads(out.read_text())
-        return [row for row in rows if row["model"]]
-    except (ValueError, TypeError, KeyError):
-        raise ValueError(f"{out} must hold rows of rescnet compare: name another file, or omit --add.") from None
+@with_flags(ComputeOptions)
+def curve(
+    source: Source = None,
+    images_per_class: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,...",
+            help="Numbers of training images: the first n of each class. Default: those of 5,10,20,50,100 that fit.",
+        ),
+    ] = None,
+    models: Models = "rescnet,hog-svm",
+    seed: Seed = 0,
+    out: Out = None,
+    plot: Annotated[Path | None, typer.Option(help="SVG or PNG file for the figure.")] = None,
+    root: Root = None,
+    image_size: ImageSize = None,
+    **options: Any,
+) -> None:
+    """Measure accuracy over the number of training images per class.
+
+    The test images are those of the set, or a fifth of the training images.
+    """
+    from ..compare.comparison import learning_curve, parse_models, split_of
+
+    contestants, compute = parse_models(models), ComputeOptions(**given(options, ComputeOptions))
+    check_out(out, overwrite=True)
+    check_out(plot, True, ".svg", ".png")
+    if plot is not None and not find_spec("matplotlib"):
+        raise ValueError("--plot must be used with matplotlib, which is not installed. Run pip install matplotlib.")
+    data = _load(source, root, image_size)
+    training, test = split_of(data, 0.0 if data.test is not None else HELD_OUT, seed)
+    data = replace(data, train=training, test=test)
+    numbers = _usual(training.labels) if images_per_class is None else _numbers(images_per_class)
+    facts, console = _facts(data, seed, compute), Console()
+    points: list[dict[str, Any]] = []
+    curves: dict[str, dict[int, float]] = {}
+    for images, row in learning_curve(data, contestants, numbers, seed, compute):
+        say(console, escape(f"{images:6,} per class  {_line(row)}"))
+        points.append({"images_per_class": images, **asdict(row), **facts})
+        if row.accuracy is not None:
+            curves.setdefault(row.model, {})[images] = 100 * row.accuracy
+        if out is not None:
+            write_json(out, points)
+    table = plain_table("images per class", *curves)
+    for images in numbers:
+        table.add_row(f"{images:,}", *(f"{each[images]:.2f}" if images in each else "–" for each in curves.values()))
+    console.print(table)
+    if plot is not None:
+        _draw(plot, curves, f"{data.name}: test accuracy over training images")
 
 
-def facts_of(data: Dataset, share: float, splits: int, seed: int, device: Any) -> dict[str, Any]:
+def _load(source: str | None, root: Path | None, image_size: str | None) -> Dataset:
+    from ..data.loading import check_trainable
+    from .images import load_source, parse_size, say_notes
+
+    data = load_source(source or "digits", root, parse_size(image_size))
+    say_notes(data)
+    check_trainable(data)
+    return data
+
+
+def _facts(data: Dataset, seed: int, compute: ComputeOptions) -> dict[str, Any]:
     """Return the provenance of the rows."""
-    import sklearn
+    from ..model import describe_run
+    from ..network.device import choose_device
 
-    from ..data.splits import stratified_split
-    from ..experiments.records import origin
+    device = choose_device(compute.device)
+    return {"dataset": data.name, "seed": seed, "command": command_line(), **describe_run(device)}
 
-    protocol = "test images" if not share else f"{share:g} of the training images held out at random"
-    if splits > 1:
-        protocol += f", mean of {splits} splits"
-    run = origin(device)
-    return {
-        "dataset": data.name,
-        "protocol": protocol,
-        "train_images": len(data.train) - (len(stratified_split(data.train.labels, share, seed)[1]) if share else 0),
-        **run,
-        "versions": {**run["versions"], "scikit-learn": sklearn.__version__},
-        "seed": seed,
-    }
+
+def _line(row: Row) -> str:
+    """Return the result of a model in one line."""
+    if row.accuracy is None:
+        return f"{row.model:20} {row.error}"
+    return f"{row.model:20} {100 * row.accuracy:6.2f} % ({_interval(row)})  {row.seconds:8.1f} s"
 
 
 def _interval(row: Row) -> str:
     return "–".join(f"{100 * end:.1f}" for end in row.interval or ())
 
 
-def _table(rows: list[Row], title: str) -> Table:
-    """Return the table, best first and within 80 columns; models that failed come last."""
-    table = Table(title=title, caption="95 % intervals", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.title_justify = table.caption_justify = "left"
-    table.add_column("model", overflow="fold")
-    published = any(row.published is not None for row in rows)
-    for column in ("accuracy", "interval", *["paper"] * published, "train s", "test s", "memory", "size"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in sorted(rows, key=lambda row: -(row.accuracy or 0)):
-        if row.accuracy is None:
-            table.add_row(row.model, "failed")
-            continue
-        spread = "" if row.deviation is None else f" ± {100 * row.deviation:.2f}"
-        table.add_row(
-            row.model,
-            f"{100 * row.accuracy:.2f} %{spread}",
-            _interval(row),
-            *([] if not published else ["" if row.published is None else f"{100 * row.published:.2f}"]),
-            *(f"{took:.{1 if took < 1000 else 0}f}" for took in (row.seconds, row.predict_seconds)),
-            show_bytes(row.peak_memory),
-            show_bytes(row.model_bytes),
-        )
-    return table
+def _usual(labels: Any) -> list[int]:
+    """Return the usual numbers up to that of the smallest class, or this one, from labels (n,)."""
+    import numpy as np
+
+    fewest = int(np.bincount(labels).min())
+    return [images for images in USUAL if images <= fewest] or [max(2, fewest)]
+
+
+def _numbers(text: str) -> list[int]:
+    words = text.replace(",", " ").split()
+    if not words or not all(word.isdecimal() for word in words):
+        raise ValueError(f"images_per_class must be whole numbers, e.g. 10,50,100, got {text!r}.")
+    return sorted({int(word) for word in words})
+
+
+def _draw(file: Path, curves: Mapping[str, Mapping[int, float]], title: str) -> None:
+    """Draw accuracy in percent over images per class, one line per model."""
+    from matplotlib.figure import Figure
+
+    drawing = Figure((7, 4.2), layout="constrained")
+    axes = drawing.add_subplot(title=title, xlabel="training images per class", ylabel="test accuracy, %")
+    for model, points in curves.items():
+        axes.semilogx(list(points), list(points.values()), "o-", label=model)
+    ticks = sorted({images for points in curves.values() for images in points})
+    axes.set_xticks(ticks, [f"{images:,}" for images in ticks])
+    axes.minorticks_off()
+    axes.legend(frameon=False)
+    drawing.savefig(file)

@@ -189,10 +189,18 @@ def member_names() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
-def preset_of(name: str, image_shape: tuple[int, int, int]) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """Return the options that define a member, the kind of images (channels, height, width), and the sizes for them.
+def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[str, Any] | None = None) -> FamilyConfig:
+    """Build a member's configuration for images (channels, height, width): its preset, changed by ``options``.
 
-    The sizes of small images also replace those that do not fit, e.g. a pyramid of 4×4 cells on 16×16 pixels.
+    The preset has sizes for each kind of image. Those of small images also replace sizes that do not fit, e.g. a
+    pyramid of 4×4 cells on 16×16 pixels.
+
+    Examples
+    --------
+    >>> make_member("pcanet", (1, 28, 28)).filters
+    (8, 8)
+    >>> make_member("pcanet", (3, 32, 32)).features((3, 32, 32), 2)
+    215040
     """
     check_known("member", name, member_names())
     preset = tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
@@ -202,21 +210,7 @@ def preset_of(name: str, image_shape: tuple[int, int, int]) -> tuple[dict[str, A
         FamilyConfig(**(preset | tables[kind])).check_images(image_shape)
     except ValueError:
         kind = "small"
-    return preset, kind, tables[kind]
-
-
-def make_member(name: str, image_shape: tuple[int, int, int], options: Mapping[str, Any] | None = None) -> FamilyConfig:
-    """Build a member's configuration for images (channels, height, width): its preset, changed by ``options``.
-
-    Examples
-    --------
-    >>> make_member("pcanet", (1, 28, 28)).filters
-    (8, 8)
-    >>> make_member("pcanet", (3, 32, 32)).features((3, 32, 32), 2)
-    215040
-    """
-    preset, _, sizes = preset_of(name, image_shape)
-    settings = preset | sizes
+    settings = preset | tables[kind]
     check_names(settings, f"the preset {name}", FamilyConfig)
     check_names(options or {}, "options", FamilyConfig)
     return FamilyConfig(**(settings | dict(options or {})))

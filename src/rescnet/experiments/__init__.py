@@ -1,1 +1,0 @@
-"""Experiments of the commands ``reproduce``, ``bench`` and ``compare``."""
