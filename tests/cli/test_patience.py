@@ -185,16 +185,6 @@ def test_a_readout_of_another_depth_is_not_kept(copy, rescnet):
     assert load_model(copy).network.readout is None
 
 
-def test_a_readout_from_before_goes_with_all_layers(copy, run, rescnet):
-    """Files that do not say how many layers theirs reads were fitted to all."""
-    rescnet("train", "--resume", copy, "--readout", "kernel-exact")
-    content = json.loads((copy / "model.json").read_text())
-    del content["about"]["readout"]["layers"]
-    (copy / "model.json").write_text(json.dumps(layout.sign(content)))
-    network = load_model(copy).network
-    assert network.readout is not None and len(network.layers) == run[2]
-
-
 def test_a_model_in_python_is_saved_whole_and_used_as_deep(run, tmp_path):
     place, best, layers, _ = run
     whole = load_model(place, layers=layers)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from saving.tiny_model import make_model, noise
 from one_cpu import one_cpu_only
+from saving.tiny_model import make_model, noise
 
 from rescnet.saving import save_model
 

@@ -7,23 +7,21 @@ from hashlib import sha256
 
 import pytest
 import torch
-from saving.tiny_model import change_model_json, check_message, make_model
 from safetensors.torch import load, save
+from saving.tiny_model import change_model_json, check_message, make_model
 
 from rescnet.config.removed import LAST_COMMIT, REMOVED, RENAMED
-from rescnet.network.readout import ExactReadout
 from rescnet.saving import ModelFileError, ModelFolder, load_model, read_run, save_model
 
 OLD_NAMES = {new: old for old, new in RENAMED.items() if old != "more_block_sizes"}
 
 
 def to_format_2(folder):
-    """Rewrite a model as format 2: the readout that compares all features is called 'kernel'."""
+    """Rewrite a model as format 2."""
 
     def change(content):
         config = content["config"]
         del config["readout_size"]
-        config["readout"] = config["readout"].replace("kernel-exact", "kernel")
         for name in ("steps", "residual"):
             content["about"].get("readout", {}).get("record", {}).pop(name, None)
         content.update(version=2)
@@ -60,9 +58,8 @@ def to_format_1(folder, **options):
         {},
         {"block_sizes": [4, 6], "test_views": "flip", "stack_depth": 2, "pyramid_bins": "adaptive"},
         {"posterior": "normalised-sigmoid", "augment": "flip", "pca_bias": "none"},
-        {"readout": "kernel-exact", "head": "ridge", "loo_correction": True},
     ],
-    ids=["plain", "renamed", "posterior", "readout"],
+    ids=["plain", "renamed", "posterior"],
 )
 def test_a_model_of_format_1_is_loaded(options, images, tmp_path):
     model = make_model(**options)
@@ -73,21 +70,16 @@ def test_a_model_of_format_1_is_loaded(options, images, tmp_path):
     assert content["version"] == 1 and "block_size" in content["config"] and "block_sizes" not in content["config"]
     loaded = load_model(tmp_path / "m")
     assert loaded.network.config == model.network.config
-    assert (loaded.network.readout is None) == ("readout" not in options)
-    if "readout" in options:
-        assert loaded.network.readout.correction is not None
     assert torch.equal(loaded.network.outputs(images), model.network.outputs(images))
     assert loaded.history.stopped is None and loaded.about["stopped"] == "3 layers were asked for"
 
 
-@pytest.mark.parametrize("readout", ["heads", "kernel-exact"])
-def test_a_model_of_format_2_is_loaded(readout, images, tmp_path):
-    model = make_model(readout=readout, layers=1)
+def test_a_model_of_format_2_is_loaded(images, tmp_path):
+    model = make_model(layers=1)
     save_model(tmp_path / "m", model)
     to_format_2(tmp_path / "m")
     loaded = load_model(tmp_path / "m")
     assert loaded.network.config == model.network.config
-    assert isinstance(loaded.network.readout, ExactReadout) == (readout == "kernel-exact")
     assert torch.equal(loaded.network.outputs(images), model.network.outputs(images))
     with pytest.raises(ModelFileError, match=r"must be of model format 5 to be resumed, got 2\. Train a new run"):
         read_run(tmp_path / "m")

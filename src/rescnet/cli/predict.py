@@ -47,7 +47,7 @@ def predict(
     from ..network.device import choose_device
     from ..network.probabilities import network_probabilities
     from ..saving import ModelFolder, load_model
-    from .images import batch_of, check_image_files, find_image_files, outputs_of, read_image_files
+    from .images import BATCH, check_image_files, find_image_files, outputs_of, read_image_files
 
     check_out(out, overwrite, ".csv", ".json")
     chosen_device = choose_device(device)
@@ -65,7 +65,7 @@ def predict(
     network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
     preprocessing = folder.about.get("preprocessing", {})
     readable = [file for file in files if file not in errors]
-    images = read_image_files(readable, folder.image_shape, preprocessing, batch_of(network), errors)
+    images = read_image_files(readable, folder.image_shape, preprocessing, BATCH, errors)
     outputs = list(outputs_of(network, images, len(readable), console))
     if not outputs:
         raise next(iter(errors.values()))

@@ -32,7 +32,7 @@ from ..training.listeners import TensorBoardLog, TrainingTable
 from ..training.memory_plan import MemoryPlan
 from ..training.train import Listener, train
 from .errors import ReportedInterrupt
-from .shared import HOLDS_IMAGES, say
+from .shared import say
 
 TESTED_ON_CPU = 1000  # test images that pass each layer though there are fewer training images
 SECONDS_BETWEEN = 60  # two solutions of the readout that are saved
@@ -94,8 +94,6 @@ class TrainCommand:
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
         say(console, f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}")
-        if folder.about.get("readout") and self.config.readout == "kernel-exact":
-            say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
         if as_json:
             self._print_json(history, self.place)
 

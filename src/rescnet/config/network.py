@@ -141,10 +141,9 @@ class NetworkConfig(Options):
         "", "Views that a prediction is averaged over, e.g. 'flip' or 'flip + shift 1'.", sklearn="test_views"
     )
 
-    readout: Literal["heads", "kernel", "kernel-exact"] = _readout(
+    readout: Literal["heads", "kernel"] = _readout(
         "heads",
-        "'heads' uses the layer heads only. 'kernel' is Gaussian-kernel ridge regression on short codes of the images. "
-        "'kernel-exact' corrects the heads by comparing all features; it stores the training images.",
+        "'heads' uses the layer heads only. 'kernel' is Gaussian-kernel ridge regression on short codes of the images.",
         common=True,
     )
     readout_size: int = _readout(CODE_SIZE, "Numbers per code of the kernel readout; each takes a byte per image.", 1)
@@ -261,7 +260,7 @@ class NetworkConfig(Options):
     @property
     def has_kernel(self) -> bool:
         """True if a kernel readout is fitted after the layers."""
-        return self.readout != "heads"
+        return self.readout == "kernel"
 
     @property
     def mirrors_kernel(self) -> bool:

@@ -60,12 +60,10 @@ def explain(
     layer_outputs = torch.stack([step.output.mean(0) for step in seen.steps])  # (layers, C)
     of_layers = seen.part(layer_outputs[-1], shown, *_linear_layers(seen, shown))
     rest, of_readout, nearest, influential = outputs - layer_outputs[-1], None, [], []
-    if isinstance(readout, KernelReadout):
+    if readout is not None:
         compared = _Compared(seen, readout)
         of_readout = seen.part(rest, shown, *compared.linear(shown))
         nearest, influential = compared.neighbours(int(shown[0]), names, files)
-    elif readout is not None:
-        of_readout = seen.part(rest, shown, [], rest[shown])
     return Explanation(
         images[0].cpu().numpy(),
         names,

@@ -16,7 +16,6 @@ from ..config.geometry import count_pairs
 from ..config.grammars import BANKS, ClassSums, bank_of_layer, parse_mixture
 from ..config.network import NetworkConfig
 from ..fused import ROWS, has_log_kernel, has_numba, has_patch_sum_kernel, has_pooling_kernel
-from ..fused.half_precision import padded_channels
 from ..numerics.sketch import sketch_size
 from ..stages.second_order import tile_of
 from ..text import parse_bytes, show_bytes
@@ -151,32 +150,11 @@ def readout_rows(config: NetworkConfig, images: int) -> int:
     return images * config.rows_per_image
 
 
-def exact_readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:
-    """Return the bytes that fitting an exact readout takes: all pairs, maps and features of the training images.
-
-    There are two matrices of all pairs: the kernel and its factor.
-    """
-    matrices = 2 * sizes.train**2 * sizes.itemsize
-    each = workspace_per_image(config, sizes.image_shape, sizes.itemsize, device_type, sizes.half)
-    workspace = sizes.train * each
-    one = image_bytes(config, sizes.image_shape, sizes.stored, config.mirrors_kernel)
-    return matrices + sizes.train * one + min(workspace, LARGEST_WORKSPACE[device_type])
-
-
 def readout_file_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, images: int) -> int:
     """Return the approximate size of a readout's file, for n training images with their copies; 0 without a readout."""
     coefficients = 4 * images * classes
-    if config.readout == "heads":
+    if not config.has_kernel:
         return 0
-    if config.readout == "kernel-exact":
-        return images * prod(image_shape) + coefficients
     numbers = config.layers * sketch_size(config, image_shape[1:])
     size = min(config.readout_size, images, numbers)
     return size * (numbers + images) + 4 * config.layers * config.features(image_shape[1:]) + coefficients
-
-
-def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, mirrored: bool) -> int:
-    """Return the bytes of one image's maps and features of one layer, in all views; features are copied once."""
-    _, height, width = image_shape
-    filters = padded_channels(config.filters) if itemsize == 2 else config.filters
-    return (1 + mirrored) * itemsize * (filters * height * width + 2 * config.features((height, width)))

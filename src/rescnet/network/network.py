@@ -15,7 +15,7 @@ from ..fused import has_log_kernel, has_pooling_kernel
 from ..text import count, show_shape
 from .device import choose_device
 from .inputs import Array, Paths, as_images, warn_of_other_units
-from .readout import ExactReadout, Readout
+from .readout import KernelReadout
 from .replay import MOST_IMAGES, Replays
 from .stack import Layer, LayerStack
 
@@ -25,7 +25,7 @@ class Network:
     """A trained ResCNet."""
 
     stack: LayerStack  #: the layers and the forward pass
-    readout: Readout | None = None  #: correction of the outputs, fitted after the layers
+    readout: KernelReadout | None = None  #: correction of the outputs, fitted after the layers
     depth: int | None = None  #: default number of layers for prediction, e.g. the best validation depth; None means all
     _replays: Replays = field(default_factory=Replays, init=False)
     _predicted: int = field(default=0, init=False)  # images so far
@@ -88,11 +88,11 @@ class Network:
         self.warn_of_other_units(checked)
         used, device = self.first_layers(wanted), self.layers[0].weights.device
         few, readout = device.type == "cuda" and len(checked) <= MOST_IMAGES and chunk is None, used.readout
-        if few and used._stays_on_gpu and not isinstance(readout, ExactReadout):
+        if few and used._stays_on_gpu:
             key = len(checked), checked.dtype, used.config, id(readout), *map(id, used.layers)
             found = self._replays.outputs(key, used._computed, checked.to(device), lambda: readout and readout.cached)
             return refuse_infinite(found)
-        self._predicted += len(checked) + (len(readout) if isinstance(readout, ExactReadout) else 0)
+        self._predicted += len(checked)
         return refuse_infinite(replace(used, stack=used.stack.for_images(self._predicted))._computed(checked, chunk))
 
     @property
@@ -160,8 +160,7 @@ class Network:
     @property
     def batch(self) -> int:
         """Images that are best predicted together."""
-        stack = self.stack.for_images(self._predicted)
-        return stack.chunk if self.readout is None else self.readout.batch(stack)
+        return self.stack.for_images(self._predicted).chunk
 
     def learned(self) -> list[Tensor]:
         """Return all tensors: filters, heads, and those of the readout."""

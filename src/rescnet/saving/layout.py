@@ -184,8 +184,6 @@ def read_network(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, tu
     version = content["version"]
     try:
         options = upgrade_config(content["config"], version) if version < VERSION else content["config"]
-        if version < 3 and options.get("readout") == "kernel":
-            options = {**options, "readout": "kernel-exact"}
         check_names(options, "the configuration")
         config = NetworkConfig(**options)
         config.check_images(shape[0], (shape[1], shape[2]))

@@ -20,7 +20,7 @@ from ..model import Model
 from ..network.device import choose_device
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.network import Network
-from ..network.readout import Readout
+from ..network.readout import KernelReadout
 from ..network.stack import Layer, LayerStack
 from .folder import (
     COPY_AGAIN,
@@ -148,7 +148,7 @@ class ModelFolder:
         data = read_verified(file, facts)
         return layer_from_bytes(data, str(file), self.config, self.image_shape, len(self.class_names), number)
 
-    def read_readout(self) -> Readout | None:
+    def read_readout(self) -> KernelReadout | None:
         """Read and verify the kernel readout, if the model has one."""
         facts = self.about.get("readout")
         if facts is None:

@@ -15,7 +15,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.readout import Encoder, ExactReadout, KernelReadout, LeaveOneOutCorrection, Quantised, Readout
+from ..network.readout import Encoder, KernelReadout, LeaveOneOutCorrection, Quantised
 from ..network.stack import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
@@ -23,8 +23,6 @@ from .folder import COPY_AGAIN, ModelFileError
 
 _LARGEST_EXPONENT = 15  # 2¹⁵ is well below 65504, the largest float16
 _CORRECTION = ("centres", "coefficients")  # tensors of a leave-one-out correction
-_INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-_IMAGE_TYPES = (*_INTEGERS, torch.float16, torch.float32, torch.float64)
 _UNREADABLE = (SafetensorError, KeyError, IndexError, ValueError, TypeError, RuntimeError)
 
 
@@ -97,26 +95,26 @@ def layer_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classe
     return itemsize * sum(prod(shape) for shape in _layer_shapes(config, image_shape, classes, 2).values()) + 1024
 
 
-def readout_to_bytes(readout: Readout) -> bytes:
-    """Return a readout as the bytes of a safetensors file: codes, or the training images of an exact one."""
+def readout_to_bytes(readout: KernelReadout) -> bytes:
+    """Return a readout as the bytes of a safetensors file."""
+    encoder, codes = readout.encoder, readout.codes
     tensors = {
         "coefficients": readout.coefficients,
         "scale": torch.tensor(readout.scale, dtype=torch.float64),
         "mirrored": torch.tensor(readout.mirrored),
         "ridge": torch.tensor(readout.ridge, dtype=torch.float64),
+        "encoder.weights": encoder.weights,
+        "encoder.centre": encoder.centre,
+        "encoder.projection": encoder.projection.integers,
+        "encoder.steps": encoder.projection.steps,
+        "encoder.outside": torch.tensor(encoder.outside, dtype=torch.float64),
+        "codes": codes.integers,
+        "codes.steps": codes.steps,
     }
-    if isinstance(readout, ExactReadout):
-        tensors["images"] = readout.images
-    else:
-        encoder, codes = readout.encoder, readout.codes
-        tensors |= {"encoder.weights": encoder.weights, "encoder.centre": encoder.centre}
-        tensors |= {"encoder.projection": encoder.projection.integers, "encoder.steps": encoder.projection.steps}
-        tensors |= {"codes": codes.integers, "codes.steps": codes.steps}
-        tensors["encoder.outside"] = torch.tensor(encoder.outside, dtype=torch.float64)
-        if readout.temperature is not None:
-            tensors["temperature"] = torch.tensor(readout.temperature, dtype=torch.float64)
-        if readout.ridge_factors is not None:
-            tensors["ridge_factors"] = readout.ridge_factors
+    if readout.temperature is not None:
+        tensors["temperature"] = torch.tensor(readout.temperature, dtype=torch.float64)
+    if readout.ridge_factors is not None:
+        tensors["ridge_factors"] = readout.ridge_factors
     if readout.correction is not None:
         tensors |= {f"loo_correction.{part}": getattr(readout.correction, part) for part in _CORRECTION}
     return _to_bytes(tensors)
@@ -124,7 +122,7 @@ def readout_to_bytes(readout: Readout) -> bytes:
 
 def readout_from_bytes(
     data: bytes, name: str, config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, layers: int
-) -> Readout:
+) -> KernelReadout:
     """Return the readout in the bytes of the file ``name``, checked against the network's first ``layers`` layers."""
     try:
         tensors = load(data)
@@ -138,8 +136,6 @@ def readout_from_bytes(
     correction = None
     if f"{(prefix := _correction_in(tensors))}.centres" in tensors:
         correction = LeaveOneOutCorrection(*(tensors[f"{prefix}.{part}"] for part in _CORRECTION))
-    if "images" in tensors:
-        return ExactReadout(tensors["images"], tensors["coefficients"], scale, bool(mirrored), ridge, correction)
     projection = Quantised(tensors["encoder.projection"], tensors["encoder.steps"])
     outside = tensors["encoder.outside"].item() if "encoder.outside" in tensors else 0.0
     encoder = Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, bool(mirrored), outside)
@@ -159,33 +155,27 @@ def _check_readout(
 ) -> None:
     """Raise ValueError if a tensor is missing, or of a type or shape that this network's readout cannot have."""
     single, floats = (torch.float32,), (torch.float32, torch.float64)
-    rows = len(tensors["coefficients"])
+    rows, features = len(tensors["coefficients"]), config.features(image_shape[1:])
+    # Not by the configuration: a resumed run may plan more layers than this readout was fitted to.
+    per_layer = max(1, min(features, len(tensors["encoder.centre"]) // layers))
+    numbers, size = layers * per_layer, tensors["codes"].shape[1]
     wanted: dict[str, tuple[tuple[int, ...], tuple[torch.dtype, ...]]] = {
         "coefficients": ((rows, classes), floats),
         "scale": ((), (torch.float64,)),
         "mirrored": ((), (torch.bool,)),
         "ridge": ((), (torch.float64,)),
+        "encoder.weights": ((layers, features), single),
+        "encoder.centre": ((numbers,), single),
+        "encoder.projection": ((numbers, size), (torch.int8,)),
+        "encoder.steps": ((size,), single),
+        "codes": ((rows, size), (torch.int8,)),
+        "codes.steps": ((size,), single),
     }
-    if "images" in tensors:
-        wanted["images"] = (rows, *image_shape), _IMAGE_TYPES
-    else:
-        features = config.features(image_shape[1:])
-        # Not by the configuration: a resumed run may plan more layers than this readout was fitted to.
-        per_layer = max(1, min(features, len(tensors["encoder.centre"]) // layers))
-        numbers, size = layers * per_layer, tensors["codes"].shape[1]
-        wanted |= {
-            "encoder.weights": ((layers, features), single),
-            "encoder.centre": ((numbers,), single),
-            "encoder.projection": ((numbers, size), (torch.int8,)),
-            "encoder.steps": ((size,), single),
-            "codes": ((rows, size), (torch.int8,)),
-            "codes.steps": ((size,), single),
-        }
-        number = ((), (torch.float64,))
-        optional = {"on_residual": ((), (torch.bool,)), "temperature": number, "encoder.outside": number}
-        wanted |= {key: kind for key, kind in optional.items() if key in tensors}
-        if "ridge_factors" in tensors:
-            wanted["ridge_factors"] = (rows,), floats
+    number = ((), (torch.float64,))
+    optional = {"on_residual": ((), (torch.bool,)), "temperature": number, "encoder.outside": number}
+    wanted |= {key: kind for key, kind in optional.items() if key in tensors}
+    if "ridge_factors" in tensors:
+        wanted["ridge_factors"] = (rows,), floats
     prefix = _correction_in(tensors)
     if any(key.startswith(f"{prefix}.") for key in tensors):
         centres = len(tensors[f"{prefix}.centres"])

@@ -20,7 +20,7 @@ from ..config.network import NetworkConfig
 from ..config.option import options_of
 from ..model import Model, as_model
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
-from ..network.readout import Readout
+from ..network.readout import KernelReadout
 from ..network.stack import Layer
 from .folder import (
     HISTORY,
@@ -54,8 +54,6 @@ def save_model(
     path: str | Path, model: Model | ResCNetClassifier, half_heads: bool = False, overwrite: bool = False
 ) -> None:
     """Save a model: all of it, or nothing if an error occurs.
-
-    A model with readout ``kernel-exact`` stores its training images.
 
     Parameters
     ----------
@@ -204,7 +202,7 @@ class ModelWriter:
         assert self._folder is not None
         write_file(self._folder / SOLUTION, solution_to_bytes(solution))
 
-    def add_readout(self, readout: Readout, record: ReadoutRecord | None, layers: int) -> None:
+    def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None, layers: int) -> None:
         """Write the readout of the first ``layers`` layers; it is part of the model once that is sealed."""
         assert self._folder is not None
         data = readout_to_bytes(readout)
