@@ -42,7 +42,7 @@ __all__ = [
     "save",
     "train",
 ]
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _HOME = {
     "ComputeOptions": "config.compute.ComputeOptions",

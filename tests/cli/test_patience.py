@@ -165,7 +165,7 @@ def test_a_readout_of_a_damaged_layer_is_not_kept(copy, rescnet):
     """Ctrl-C before the layer is learned again leaves a model of those before it."""
     rescnet("train", "--resume", copy, "--readout", "kernel", "--patience", 0, "--no-stop-at-zero-error")
     run = read_run(copy)
-    last = run.folder.path / run.folder.files[-1]["file"]
+    last = run.folder.path / layout.layer_name(len(run.layers))
     run.lock.release()
     last.write_bytes(last.read_bytes()[:-1])
     run = read_run(copy)

@@ -390,7 +390,6 @@ BAD = {
     "preset": ({"preset": "mnits"}, "preset must be one of .*, got 'mnits'. Did you mean 'mnist'"),
     "preset too large": ({"preset": "cifar10"}, "block_sizes must be at most 8 on images of 8×8, got 16"),
     "options": ({"options": {"poolin": "max"}}, "names must be known, got 'poolin' in options. Did you mean 'pool"),
-    "removed": ({"options": {"prior": "equal"}}, "got 'prior' in options. It was removed; .* ad30d1c"),
     "options twice": ({"options": {"layers": 3}}, "^n_layers must be given once, got 1, and 3 in options.$"),
     "options of both names": (
         {"options": {"filters": 3, "n_filters": 4}},

@@ -13,8 +13,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..config.removed import RENAMED, explain_removed
-
 BAD_INPUT = 2
 RANK0_GRACE_SECONDS = 3.0  # for rank 0 to print an error of usage before another rank exits
 UsageError: Any = typer.BadParameter.__mro__[1]  # the class of the click that Typer uses, its own or the package
@@ -79,12 +77,10 @@ def one_line_warnings() -> Iterator[None]:
 
 @contextmanager
 def rank0_reports_usage() -> Iterator[None]:
-    """Explain a removed flag, and print errors of usage on rank 0 only: all ranks have the same flags."""
+    """Print errors of usage on rank 0 only: all ranks have the same flags."""
     try:
         yield
     except UsageError as error:
-        if removed := explain_removed_flag(getattr(error, "option_name", "")):
-            raise ValueError(removed) from None
         rank = _rank()
         if rank is None:
             raise
@@ -96,25 +92,6 @@ def rank0_reports_usage() -> Iterator[None]:
         if not rank:
             raise
         raise typer.Exit(BAD_INPUT) from None
-
-
-def explain_removed_flag(flag: str) -> str:
-    """Return a sentence about a flag of an earlier version; empty for a flag that never was one.
-
-    Examples
-    --------
-    >>> explain_removed_flag("--block-size")
-    '--block-size is called --block-sizes now.'
-    >>> explain_removed_flag("--filterz")
-    ''
-    """
-    if flag == "--resize":
-        return "--resize is not needed any more: images of any size are fitted to the model. Leave it out."
-    name = flag.removeprefix("--").replace("-", "_")
-    name = name if explain_removed(name) else name.removeprefix("no_")
-    if name in RENAMED:
-        return f"{flag} is called --{RENAMED[name].replace('_', '-')} now."
-    return explain_removed(name).replace("It", flag, 1)
 
 
 def _print(text: str) -> None:

@@ -117,8 +117,7 @@ def _print(console: Console, facts: dict[str, Any], how_to_fit: str) -> None:
     used = "" if facts["used_layers"] == facts["layers"] else f"; predicts with the first {facts['used_layers']}"
     state = "" if facts["finished"] else "; its run is not finished"
     say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{used}{state}")
-    size = f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk"
-    say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}")
+    say(console, f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk")
     if partial := facts["partial"]:
         say(console, f"a run that was to replace it is in {escape(partial)}; rescnet train --resume continues it")
     if kept := facts.get("readout_images"):
