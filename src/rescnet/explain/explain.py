@@ -52,7 +52,7 @@ def explain(
     if len(images) != 1:
         raise ValueError(f"image must be one image, got {len(images)}.")
     used = network.first_layers(network.used_layers)
-    used = replace(used, stack=replace(used.stack.for_images(1), half=False))
+    used = replace(used, stack=replace(used.stack, half=False))
     outputs, readout = used.outputs(images)[0], used.readout
     shown = outputs.argsort(descending=True, stable=True)[:maps]
     names = tuple(map(str, range(network.classes)) if class_names is None else class_names)

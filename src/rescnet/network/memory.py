@@ -74,31 +74,21 @@ def host_memory() -> int:
 
 
 def chunk_size(
-    config: NetworkConfig,
-    image_shape: tuple[int, int, int],
-    itemsize: int,
-    device_type: str,
-    half: bool = False,
-    compiled: bool = True,
+    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, half: bool = False
 ) -> int:
     """Return the number of images, in all their views, that pass through a layer together in prediction."""
-    one = len(config.views) * workspace_per_image(config, image_shape, itemsize, device_type, half, compiled)
+    one = len(config.views) * workspace_per_image(config, image_shape, itemsize, device_type, half)
     return max(1, LARGEST_WORKSPACE[device_type] // one)
 
 
 def workspace_per_image(
-    config: NetworkConfig,
-    image_shape: tuple[int, int, int],
-    itemsize: int,
-    device_type: str,
-    half: bool = False,
-    compiled: bool = True,
+    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, half: bool = False
 ) -> int:
     """Return the bytes that one image takes in the most expensive of three steps: patch sums, convolution, pooling.
 
     The kernels of a GPU compute in half precision and keep the block grid in registers. On a CPU the count is too high
     with fewer threads than images, for each thread pools one image after the other. There, the plain stages of pooling
-    take more than the ``compiled`` program.
+    take more than the compiled program.
     """
     channels, h, w = image_shape
     fused = half and device_type == "cuda"
@@ -120,7 +110,7 @@ def workspace_per_image(
     if config.matrix_log:  # the matrices of one cell and their sums
         features += 4 * (pooled + 7) ** 2
     grids, pooling = config.grids((h, w)), 0
-    compiled = compiled and device_type == "cpu" and has_numba()
+    compiled = device_type == "cpu" and has_numba()
     if compiled:  # maps, their pixels, and pairs at each place of a block: of some rows, or all for their maximum
         tiles = h * w // prod(tile_of([grid for grid, _ in grids])) + 32
         planes = ROWS * pooled if config.pooling == "mean" else pairs

@@ -28,7 +28,6 @@ class Network:
     readout: KernelReadout | None = None  #: correction of the outputs, fitted after the layers
     depth: int | None = None  #: default number of layers for prediction, e.g. the best validation depth; None means all
     _replays: Replays = field(default_factory=Replays, init=False)
-    _predicted: int = field(default=0, init=False)  # images so far
 
     def __repr__(self) -> str:
         filters = f"{self.config.filters} {self.config.bank} filters"
@@ -65,8 +64,8 @@ class Network:
     def outputs(self, images: Array | Paths, layers: int | None = None, chunk: int | None = None) -> Tensor:
         """Return Ỹ of images, shape (n, classes).
 
-        Images stream through in chunks, so memory does not grow with their number. On a CPU, few images of a process
-        pass without its compiled program: the last digits of an output may change once it is loaded.
+        Images stream through in chunks, so memory does not grow with their number. On a CPU the outputs of the same
+        images always have the same bits, whatever was predicted before.
 
         Parameters
         ----------
@@ -92,8 +91,7 @@ class Network:
             key = len(checked), checked.dtype, used.config, id(readout), *map(id, used.layers)
             found = self._replays.outputs(key, used._computed, checked.to(device), lambda: readout and readout.cached)
             return refuse_infinite(found)
-        self._predicted += len(checked)
-        return refuse_infinite(replace(used, stack=used.stack.for_images(self._predicted))._computed(checked, chunk))
+        return refuse_infinite(used._computed(checked, chunk))
 
     @property
     def _stays_on_gpu(self) -> bool:
@@ -143,7 +141,7 @@ class Network:
         config = replace(self.config, test_views=views)
         config.check_images(self.image_shape[0], self.image_shape[1:])
         found = replace(self, stack=replace(self.stack, config=config))
-        found._replays, found._predicted = self._replays, self._predicted
+        found._replays = self._replays
         return found
 
     def first_layers(self, layers: int) -> Network:
@@ -160,7 +158,7 @@ class Network:
     @property
     def batch(self) -> int:
         """Images that are best predicted together."""
-        return self.stack.for_images(self._predicted).chunk
+        return self.stack.chunk
 
     def learned(self) -> list[Tensor]:
         """Return all tensors: filters, heads, and those of the readout."""
