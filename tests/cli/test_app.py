@@ -79,23 +79,6 @@ def test_help_describes_the_flag_that_is_shown_and_its_default(rescnet, monkeypa
         assert said in line, line
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["train", "--block-size", "16"], "--block-size is called --block-sizes now."),
-        (["train", "--average", "flip"], "--average is called --test-views now."),
-        (["evaluate", "m", "--average", "flip"], "--average is called --test-views now."),
-        (["train", "--restart-every", "10"], "--restart-every is called --stack-depth now."),
-        (["train", "--second-look"], "--second-look is called --loo-correction now."),
-        (["train", "--dilation", "2"], "--dilation was removed; the last commit that has it is ad30d1c."),
-        (["train", "--no-standardise"], "--no-standardise was removed; the last commit that has it is ad30d1c."),
-        (["train", "--copy-residuals"], "--copy-residuals was removed: copies always learn their own residual."),
-    ],
-)
-def test_a_removed_flag_is_explained_in_one_sentence(words, message, refused):
-    assert refused(*words) == f"error: {message}\n"
-
-
 def test_version_and_unknown_words(rescnet):
     assert rescnet("--version").stdout == f"rescnet {__version__}\n"
     assert rescnet("frobnicate").exit_code == 2

@@ -244,17 +244,9 @@ def test_the_number_of_training_images_is_shown(place, rescnet):
     assert "training images" not in rescnet("evaluate", place).stderr
 
 
-def test_an_exact_readout_stores_images_and_is_not_exported(rescnet, refused, pictures, small, tmp_path):
-    place, holds = tmp_path / "model", "the model stores its training images: share it only with those who may see them"
-    words = ["--readout", "kernel-exact", "--limit", 120, "--layers", 1, "--out", place]
-    assert holds in " ".join(rescnet("train", pictures, *small, *words).stdout.split())
-    said = rescnet("info", place).stdout
-    assert "kernel readout with 97 training images" in said and holds in said
-    assert "comparing with 97 training images" in rescnet("evaluate", place).stderr
-    said = refused("export", place, tmp_path / "all.pt2")
-    assert "cannot be exported" in said and "--without-readout" in said
-    copies = refused("train", pictures, *small, *words[:4], "--kernel-copies", "shift 1", "--out", tmp_path / "b")
-    assert "kernel_copies must be empty with readout 'kernel-exact'" in copies
+def test_the_removed_readout_is_refused_with_the_new_one(refused, pictures, tmp_path):
+    said = refused("train", pictures, "--readout", "kernel-exact", "--out", tmp_path / "m")
+    assert "'kernel-exact'" in said and "Did you mean 'kernel'?" in said
 
 
 def test_copies_are_counted_on_the_disk_and_among_the_parameters(place, rescnet, pictures, options, tmp_path):

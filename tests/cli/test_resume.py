@@ -245,14 +245,10 @@ def test_changed_images_are_refused(small, rescnet, refused, pictures, save_png,
     assert len(ModelFolder.open(tmp_path / "run").records) == 3
 
 
-def test_runs_that_cannot_be_resumed(small, rescnet, refused, pictures, tmp_path):
+def test_runs_that_cannot_be_resumed(refused, tmp_path):
     assert "there is no model" in refused("train", "--resume", tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     assert "no layer was finished there. Start a new run" in refused("train", "--resume", tmp_path / "empty")
-    assert rescnet("train", pictures, *small, "--out", tmp_path / "full").exit_code == 0
-    save_model(load_model(tmp_path / "full"), tmp_path / "half", half_heads=True)
-    message = refused("train", "--resume", tmp_path / "half", "--layers", 4)
-    assert "must not have heads in half precision to be resumed" in message
 
 
 def test_more_layers_after_zero_error_are_refused(small, rescnet, refused, pictures, tmp_path):

@@ -26,7 +26,6 @@ NETWORKS = {
     "kernel": ROOTS | {"readout": "kernel"},
     "mirrored": {"readout": "kernel", "augment": "flip", "test_views": "shift 1", "loo_correction": True},
     "copies": {"readout": "kernel", "kernel_copies": "2 shift 1"},
-    "exact": {"readout": "kernel-exact"},
 }
 
 

@@ -128,11 +128,6 @@ def test_a_program_has_the_readout(trained, blobs, tmp_path):
         assert (network.readout is not None) == has and len(network.layers) == (layers or 2)
 
 
-def test_an_exact_readout_is_not_exported(trained, tmp_path):
-    with pytest.raises(ValueError, match=r"exact kernel readout, which cannot be exported\. Use without_readout"):
-        export_program(trained(layers=1, readout="kernel-exact"), tmp_path / "a.pt2")
-
-
 @pytest.mark.slow
 def test_a_program_loaded_back_is_the_network(trained, blobs, tmp_path):
     """With other options than the defaults, whose layers ``cli/test_patience.py`` exports."""

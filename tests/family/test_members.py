@@ -121,7 +121,6 @@ def test_options_replace_the_presets_and_survive_cloning():
     [
         ("pcanett", None, "member must be one of ccanet, .*, got 'pcanett'. Did you mean 'pcanet'"),
         ("pcanet", {"filterz": 3}, "option names must be known, got 'filterz' in options. Did you mean 'filters'"),
-        ("pcanet", {"cells": "adaptive"}, "got 'cells' in options. It is called 'pyramid_bins' now"),
         ("pcanet", 3, "options must be a dict, .* or None, got 3"),
         ("pcanet", {"filters": ()}, "filters must not be empty. Use e.g. 8, 8"),
         ("pcanet", {"filters": (8, 0)}, "filters must be finite and at least 1, got 0"),

@@ -71,6 +71,5 @@ def test_the_kernel_is_taken_on_a_gpu_where_matrices_fit():
 
 def test_the_program_is_taken_on_a_cpu():
     assert logs_for(torch.zeros(1, 10), 4) is compiled_logs
-    assert logs_for(torch.zeros(1, 10), 4, compiled=False) is matrix_logs
     assert logs_for(torch.zeros(1, 10, requires_grad=True), 4) is matrix_logs
     assert logs_for(torch.zeros(1, 10), MOST_LOG_CHANNELS + 1) is matrix_logs

@@ -7,7 +7,6 @@ import sys
 from hashlib import sha256
 
 import pytest
-import torch
 from safetensors.torch import load, save
 from saving.tiny_model import change_history, change_model_json, make_model
 from typer.testing import CliRunner
@@ -36,17 +35,15 @@ def set_fact(folder, name, value):
     ("name", "value"),
     [
         *((f"about.{name}", 5) for name in ("versions", "images", "compute", "preprocessing", "readout", "held_out")),
-        *(
-            (f"about.{name}", [])
-            for name in ("dataset", "command", "source", "root", "preset", "stopped", "half_heads")
-        ),
+        *((f"about.{name}", []) for name in ("dataset", "command", "source", "root", "preset", "stopped")),
+        ("about.loading_seconds", "long"),
+        ("about.training_files", [5]),
         ("about.versions", None),
         ("about.versions.torch", 2),
         ("about.images.train", "many"),
         ("about.preprocessing.low", "0"),
         ("about.preprocessing.low", float("nan")),
         ("about.preprocessing.high", 1e999),
-        ("about.halving", {"accuracy": 0.5}),
         ("about.held_out", {"seed": 1}),
         ("about.held_out", {"fraction": "a", "limit": None, "seed": 0, "sha256": None}),
         ("about.used_layers", "3"),
@@ -56,10 +53,13 @@ def set_fact(folder, name, value):
         ("about.readout", {"layers": 9}),
         ("about.readout", {"bytes": 9}),
         ("about.readout", {"sha256": "", "layers": 2}),
+        ("about.readout", {"bytes": 9, "sha256": ""}),
         ("about.images.train", 10**400),
         ("about.readout.record", {"seconds": "long"}),
         ("about.note", DEEP),
         ("sealed.layers", "3"),
+        ("sealed", {"layers": 3}),
+        ("rescnet", 4),
         ("config.filters", []),
         ("config.pyramid", 5),
         ("config.bank", 5),
@@ -78,7 +78,7 @@ def test_a_forged_fact_is_one_clean_error(name, value, saved):
 
 def test_a_model_without_its_seal_is_refused(saved):
     change_model_json(saved, lambda content: content.pop("sealed"))
-    with pytest.raises(ModelFileError, match="has no valid 'sealed'"):
+    with pytest.raises(ModelFileError, match="sealed must be given"):
         load_model(saved)
 
 
@@ -126,7 +126,6 @@ def test_a_long_value_makes_no_long_message(saved):
         ("bytes", 10**400),
         ("bytes", -1),
         ("sha256", 5),
-        ("file", "../model.json"),
     ],
 )
 def test_a_forged_record_is_one_clean_error(name, value, saved):
@@ -169,7 +168,7 @@ def with_readout(one_cpu):
         ("coefficients", float("nan"), "'coefficients' must be finite"),
         ("scale", -1.0, "must not be negative"),
         ("temperature", 0.0, "must be positive"),
-        ("scale", float("nan"), "must not be negative"),
+        ("scale", float("nan"), "'scale' must be finite"),
         ("loo_correction.centres", float("nan"), "'loo_correction.centres' must be finite"),
         ("encoder.centre", float("inf"), "'encoder.centre' must be finite"),
         ("codes.steps", float("nan"), "'codes.steps' must be finite"),
@@ -186,17 +185,6 @@ def with_readout(one_cpu):
 def test_a_forged_readout_is_refused(name, value, words, with_readout, tmp_path):
     save_model(with_readout, tmp_path / "m")
     check_forged(name, value, words, tmp_path)
-
-
-def test_a_forged_exact_readout_is_refused(tmp_path):
-    save_model(make_model(readout="kernel-exact", layers=1), tmp_path / "m")
-    data = (tmp_path / "m" / "readout.safetensors").read_bytes()
-    for name, value, words in (
-        ("images", lambda tensor: tensor.to(torch.complex64), "'images' must be torch.bool, got torch.complex64"),
-        ("images", lambda tensor: tensor[:, :, :7], "'images' must have shape (30, 1, 8, 8), got (30, 1, 7, 8)"),
-    ):
-        (tmp_path / "m" / "readout.safetensors").write_bytes(data)
-        check_forged(name, value, words, tmp_path)
 
 
 def check_forged(name, value, words, tmp_path):

@@ -9,13 +9,31 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from saving.tiny_model import NAMES, TINY, check_message, first_layers, signed, with_layers
+from saving.tiny_model import (
+    NAMES,
+    TINY,
+    change_history,
+    change_model_json,
+    check_message,
+    first_layers,
+    signed,
+    with_layers,
+)
 from train_network import train_network
 
-from rescnet import NetworkConfig, ResCNetClassifier
+from rescnet import NetworkConfig, ResCNetClassifier, __version__
 from rescnet.family import FamilyClassifier
 from rescnet.model import Model, describe_images, describe_run
-from rescnet.saving import ModelFileError, ModelFolder, ModelWriter, check_place, layout, load_model, save_model
+from rescnet.saving import (
+    ModelFileError,
+    ModelFolder,
+    ModelWriter,
+    check_place,
+    layout,
+    load_model,
+    read_run,
+    save_model,
+)
 
 
 def test_what_is_no_model_is_refused(model, tmp_path):
@@ -77,26 +95,6 @@ def test_only_the_layers_asked_for_are_opened(model, saved, images):
     for wrong in (0, 4, -1):
         with pytest.raises(ValueError, match=f"layers must be between 1 and 3, got {wrong}"):
             load_model(saved, layers=wrong)
-
-
-def test_half_precision_heads(model, images, tmp_path):
-    wild = [
-        replace(layer, head=replace(layer.head, weights=layer.head.weights * torch.logspace(-9, 9, 6)))
-        for layer in model.network.layers
-    ]
-    wild[0].head.weights[:, 2] = 0
-    for number, layers in enumerate((model.network.layers, wild)):
-        network = with_layers(model.network, layers)
-        save_model(Model(network, model.history, NAMES), tmp_path / f"{number}", half_heads=True)
-        loaded = load_model(tmp_path / f"{number}")
-        for was, now in zip(layers, loaded.network.layers, strict=True):
-            assert now.head.weights.dtype == torch.float32
-            assert torch.equal(was.weights, now.weights) and torch.equal(was.head.bias, now.head.bias)
-            torch.testing.assert_close(now.head.weights, was.head.weights, rtol=2**-11, atol=0)
-        assert loaded.about["half_heads"] is True
-    save_model(model, tmp_path / "full")
-    sizes = [ModelFolder.open(tmp_path / name).files[1]["bytes"] for name in ("0", "full")]
-    assert sizes[0] < sizes[1]
 
 
 def test_an_existing_model_is_kept(model, saved):
@@ -180,20 +178,53 @@ def test_foreign_and_later_files_are_named(model, saved, tmp_path):
         "": "must be a JSON object",
         "[" * 100_000: "must be a JSON object",
         '{"layers": 3}': "was not written by rescnet",
-        signed(content, version=6): "must be of model format 5 or earlier, got 6. Update rescnet",
         json.dumps(content | {"image_shape": [1, 9, 9]}): "was altered: its checksum does not match",
         signed(content, image_shape=[1, 8]): "must have an image shape of three sides, got [1, 8]",
         signed(content, image_shape=[1, 2, 2]): "filter_size must be at most 2",
-        signed(content, class_names=["a"]): "has no list of class names",
+        signed(content, class_names=["a"]): "must have two class names at least, got 1",
         signed(content, config=content["config"] | {"depth": 3}): "option names must be known, got 'depth'",
         signed(content, config=content["config"] | {"filters": 4}): "00001.safetensors: 'weights' must have shape",
-        signed(content, about=None): "has no valid 'about'",
-        signed(content, sealed={"layers": 2}): "is cut short or altered: 3 of 2 layers",
+        signed(content, about=None): "about must be an object, got None",
+        signed(content, sealed=content["sealed"] | {"layers": 2}): "is cut short or altered: 3 of 2 layers",
     }.items():
         file.write_text(text)
         with pytest.raises(ModelFileError) as error:
             load_model(saved)
         check_message(error, words, str(saved))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": 5, "about": {"versions": {"rescnet": "0.3.0"}}}, "got 5 (rescnet 0.3.0)"),
+        ({"version": 2, "about": {}, "config": {"readout": "kernel-exact", "whitening": 3}}, "got 2"),
+        ({"version": 7, "rescnet": "0.9.1", "layers": []}, "got 7 (rescnet 0.9.1)"),
+        ({"version": None, "rescnet": 9, "about": [5]}, "got None"),
+    ],
+)
+def test_another_format_is_refused_in_one_sentence(changes, words, saved):
+    """It names both versions, whatever else is in the file."""
+    file = saved / "model.json"
+    content = {key: value for key, value in json.loads(file.read_text()).items() if key != "rescnet"}
+    file.write_text(json.dumps(content | changes))
+    for read in (load_model, read_run):
+        with pytest.raises(ModelFileError) as error:
+            read(saved)
+        wanted = f"{file} must be of model format 6 (rescnet {__version__}), {words}: "
+        assert str(error.value) == f"{wanted}train the model again, or use the version that wrote it."
+
+
+def test_facts_and_options_that_a_later_version_adds_are_let_alone(saved, images, model):
+    """The same format: options keep their defaults, and unknown facts and records change nothing."""
+
+    def change(content):
+        del content["config"]["loo_correction"]
+        content["about"]["loss"] = {"kind": "new"}
+        content["later"] = 1
+
+    change_model_json(saved, change)
+    change_history(saved, lambda lines: lines[1].update(later=2.0))
+    assert torch.equal(load_model(saved).network.outputs(images), model.network.outputs(images))
 
 
 def test_a_file_of_another_model_is_refused(model, saved, tmp_path):

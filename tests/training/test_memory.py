@@ -18,9 +18,10 @@ from rescnet.network.stack import LayerStack
 from rescnet.numerics.sketch import sketch_size
 from rescnet.stages.images import ValueRange
 from rescnet.text import parse_bytes
+from rescnet.training.data import TrainingData
 from rescnet.training.layer_patches import LayerInput, LayerPatches
 from rescnet.training.memory_needs import LIBRARIES, PATCH_SUM_COPIES, TARGET_COPIES, Machine, filter_sums_bytes
-from rescnet.training.memory_plan import MemoryPlan
+from rescnet.training.memory_plan import MemoryPlan, check_readout_fits
 from rescnet.training.stopwatch import PeakMemory
 from rescnet.training.stores import store_images
 from rescnet.training.stream import ImageStream
@@ -93,6 +94,19 @@ def test_a_budget_too_small_says_what_is_needed():
 
 
 @pytest.mark.slow
+def test_products_of_images_that_are_decomposed_are_counted():
+    """Only if there is a component per image: otherwise a subspace is found in less memory."""
+    labels = torch.full((1,), 9).expand(1000)
+    data = TrainingData(torch.zeros(1, dtype=torch.uint8).expand(1000, 1, 8, 8), labels, {})
+    every, fewer = (
+        make_config("digits", layers=20, filters=4, readout="kernel", readout_size=size) for size in (1000, 999)
+    )
+    with pytest.raises(ValueError, match=r"at least 45\.6 MB for 1,000 components of a readout, one per image, got 40"):
+        check_readout_fits(every, data, 4, 40 * 10**6)
+    check_readout_fits(fewer, data, 4, 40 * 10**6)
+    check_readout_fits(every, data, 4, 46 * 10**6)
+
+
 def test_a_chunked_run_equals_the_whole_run(blobs, monkeypatch):
     images, labels = blobs[0][:120], blobs[1][:120]
     config = NetworkConfig(

@@ -12,7 +12,6 @@ import pytest
 import torch
 from digits import IMAGES, LABELS
 from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from train_network import train_network
 
 from rescnet import ComputeOptions, load, save
@@ -24,7 +23,6 @@ from rescnet.network.probabilities import network_probabilities, probabilities
 from rescnet.network.readout import KernelReadout
 from rescnet.network.readout.kernel import sketches_in_chunks, sketches_of
 from rescnet.numerics.code_kernel import Codes
-from rescnet.saving.folder import ModelFileError
 from rescnet.saving.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.stages.augment import change_images, draw_changes, view_images
 from rescnet.text import parse_bytes
@@ -403,18 +401,6 @@ def test_a_readout_is_read_whatever_number_of_layers_is_planned(monkeypatch):
     more = replace(network.config, layers=9)
     read = readout_from_bytes(readout_to_bytes(network.readout), "readout", more, (1, 8, 8), 10, 2)
     assert torch.equal(replace(network, readout=read).outputs(IMAGES[TEST]), network.outputs(IMAGES[TEST]))
-
-
-def test_a_readout_that_replaces_the_layers_is_refused():
-    """Readouts of few images regressed the classes once, and said so in their file."""
-    network = trained()[0]
-    for value in (True, False):
-        data = save_tensors(load_tensors(readout_to_bytes(network.readout)) | {"on_residual": torch.tensor(value)})
-        if value:
-            readout_from_bytes(data, "readout", network.config, (1, 8, 8), 10, 2)
-        else:
-            with pytest.raises(ModelFileError, match="must correct the layers' output, but replaces it"):
-                readout_from_bytes(data, "readout", network.config, (1, 8, 8), 10, 2)
 
 
 @pytest.mark.parametrize("options", [{}, FLIP, {"augment": "shift 1", "kernel_copies": "rotate 5"}], ids=str)

@@ -17,8 +17,6 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..config.removed import RENAMED, explain_removed
-
 BAD_INPUT = 2
 GRACE_SECONDS = 5.0  # in which torchrun ends the other workers of a machine
 UsageError: Any = typer.BadParameter.__mro__[1]  # the class of the click that Typer uses, its own or the package
@@ -59,33 +57,12 @@ def one_line_warnings() -> Iterator[None]:
 
 @contextmanager
 def first_reports_usage() -> Iterator[None]:
-    """Explain a removed flag; of several workers, which have the same flags, the first prints an error of usage."""
+    """Of several workers, which have the same flags, the first prints an error of usage."""
     try:
         yield
-    except UsageError as error:
-        if removed := explain_removed_flag(getattr(error, "option_name", "")):
-            raise ValueError(removed) from None
+    except UsageError:
         _wait_for_first()
         raise
-
-
-def explain_removed_flag(flag: str) -> str:
-    """Return a sentence about a flag of an earlier version; empty for a flag that never was one.
-
-    Examples
-    --------
-    >>> explain_removed_flag("--block-size")
-    '--block-size is called --block-sizes now.'
-    >>> explain_removed_flag("--filterz")
-    ''
-    """
-    if flag == "--resize":
-        return "--resize is not needed any more: images of any size are fitted to the model. Leave it out."
-    name = flag.removeprefix("--").replace("-", "_")
-    name = name if explain_removed(name) else name.removeprefix("no_")
-    if name in RENAMED:
-        return f"{flag} is called --{RENAMED[name].replace('_', '-')} now."
-    return explain_removed(name).replace("It", flag, 1)
 
 
 def _print(text: str) -> None:

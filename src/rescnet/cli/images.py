@@ -19,7 +19,6 @@ from ..data.archives import PUBLIC_SETS
 from ..data.loading import is_folder, parse_source, size_for
 from ..data.splits import fingerprint, hold_out_images, join_validation
 from ..network.network import Network
-from ..network.readout import ExactReadout
 from ..progress import Bar
 from ..saving import ModelFolder
 from .shared import progress_bar, say
@@ -124,22 +123,14 @@ def _check_shape(dataset: Dataset, model: ModelFolder) -> None:
         raise ValueError(f"{dataset.name} must have {ours} images for this model, got {theirs} ones.")
 
 
-def batch_of(network: Network) -> int:
-    """Return the images per batch; more with an exact readout, which compares each with its training images."""
-    return network.batch if isinstance(network.readout, ExactReadout) else BATCH
-
-
 def stream_outputs(network: Network, images: NDArray[Any], console: Console) -> Tensor:
     """Return Ỹ of images (n, channels, height, width) on the CPU, shape (n, classes)."""
-    batch = batch_of(network)
-    parts = (images[start : start + batch] for start in range(0, len(images), batch))
+    parts = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
     return torch.cat(list(outputs_of(network, parts, len(images), console)))
 
 
 def outputs_of(network: Network, parts: Iterable[NDArray[Any]], total: int, console: Console) -> Iterator[Tensor]:
     """Yield Ỹ of each batch of images on the CPU, shape (batch, classes), and show the progress."""
-    if isinstance(network.readout, ExactReadout):
-        say(console, f"comparing with {len(network.readout):,} training images", style="dim")
     columns = (TextColumn("  images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Bar(console, *columns) as bar:
         task = bar.add_task("images", total=total)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..text import count, show_bytes, show_percent, show_shape
-from .shared import HOLDS_IMAGES, Json, Model, plain_table, say
+from .shared import Json, Model, plain_table, say
 
 if TYPE_CHECKING:
     from ..saving import ModelFolder
@@ -117,17 +117,12 @@ def _print(console: Console, facts: dict[str, Any], how_to_fit: str) -> None:
     used = "" if facts["used_layers"] == facts["layers"] else f"; predicts with the first {facts['used_layers']}"
     state = "" if facts["finished"] else "; its run is not finished"
     say(console, f"[bold]{escape(facts['model'])}[/bold]: {layers}{used}{state}")
-    size = f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk"
-    say(console, f"{size}{' (heads in half precision)' if about.get('half_heads') else ''}")
+    say(console, f"{facts['parameters']:,} parameters, {show_bytes(facts['bytes'])} on disk")
     if partial := facts["partial"]:
         say(console, f"a run that was to replace it is in {escape(partial)}; rescnet train --resume continues it")
     if kept := facts.get("readout_images"):
-        exact = facts["config"]["readout"] == "kernel-exact"
-        what = "training images" if exact else "codes of training images"
         numbers = f"{facts['readout_parameters']:,} of the parameters, {show_bytes(facts['readout_bytes'])}"
-        say(console, f"kernel readout with {kept:,} {what}: {numbers}")
-        if exact:
-            say(console, f"[yellow]{HOLDS_IMAGES}[/yellow]")
+        say(console, f"kernel readout with {kept:,} codes of training images: {numbers}")
     console.print()
     console.print(_architecture_table(facts["architecture"]))
     say(console, f"\n{classes} classes: {escape(_first(facts['class_names']))}\n")

@@ -50,7 +50,7 @@ def predict(
     from ..network.device import choose_device
     from ..network.probabilities import network_probabilities
     from ..saving import ModelFolder, load_model
-    from .images import batch_of, outputs_of
+    from .images import BATCH, outputs_of
 
     check_out(out, overwrite, ".csv", ".json")
     chosen_device = choose_device(device)
@@ -61,10 +61,9 @@ def predict(
         _say_fitted(console, files, folder.image_shape)
     loaded = load_model(model, layers, chosen_device)
     network = loaded.network.averaged_over(test_views)
-    batch = batch_of(network)
     parts = (
-        read_like(files[start : start + batch], folder.image_shape, loaded.preprocessing, errors)
-        for start in range(0, len(files), batch)
+        read_like(files[start : start + BATCH], folder.image_shape, loaded.preprocessing, errors)
+        for start in range(0, len(files), BATCH)
     )
     outputs = list(outputs_of(network, (part for part in parts if len(part)), len(files), console))
     if not outputs:

@@ -81,8 +81,6 @@ def _continued(
             f"{place} must be saved by rescnet train to be resumed: it does not record its training images. Continue "
             "it in Python with start of rescnet.train."
         )
-    if about.get("half_heads"):
-        raise ValueError(f"{place} must not have heads in half precision to be resumed. Start a new run.")
     config = _merged(run.folder.config, asked, place)
     check_asked_options(config, asked)
     if config.layers < len(run.layers):

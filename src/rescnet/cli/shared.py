@@ -22,7 +22,6 @@ from ..config.option import declared_types, options_of
 from ..files import atomic_write, check_new_file
 from ..progress import Bar
 
-HOLDS_IMAGES = "the model stores its training images: share it only with those who may see them"
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model.")]
 Source = Annotated[
     str | None,

@@ -132,10 +132,9 @@ class NetworkConfig(Options):
     copies: int = _data(1, "Changed copies per training image, if augment is set.", 1, 1000)
     test_views: str = _data("", "Views that a prediction is averaged over, e.g. 'flip' or 'flip + shift 1'.")
 
-    readout: Literal["heads", "kernel", "kernel-exact"] = _readout(
+    readout: Literal["heads", "kernel"] = _readout(
         "heads",
-        "'heads' uses the layer heads only. 'kernel' is Gaussian-kernel ridge regression on short codes of the images. "
-        "'kernel-exact' corrects the heads by comparing all features; it stores the training images.",
+        "'heads' uses the layer heads only. 'kernel' is Gaussian-kernel ridge regression on short codes of the images.",
         common=True,
         sklearn="readout",
     )
@@ -253,7 +252,7 @@ class NetworkConfig(Options):
     @property
     def has_kernel(self) -> bool:
         """True if a kernel readout is fitted after the layers."""
-        return self.readout != "heads"
+        return self.readout == "kernel"
 
     @property
     def mirrors_kernel(self) -> bool:

@@ -18,7 +18,6 @@ from .defaults import QUALITIES, SMALL_SIDE, Quality, default_settings, quality_
 from .grammars import Augmentation
 from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of
-from .removed import explain_removed
 
 PAPER = "paper"  # preset that follows from the images, so that it has no file
 SOME_IMAGES = 1000  # if their number is not known
@@ -180,8 +179,8 @@ def check_names(values: Mapping[str, Any], source: str, *owners: type) -> None:
     known = [name for owner in owners or (NetworkConfig,) for name in declared_types(owner)]
     for name in values:
         if name not in known:
-            hint = explain_removed(name) or nearest(name, known, cutoff=0.5).strip()
-            raise ValueError(f"option names must be known, got {name!r} in {source}. {hint}".rstrip())
+            hint = nearest(name, known, cutoff=0.5)
+            raise ValueError(f"option names must be known, got {name!r} in {source}.{hint}")
 
 
 def _options_in(values: Mapping[str, Any], owner: type, source: str) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def explain(
     if len(images) != 1:
         raise ValueError(f"image must be one image, got {len(images)}.")
     used = network.first_layers(network.used_layers)
-    used = replace(used, stack=replace(used.stack.for_images(1), half=False))
+    used = replace(used, stack=replace(used.stack, half=False))
     outputs, readout = used.outputs(images)[0], used.readout
     shown = outputs.argsort(descending=True, stable=True)[:maps]
     names = tuple(map(str, range(network.classes)) if class_names is None else class_names)
@@ -60,12 +60,10 @@ def explain(
     layer_outputs = torch.stack([step.output.mean(0) for step in seen.steps])  # (layers, C)
     of_layers = seen.part(layer_outputs[-1], shown, *_linear_layers(seen, shown))
     rest, of_readout, nearest, influential = outputs - layer_outputs[-1], None, [], []
-    if isinstance(readout, KernelReadout):
+    if readout is not None:
         compared = _Compared(seen, readout)
         of_readout = seen.part(rest, shown, *compared.linear(shown))
         nearest, influential = compared.neighbours(int(shown[0]), names, files)
-    elif readout is not None:
-        of_readout = seen.part(rest, shown, [], rest[shown])
     return Explanation(
         images[0].cpu().numpy(),
         names,

@@ -57,7 +57,7 @@ class Explanation:
     layer_outputs: Numbers  #: Ỹ after each layer, (layers, C)
     shown: tuple[int, ...]  #: K classes with a map: at most ten, largest output first
     layers: Part
-    readout: Part | None  #: None if there is none; an exact readout has no map, only an intercept
+    readout: Part | None  #: None if there is none
     nearest: tuple[Neighbour, ...] = ()  #: most similar first
     influential: tuple[Neighbour, ...] = ()  #: largest absolute share first
 

@@ -28,7 +28,6 @@ from torch import Tensor, nn
 from ..files import check_new_file
 from ..model import Model, as_model
 from ..network.network import Network
-from ..network.readout import ExactReadout, KernelReadout
 from ..text import count, show_bytes
 from .verify import Run, differences, is_explained
 
@@ -66,7 +65,7 @@ class ExportedNetwork(nn.Module):
         super().__init__()
         self.stack = replace(network.stack, layers=[], half=False)
         self.layers = nn.ModuleList(map(Buffers, network.layers))
-        self.readout = Buffers(network.readout) if isinstance(network.readout, KernelReadout) else None
+        self.readout = Buffers(network.readout) if network.readout is not None else None
 
     def forward(self, images: Tensor) -> Tensor:
         """Return Ỹ (n, classes) of images (n, channels, height, width)."""
@@ -191,11 +190,6 @@ def _checked(
     most = len(network.layers)
     wanted = network.used_layers if layers is None else layers
     readout = None if without_readout or wanted != network.used_layers else network.readout
-    if isinstance(readout, ExactReadout):
-        raise ValueError(
-            "the model has an exact kernel readout, which cannot be exported. Use without_readout "
-            f"(--without-readout) to export its {wanted} layers alone, or train with readout 'kernel'."
-        )
     if not 1 <= wanted <= most:
         raise ValueError(f"layers must be between 1 and {most}, got {wanted}.")
     check_new_file(target, overwrite, suffix)
@@ -253,7 +247,7 @@ def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
         "images": images_wanted(network),
         "outputs": f"float32 (n, {network.classes}), one per class, the largest is predicted; not probabilities",
     }
-    if isinstance(network.readout, KernelReadout) and network.readout.temperature is not None:
+    if network.readout is not None and network.readout.temperature is not None:
         facts["probabilities"] = f"softmax(outputs / {network.readout.temperature:.6g})"
     if isinstance(model, Model):
         facts["class_names"] = json.dumps(model.class_names)

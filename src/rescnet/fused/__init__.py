@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
@@ -29,7 +28,6 @@ MOST_LOG_CHANNELS = 64  # three d×d matrices must fit into them
 ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # of patch_sums.py: tile, programs, zones, shifts
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
 ROWS = 2  # of the matrix of pairs, pooled at a time on a CPU
-FEW_PASSES = 128  # of an image through a layer: the plain stages take less time than loading the compiled program
 
 
 Convolution = Callable[[Tensor | None, Tensor], tuple[Tensor, ValueRange | None]]
@@ -89,19 +87,15 @@ def pool_maps(
     diagonal: bool,
     reduction: Reduction,
     rectifier: Rectifier = "relu",
-    compiled: bool = True,
 ) -> Tensor:
-    """Return the features of all pyramids, (n, Σ cells·pairs): from a kernel on a GPU or CPU, else the plain stages.
-
-    ``compiled`` allows the program for a CPU (:func:`is_worth_loading_numba`).
-    """
+    """Return the features of all pyramids, (n, Σ cells·pairs): from a kernel on a GPU or CPU, else the plain stages."""
     pooled = 2 * maps.shape[1] if rectifier == "both" else maps.shape[1]
     if maps.is_cuda and maps.dtype != torch.float64 and has_pooling_kernel(pooled):
         from .pooling import fused_pool
 
         return fused_pool(maps, pyramids, diagonal, reduction, rectifier)
     exact = pooling_input(maps.float() if maps.dtype == torch.float16 else maps, rectifier)
-    if compiled and _compiles(maps):
+    if _compiles(maps):
         from .pooling_cpu import compiled_pool
 
         features = compiled_pool(exact, pyramids, diagonal, reduction)
@@ -109,14 +103,6 @@ def pool_maps(
         found = pool_pyramids(exact, pyramids, "channel", diagonal, reduction)
         features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
     return features.to(maps.dtype)
-
-
-def is_worth_loading_numba(passes: int) -> bool:
-    """Return whether n passes of an image through a layer are worth loading the compiled program on a CPU.
-
-    To load it, with Numba, takes a second. Until a process has loaded it, the plain stages pool few images.
-    """
-    return passes > FEW_PASSES or f"{__name__}.pooling_cpu" in sys.modules
 
 
 def _compiles(x: Tensor) -> bool:
@@ -130,18 +116,17 @@ def has_pooling_kernel(channels: int) -> bool:
     return channels <= MOST_CHANNELS and _has_triton()
 
 
-def logs_for(features: Tensor, channels: int, compiled: bool = True) -> Callable[[Tensor, int], Tensor]:
+def logs_for(features: Tensor, channels: int) -> Callable[[Tensor, int], Tensor]:
     """Return the function that computes matrix logarithms: from a kernel on a GPU or CPU, else the plain stage.
 
-    The kernel on a GPU overwrites the features. ``compiled`` allows the program for a CPU, if it
-    :func:`is_worth_loading_numba`. Larger matrices are left to the stage: SciPy's BLAS would multiply them in threads
-    of its own.
+    The kernel on a GPU overwrites the features. Larger matrices are left to the stage: SciPy's BLAS would multiply them
+    in threads of its own.
     """
     if features.is_cuda and features.dtype != torch.float64 and has_log_kernel(channels):
         from .matrix_log import fused_logs
 
         return fused_logs
-    if compiled and channels <= MOST_LOG_CHANNELS and _compiles(features):
+    if channels <= MOST_LOG_CHANNELS and _compiles(features):
         from .pooling_cpu import compiled_logs
 
         return compiled_logs

@@ -33,7 +33,7 @@ class StopReason(StrEnum):
 
     @staticmethod
     def read(text: object) -> StopReason | None:
-        """Return the reason with this text; None for any other text, e.g. of a model of format 1."""
+        """Return the reason with this text; None for any other text, e.g. of a later version."""
         return next((reason for reason in StopReason if reason == text), None)
 
 

@@ -16,7 +16,6 @@ from ..config.geometry import count_pairs
 from ..config.grammars import BANKS, ClassSums, bank_of_layer, parse_mixture
 from ..config.network import NetworkConfig
 from ..fused import ROWS, has_log_kernel, has_numba, has_patch_sum_kernel, has_pooling_kernel
-from ..fused.half_precision import padded_channels
 from ..numerics.sketch import sketch_size
 from ..stages.second_order import tile_of
 from ..text import parse_bytes, show_bytes
@@ -75,31 +74,21 @@ def host_memory() -> int:
 
 
 def chunk_size(
-    config: NetworkConfig,
-    image_shape: tuple[int, int, int],
-    itemsize: int,
-    device_type: str,
-    half: bool = False,
-    compiled: bool = True,
+    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, half: bool = False
 ) -> int:
     """Return the number of images, in all their views, that pass through a layer together in prediction."""
-    one = len(config.views) * workspace_per_image(config, image_shape, itemsize, device_type, half, compiled)
+    one = len(config.views) * workspace_per_image(config, image_shape, itemsize, device_type, half)
     return max(1, LARGEST_WORKSPACE[device_type] // one)
 
 
 def workspace_per_image(
-    config: NetworkConfig,
-    image_shape: tuple[int, int, int],
-    itemsize: int,
-    device_type: str,
-    half: bool = False,
-    compiled: bool = True,
+    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, half: bool = False
 ) -> int:
     """Return the bytes that one image takes in the most expensive of three steps: patch sums, convolution, pooling.
 
     The kernels of a GPU compute in half precision and keep the block grid in registers. On a CPU the count is too high
     with fewer threads than images, for each thread pools one image after the other. There, the plain stages of pooling
-    take more than the ``compiled`` program.
+    take more than the compiled program.
     """
     channels, h, w = image_shape
     fused = half and device_type == "cuda"
@@ -121,7 +110,7 @@ def workspace_per_image(
     if config.matrix_log:  # the matrices of one cell and their sums
         features += 4 * (pooled + 7) ** 2
     grids, pooling = config.grids((h, w)), 0
-    compiled = compiled and device_type == "cpu" and has_numba()
+    compiled = device_type == "cpu" and has_numba()
     if compiled:  # maps, their pixels, and pairs at each place of a block: of some rows, or all for their maximum
         tiles = h * w // prod(tile_of([grid for grid, _ in grids])) + 32
         planes = ROWS * pooled if config.pooling == "mean" else pairs
@@ -151,32 +140,11 @@ def readout_rows(config: NetworkConfig, images: int) -> int:
     return images * config.rows_per_image
 
 
-def exact_readout_bytes(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:
-    """Return the bytes that fitting an exact readout takes: all pairs, maps and features of the training images.
-
-    There are two matrices of all pairs: the kernel and its factor.
-    """
-    matrices = 2 * sizes.train**2 * sizes.itemsize
-    each = workspace_per_image(config, sizes.image_shape, sizes.itemsize, device_type, sizes.half)
-    workspace = sizes.train * each
-    one = image_bytes(config, sizes.image_shape, sizes.stored, config.mirrors_kernel)
-    return matrices + sizes.train * one + min(workspace, LARGEST_WORKSPACE[device_type])
-
-
 def readout_file_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, images: int) -> int:
     """Return the approximate size of a readout's file, for n training images with their copies; 0 without a readout."""
     coefficients = 4 * images * classes
-    if config.readout == "heads":
+    if not config.has_kernel:
         return 0
-    if config.readout == "kernel-exact":
-        return images * prod(image_shape) + coefficients
     numbers = config.layers * sketch_size(config, image_shape[1:])
     size = min(config.readout_size, images, numbers)
     return size * (numbers + images) + 4 * config.layers * config.features(image_shape[1:]) + coefficients
-
-
-def image_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, mirrored: bool) -> int:
-    """Return the bytes of one image's maps and features of one layer, in all views; features are copied once."""
-    _, height, width = image_shape
-    filters = padded_channels(config.filters) if itemsize == 2 else config.filters
-    return (1 + mirrored) * itemsize * (filters * height * width + 2 * config.features((height, width)))

@@ -12,7 +12,7 @@ from ..fused import has_log_kernel, has_pooling_kernel
 from ..text import count, show_shape
 from .device import choose_device
 from .inputs import Array, as_images, warn_of_other_units
-from .readout import ExactReadout, Readout
+from .readout import KernelReadout
 from .replay import MOST_IMAGES, Replays
 from .stack import Layer, LayerStack
 
@@ -22,10 +22,9 @@ class Network:
     """A trained ResCNet."""
 
     stack: LayerStack  #: the layers and the forward pass
-    readout: Readout | None = None  #: correction of the outputs, fitted after the layers
+    readout: KernelReadout | None = None  #: correction of the outputs, fitted after the layers
     depth: int | None = None  #: default number of layers for prediction, e.g. the best validation depth; None means all
     _replays: Replays = field(default_factory=Replays, init=False)
-    _predicted: int = field(default=0, init=False)  # images so far
 
     def __repr__(self) -> str:
         filters = f"{self.config.filters} {self.config.bank} filters"
@@ -62,8 +61,8 @@ class Network:
     def outputs(self, images: Array, layers: int | None = None, chunk: int | None = None) -> Tensor:
         """Return Ỹ of images, shape (n, classes).
 
-        Images stream through in chunks, so memory does not grow with their number. On a CPU, few images of a process
-        pass without its compiled program: the last digits of an output may change once it is loaded.
+        Images stream through in chunks, so memory does not grow with their number. On a CPU the outputs of the same
+        images always have the same bits, whatever was predicted before.
 
         Parameters
         ----------
@@ -84,12 +83,11 @@ class Network:
         self.warn_of_other_units(checked)
         used, device = self.first_layers(wanted), self.layers[0].weights.device
         few, readout = device.type == "cuda" and len(checked) <= MOST_IMAGES and chunk is None, used.readout
-        if few and used._stays_on_gpu and not isinstance(readout, ExactReadout):
+        if few and used._stays_on_gpu:
             key = len(checked), checked.dtype, used.config, id(readout), *map(id, used.layers)
             found = self._replays.outputs(key, used._computed, checked.to(device), lambda: readout and readout.cached)
             return refuse_infinite(found)
-        self._predicted += len(checked) + (len(readout) if isinstance(readout, ExactReadout) else 0)
-        return refuse_infinite(replace(used, stack=used.stack.for_images(self._predicted))._computed(checked, chunk))
+        return refuse_infinite(used._computed(checked, chunk))
 
     @property
     def _stays_on_gpu(self) -> bool:
@@ -130,7 +128,7 @@ class Network:
         config = replace(self.config, test_views=views)
         config.check_images(self.image_shape[0], self.image_shape[1:])
         found = replace(self, stack=replace(self.stack, config=config))
-        found._replays, found._predicted = self._replays, self._predicted
+        found._replays = self._replays
         return found
 
     def first_layers(self, layers: int) -> Network:
@@ -147,8 +145,7 @@ class Network:
     @property
     def batch(self) -> int:
         """Images that are best predicted together."""
-        stack = self.stack.for_images(self._predicted)
-        return stack.chunk if self.readout is None else self.readout.batch(stack)
+        return self.stack.chunk
 
     def learned(self) -> list[Tensor]:
         """Return all tensors: filters, heads, and those of the readout."""

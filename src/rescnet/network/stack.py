@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..fused import Convolution, convolution_for, is_worth_loading_numba, logs_for, pool_maps
+from ..fused import Convolution, convolution_for, logs_for, pool_maps
 from ..fused.half_precision import FoldedScale
 from ..numerics.threads import in_threads
 from ..stages.augment import mean_of_views, view_images
@@ -71,7 +71,6 @@ class LayerStack:
     classes: int
     layers: list[Layer] = field(default_factory=list)
     half: bool = False  # maps and features are computed in half precision; scores and outputs stay in float32
-    compiled: bool = True  # a CPU may load the compiled program of pooling and matrix logarithms
 
     def step(self, layer: Layer, maps: Tensor | None, output: Tensor, images: Tensor) -> Step:
         """Apply one layer to a chunk of images (n, channels, h, w), in the units of the training images.
@@ -102,9 +101,9 @@ class LayerStack:
     def _features(self, maps: Tensor) -> Tensor:
         config, (height, width) = self.config, maps.shape[2:]
         kind = config.keeps_diagonal, config.pooling, config.rectifier
-        features = pool_maps(maps, config.grids((height, width)), *kind, self.compiled)
+        features = pool_maps(maps, config.grids((height, width)), *kind)
         if config.matrix_log:
-            features = logs_for(features, config.pooled_maps, self.compiled)(features, config.pooled_maps)
+            features = logs_for(features, config.pooled_maps)(features, config.pooled_maps)
         return features
 
     def update(self, layer: Layer, output: Tensor, features: Tensor) -> Tensor:
@@ -172,11 +171,6 @@ class LayerStack:
             return replace(folded, scale=folded.scale * (span >= torch.finfo(torch.float16).tiny))
         return FoldedScale.none(self.image_shape[0], input_range.low.device)
 
-    def for_images(self, count: int) -> LayerStack:
-        """Return the stack for a prediction of n images: it loads no compiled program for few of them on a CPU."""
-        views = len(self.config.views) * (1 + self.config.mirrors_kernel)
-        return replace(self, compiled=is_worth_loading_numba(count * views * len(self.layers)))
-
     @property
     def image_range(self) -> ValueRange:
         """Range by which the first layer scales the image."""
@@ -186,5 +180,4 @@ class LayerStack:
     def chunk(self) -> int:
         """Images per chunk in prediction."""
         first = self.layers[0].weights
-        computed = first.dtype.itemsize, first.device.type, self.half
-        return chunk_size(self.config, self.image_shape, *computed, self.compiled)
+        return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)

@@ -38,9 +38,8 @@ def model_data(model: Model) -> dict[str, Any]:
             f"model must have at most {show_bytes(MOST_BYTES)} of layers to be shown in a page, got "
             f"{show_bytes(MOST_BYTES - room)}. Use --layers to show the first ones."
         )
-    shown = readout if isinstance(readout, KernelReadout) else None
-    if shown and sum(part.nbytes for part in shown.learned()) > room:
-        shown = None
+    fits = readout is not None and sum(part.nbytes for part in readout.learned()) <= room
+    shown = readout if fits else None
     left_out = ["kernel readout"] if readout and not shown else []
     left_out += ["average over test views"] if len(config.views) > 1 else []
     known = len(shown) // config.rows_per_image if shown else 0

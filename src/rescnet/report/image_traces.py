@@ -16,7 +16,6 @@ from ..explain.explanation import answer_changes
 from ..model import Model
 from ..network.network import Network
 from ..network.probabilities import probabilities
-from ..network.readout import ExactReadout
 from .evaluation import Evaluation, margins
 from .pictures import data_uri, diverging, thumbnail
 
@@ -88,8 +87,6 @@ def interleave_classes(order: NDArray[np.intp], labels: NDArray[np.int64]) -> li
 
 def images_to_explain(groups: Sequence[ImageGroup], network: Network) -> list[int]:
     """Return the images that get a map, the first of each group first: as many as :data:`MAX_MAPS` allows."""
-    if isinstance(network.readout, ExactReadout):  # it passes all training images through the layers for each image
-        return []
     by_rank = chain.from_iterable(zip_longest(*(group.images for group in groups)))
     return list(dict.fromkeys(index for index in by_rank if index is not None))[
         : max(1, MAX_MAPS // network.used_layers)

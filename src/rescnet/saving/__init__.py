@@ -13,6 +13,10 @@ Everything read is verified. ``model.json`` holds the checksum of its own conten
 then also holds the number of layers and the checksum of the last line of the history. The checksum of a line covers
 the line before it and the SHA-256 of its layer's file. A file is written beside its place and then moved there. A
 killed run leaves a model of the finished layers, which can be resumed. One process writes at a time.
+
+The format has a number (:data:`.layout.VERSION`), and ``model.json`` has the version of rescnet that wrote it. Later
+versions of rescnet read every format from number 6 on: an option or a fact that they add has a default that keeps the
+meaning of older files. Earlier formats are refused.
 """
 
 from .folder import ModelFileError, check_place, check_space, partial_of

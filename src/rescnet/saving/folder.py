@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,7 @@ def read_file(file: Path) -> bytes:
         raise _cannot_read(file, error) from None
 
 
-def read_verified(file: Path, facts: dict[str, Any]) -> bytes:
+def read_verified(file: Path, facts: Mapping[str, Any]) -> bytes:
     """Return the content of a file that must have the size ``bytes`` and the checksum ``sha256`` of ``facts``."""
     try:
         size = file.stat().st_size

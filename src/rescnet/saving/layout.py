@@ -1,75 +1,117 @@
-"""The model format: version, checksums, and the checks of ``model.json`` and ``history.jsonl``."""
+"""The model format: its number, the types in ``model.json`` and ``history.jsonl``, and checksums."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import MISSING, fields
+from collections.abc import Iterable
+from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, TypedDict, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
 
+from .. import __version__
 from ..config.network import NetworkConfig
 from ..config.presets import check_names
-from ..config.removed import LAST_COMMIT, upgrade_config
 from ..network.history import LayerRecord, ReadoutRecord
 from .folder import COPY_AGAIN, LAYERS, MODEL, ModelFileError, partial_of, read_file
 
 FORMAT = "rescnet-model"
-VERSION = 5
-READABLE = (1, 2, 3, 4, 5)
+VERSION = 6  # of the format; earlier versions of rescnet had 1 to 5
 CHECKSUM = "checksum"
 
-_CONTENT = {
-    "config": dict,
-    "image_shape": list,
-    "class_names": list,
-    "half": bool,
-    "about": dict,
-    "sealed": dict | None,
-}
 _LONGEST_SIDE = 2**17  # pixels
 _DEEPEST = 30  # levels of nested JSON
-_TEXT, _NUMBER, _COUNT, _NONE = (str,), (int, float), (int,), (type(None),)
-_KINDS: dict[Any, Any] = {  # JSON types of the fields of records
-    int: _COUNT,
-    int | None: _COUNT + _NONE,
-    float: _NUMBER,
-    float | None: _NUMBER + _NONE,
-    dict[str, int]: {...: _COUNT},
-    dict[str, float]: {...: _NUMBER},
-}
-_READOUT_RECORD, _RECORD = (
-    {name: _KINDS[kind] for name, kind in get_type_hints(record).items()} for record in (ReadoutRecord, LayerRecord)
-)
-_ABOUT: dict[str, Any] = {  # types of the facts that rescnet itself uses; {...: type} means any name
-    **dict.fromkeys(("command", "dataset", "date", "device", "image_size"), _TEXT + _NONE),
-    **dict.fromkeys(("preset", "root", "source", "stopped"), _TEXT + _NONE),
-    "compute": {...: _TEXT},
-    "fingerprints": {...: _TEXT},
-    "half_heads": (bool,),
-    "halving": {"images": _TEXT, "accuracy": _NUMBER, "full_accuracy": _NUMBER},
-    "held_out": {"fraction": _NUMBER, "limit": _COUNT + _NONE, "seed": _COUNT, "sha256": _TEXT + _NONE},
-    "images": {...: _COUNT},
-    "label_type": _TEXT,
-    "preprocessing": {
-        "pixels": _TEXT,
-        "low": _NUMBER,
-        "high": _NUMBER,
-        "layout": {"shape": (list,), "channels": _TEXT},
-    },
-    "refit": (bool,),
-    "readout": {"bytes": _COUNT, "sha256": _TEXT, "layers": _COUNT, "record": _READOUT_RECORD},
-    "training_files": (list, *_NONE),
-    "training_checksums": _TEXT + _NONE,
-    "used_layers": _COUNT,
-    "versions": {...: _TEXT},
-}
-_REQUIRED = {
-    "halving": ("images", "accuracy", "full_accuracy"),
-    "held_out": ("fraction", "limit", "seed", "sha256"),
-    "readout": ("bytes", "sha256"),
-}
-_OPTIONAL = {"halving", "held_out", "readout", "readout.record"}  # objects that may be null
+_Record = TypeVar("_Record", LayerRecord, ReadoutRecord)
+
+
+class LayerFile(TypedDict):
+    """Facts about a layer's file, beside the layer's record on a line of the history."""
+
+    bytes: int
+    sha256: str
+
+
+class ReadoutFile(LayerFile):
+    """Facts about the readout's file."""
+
+    layers: int  # that it was fitted to
+    record: ReadoutRecord | None
+
+
+class Layout(TypedDict):
+    """Layout of one training image (:class:`rescnet.network.layouts.ImageLayout`)."""
+
+    shape: list[int]
+    channels: str
+
+
+class Preprocessing(TypedDict, total=False):
+    """Units and layout of the training images."""
+
+    layout: Layout
+
+    pixels: str
+    low: float
+    high: float
+
+
+class HeldOut(TypedDict):
+    """Split that the validation images came from."""
+
+    fraction: float
+    limit: int | None
+    seed: int
+    sha256: str | None
+
+
+class About(TypedDict, total=False):
+    """Facts about a run that rescnet itself reads; others may be of any type."""
+
+    command: str | None
+    compute: dict[str, str]
+    dataset: str | None
+    date: str | None
+    device: str | None
+    fingerprints: dict[str, str]
+    held_out: HeldOut | None
+    image_size: str | None
+    images: dict[str, int]
+    label_type: str
+    loading_seconds: float
+    preprocessing: Preprocessing
+    preset: str | None
+    readout: ReadoutFile
+    refit: bool
+    root: str | None
+    source: str | None
+    stopped: str | None
+    training_checksums: str | None
+    training_files: list[str] | None
+    used_layers: int
+    versions: dict[str, str]
+
+
+class Seal(TypedDict):
+    """End of a run."""
+
+    layers: int
+    checksum: str  # of the last line of the history
+    previous: str  # of the line before it
+
+
+class Content(TypedDict):
+    """Content of ``model.json``."""
+
+    format: str
+    version: int
+    rescnet: str  # version that wrote the model
+    config: dict[str, Any]
+    image_shape: list[int]
+    class_names: list[str]
+    half: bool
+    about: About
+    sealed: Seal | None
 
 
 def layer_name(number: int) -> str:
@@ -117,44 +159,55 @@ def parse_object(text: bytes) -> dict[str, Any] | None:
     return content if isinstance(content, dict) and not level else None
 
 
-def misfit_of(about: dict[str, Any]) -> str:
-    """Return a sentence about the first fact that is of another type than rescnet uses; empty if there is none.
+def misfit_of(value: Any, kind: Any, name: str = "") -> str:
+    """Return a sentence about the first part of a JSON value that is not of a type; empty if there is none.
+
+    An object of the type of a dataclass or a ``TypedDict`` may have more keys than this.
 
     Examples
     --------
-    >>> misfit_of({"images": {"train": "many"}, "author": 5})
+    >>> misfit_of({"images": {"train": "many"}, "author": 5}, About)
     "images.train must be int, got 'many'."
     """
-    for name, keys in _REQUIRED.items():
-        facts = about.get(name)
-        if isinstance(facts, dict) and (missing := sorted(set(keys) - facts.keys())):
-            return f"{name}.{missing[0]} must be given."
-    return _misfit(about, _ABOUT, "")
-
-
-def _misfit(value: Any, kind: Any, name: str) -> str:
-    """Return a sentence about the first value that is not of the types of ``kind``."""
-    if isinstance(kind, dict):
+    if kind is Any or (isinstance(kind, UnionType) and value is None):
+        return ""
+    if isinstance(kind, UnionType):  # of a type and None
+        kind = get_args(kind)[0]
+    parts: Iterable[tuple[str, Any, Any]] = ()
+    if is_typeddict(kind) or is_dataclass(kind) or get_origin(kind) is dict:
         if not isinstance(value, dict):
-            return "" if value is None and name in _OPTIONAL else f"{name} must be an object, got {value!r:.60}."
-        found = (
-            _misfit(part, kind.get(key, kind.get(...)), f"{name}.{key}".lstrip("."))
-            for key, part in value.items()
-            if key in kind or ... in kind
-        )
-        return next(filter(None, found), "")
-    if isinstance(value, bool):
-        fits = bool in kind
-    elif isinstance(value, int | float):
-        fits = type(value) in kind and abs(value) < 2**63  # False for NaN
-    else:
-        fits = isinstance(value, kind)
-    names = " or ".join("null" if each is type(None) else each.__name__ for each in kind)
-    return "" if fits else f"{name} must be {names}, got {value!r:.60}."
+            return f"{name} must be an object, got {value!r:.60}."
+        known = dict.fromkeys(value, get_args(kind)[-1]) if get_origin(kind) is dict else get_type_hints(kind)
+        if missing := [key for key in _required(kind) if key not in value]:
+            return f"{name}.{missing[0]} must be given.".removeprefix(".")
+        parts = ((f"{name}.{key}".removeprefix("."), value[key], part) for key, part in known.items() if key in value)
+    elif get_origin(kind) is list and isinstance(value, list):
+        parts = ((f"{name}[{index}]", part, get_args(kind)[0]) for index, part in enumerate(value))
+    elif not _is_of(value, kind):
+        return f"{name} must be {(get_origin(kind) or kind).__name__}, got {value!r:.60}."
+    return next(filter(None, (misfit_of(part, part_kind, part_name) for part_name, part, part_kind in parts)), "")
+
+
+def _required(kind: Any) -> list[str]:
+    """Return the keys that an object of a type must have: the fields of a dataclass without a default."""
+    if is_dataclass(kind):
+        return [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
+    return sorted(kind.__required_keys__) if is_typeddict(kind) else []
+
+
+def _is_of(value: Any, kind: Any) -> bool:
+    """Return whether a value is of a type of JSON; a number must be finite, and a whole one not too large."""
+    fits = type(value) in ((int, float) if kind is float else (kind,))
+    return fits and (not isinstance(value, int | float) or abs(value) < 2**63)
+
+
+def record_of(kind: type[_Record], content: dict[str, Any]) -> _Record:
+    """Return the record in checked JSON; keys of a later version are left out."""
+    return kind(**{entry.name: content[entry.name] for entry in fields(kind) if entry.name in content})
 
 
 def read_model_json(folder: Path) -> dict[str, Any]:
-    """Return the verified content of ``model.json``."""
+    """Return the verified content of ``model.json``, which has the type :class:`Content`."""
     file = folder / MODEL
     if not folder.exists():
         partial = partial_of(folder)
@@ -167,37 +220,39 @@ def read_model_json(folder: Path) -> dict[str, Any]:
         raise ModelFileError(f"{file} must be a JSON object, but is not, or is cut short. {COPY_AGAIN}")
     if content.get("format") != FORMAT:
         raise ModelFileError(f"{file} was not written by rescnet: its format is {content.get('format')!r:.60}.")
-    version = content.get("version")
-    if isinstance(version, int) and version > VERSION:
-        raise ModelFileError(f"{file} must be of model format {VERSION} or earlier, got {version}. Update rescnet.")
-    if version not in READABLE or not is_signed(content):
+    if content.get("version") != VERSION:
+        raise ModelFileError(
+            f"{file} must be of model format {VERSION} (rescnet {__version__}), got {content.get('version')!r:.20}"
+            f"{_writer_of(content)}: train the model again, or use the version that wrote it."
+        )
+    if not is_signed(content):
         raise ModelFileError(f"{file} was altered: its checksum does not match. {COPY_AGAIN}")
-    for key, kind in _CONTENT.items():
-        if key not in content or not isinstance(content[key], kind):
-            raise ModelFileError(f"{file} has no valid {key!r}. {COPY_AGAIN}")
-    if misfit := misfit_of(content["about"]):
-        raise ModelFileError(f"{file}: about.{misfit} {COPY_AGAIN}")
+    if misfit := misfit_of(content, Content):
+        raise ModelFileError(f"{file}: {misfit} {COPY_AGAIN}")
     return content
+
+
+def _writer_of(content: dict[str, Any]) -> str:
+    """Return the version of rescnet that wrote a model of any format, if it is recorded."""
+    about = content.get("about")
+    versions = about.get("versions") if isinstance(about, dict) else None
+    found = content.get("rescnet") or (versions.get("rescnet") if isinstance(versions, dict) else None)
+    return f" (rescnet {found:.20})" if isinstance(found, str) else ""
 
 
 def read_network(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, tuple[int, int, int], tuple[str, ...]]:
     """Return the configuration, the image shape and the class names of ``model.json``."""
     shape, names = content["image_shape"], content["class_names"]
-    if len(shape) != 3 or not all(type(side) is int and 0 < side <= _LONGEST_SIDE for side in shape):
+    if len(shape) != 3 or not all(0 < side <= _LONGEST_SIDE for side in shape):
         raise ModelFileError(f"{file} must have an image shape of three sides, got {repr(shape)[:60]}. {COPY_AGAIN}")
-    if len(names) < 2 or not all(isinstance(name, str) for name in names):
-        raise ModelFileError(f"{file} has no list of class names. {COPY_AGAIN}")
-    version = content["version"]
+    if len(names) < 2:
+        raise ModelFileError(f"{file} must have two class names at least, got {len(names)}. {COPY_AGAIN}")
     try:
-        options = upgrade_config(content["config"], version) if version < VERSION else content["config"]
-        if version < 3 and options.get("readout") == "kernel":
-            options = {**options, "readout": "kernel-exact"}
-        check_names(options, "the configuration")
-        config = NetworkConfig(**options)
+        check_names(content["config"], "the configuration")
+        config = NetworkConfig(**content["config"])
         config.check_images(shape[0], (shape[1], shape[2]))
     except (ValueError, TypeError) as error:
-        known = "" if version > 1 or "at commit" in str(error) else f" The last commit that reads it is {LAST_COMMIT}."
-        raise ModelFileError(f"{file} has an unknown option or value: {error}{known}") from None
+        raise ModelFileError(f"{file} has an unknown option or value: {error}") from None
     return config, (shape[0], shape[1], shape[2]), tuple(names)
 
 
@@ -212,35 +267,20 @@ def whole_lines(text: bytes) -> list[dict[str, Any]]:
     return lines
 
 
-def check_end(file: Path, sealed: dict[str, Any] | None, lines: list[dict[str, Any]]) -> None:
+def check_end(file: Path, sealed: Seal | None, lines: list[dict[str, Any]]) -> None:
     """Check that a finished model has all its layers; a killed run has those that were written."""
-    if sealed is not None:
-        last = lines[-1][CHECKSUM] if lines else ""
-        if len(lines) != sealed.get("layers") or last != sealed.get(CHECKSUM):
-            raise ModelFileError(
-                f"{file} is cut short or altered: {len(lines)} of {sealed.get('layers')!r:.20} layers are intact. "
-                f"{COPY_AGAIN}"
-            )
+    last = lines[-1][CHECKSUM] if lines else ""
+    if sealed is not None and (len(lines), last) != (sealed["layers"], sealed["checksum"]):
+        raise ModelFileError(
+            f"{file} is cut short or altered: {len(lines)} of {sealed['layers']} layers are intact. {COPY_AGAIN}"
+        )
     if not lines:
         raise ModelFileError(f"{file} has no complete layer: the run stopped before its first was finished.")
-    check_files(file, lines)
-
-
-def check_files(file: Path, lines: list[dict[str, Any]]) -> None:
-    """Raise ModelFileError if a line of the history names another file than that of its layer."""
-    for number, line in enumerate(lines, 1):
-        size = line.get("bytes")
-        sized = type(size) is int and 0 <= size < 2**63
-        if line.get("file") != layer_name(number) or not sized or "sha256" not in line:
-            raise ModelFileError(f"{file} must name the file of layer {number} on line {number}. {COPY_AGAIN}")
 
 
 def read_record(file: Path, number: int, line: dict[str, Any]) -> LayerRecord:
-    """Return the record on a line of the history."""
-    for entry in fields(LayerRecord):
-        if entry.name not in line and entry.default is MISSING and entry.default_factory is MISSING:
-            raise ModelFileError(f"{file} has no {entry.name!r} on line {number}. {COPY_AGAIN}")
-    misfit = _misfit(line, _RECORD, "")
+    """Return the record on a line of the history, whose facts about the layer's file are checked too."""
+    misfit = misfit_of(line, LayerRecord) or misfit_of(line, LayerFile)
     if misfit or line["layer"] != number:
         raise ModelFileError(f"{file}, line {number}: {misfit or f'layer must be {number}.'} {COPY_AGAIN}")
-    return LayerRecord(**{entry.name: line[entry.name] for entry in fields(LayerRecord) if entry.name in line})
+    return record_of(LayerRecord, line)

@@ -7,7 +7,7 @@ file: that layer is learned again. Everything older must be intact.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..network.device import choose_device
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
 from ..network.layouts import read_layout
 from ..network.network import Network
-from ..network.readout import Readout
+from ..network.readout import KernelReadout
 from ..network.stack import Layer, LayerStack
 from .folder import (
     COPY_AGAIN,
@@ -37,7 +37,18 @@ from .folder import (
     read_verified,
 )
 from .labels import read_labels
-from .layout import CHECKSUM, VERSION, check_end, check_files, read_model_json, read_network, read_record, whole_lines
+from .layout import (
+    CHECKSUM,
+    LayerFile,
+    Seal,
+    check_end,
+    layer_name,
+    read_model_json,
+    read_network,
+    read_record,
+    record_of,
+    whole_lines,
+)
 from .tensors import (
     layer_from_bytes,
     layer_to_bytes,
@@ -71,7 +82,7 @@ def load_model(
     Raises
     ------
     ModelFileError
-        If there is no model, or a file of it is cut short, altered, foreign, or of a later version.
+        If there is no model, it has another format, or a file of it is cut short, altered or foreign.
     """
     folder = ModelFolder.open(path)
     wanted = folder.depth if layers is None else layers
@@ -102,7 +113,7 @@ class ModelFolder:
     half: bool  # trained with maps and features in half precision
     about: dict[str, Any]  # facts about the run
     records: tuple[LayerRecord, ...]  # one per layer that can be loaded
-    files: tuple[dict[str, Any], ...]  # ``file``, ``bytes`` and ``sha256`` of each layer's file
+    files: tuple[LayerFile, ...]  # of these layers
     sealed: bool  # the run has ended, by its own rules or by Ctrl-C; else it is running, or was killed
 
     @staticmethod
@@ -123,16 +134,15 @@ class ModelFolder:
     def of(folder: Path, content: dict[str, Any], lines: list[dict[str, Any]]) -> ModelFolder:
         """Return the folder with this ``model.json`` and these lines of history, both verified."""
         records = tuple(read_record(folder / HISTORY, number, line) for number, line in enumerate(lines, 1))
-        files = tuple({key: line[key] for key in ("file", "bytes", "sha256")} for line in lines)
+        files = tuple(LayerFile(bytes=line["bytes"], sha256=line["sha256"]) for line in lines)
         network = read_network(folder / MODEL, content)
         half, about, sealed = content["half"], content["about"], content["sealed"] is not None
         return ModelFolder(folder, *network, half, about, records, files, sealed)
 
     def history(self, layers: int | None = None) -> History:
         """Return the history of the first n layers, by default of all."""
-        record = (self.about.get("readout") or {}).get("record") if layers in (None, self.depth) else None
-        known = {entry.name for entry in fields(ReadoutRecord)}
-        readout = ReadoutRecord(**{key: record[key] for key in record.keys() & known}) if record else None
+        record = self.about.get("readout", {}).get("record") if layers in (None, self.depth) else None
+        readout = None if record is None else record_of(ReadoutRecord, record)
         return History(list(self.records[:layers]), StopReason.read(self.about.get("stopped")), readout)
 
     def labels(self) -> NDArray[Any]:
@@ -147,19 +157,18 @@ class ModelFolder:
     def depth(self) -> int:
         """Default number of layers for prediction: of the readout, as saved, or the best validation depth."""
         if readout := self.about.get("readout"):
-            return int(readout.get("layers", len(self.records)))
+            return int(readout["layers"])
         if saved := self.about.get("used_layers"):
             return int(saved)
         return depth_to_use(self.config, History(list(self.records))) or len(self.records)
 
     def read_layer(self, number: int) -> Layer:
         """Read and verify one layer, counted from 1."""
-        facts = self.files[number - 1]
-        file = self.path / facts["file"]
-        data = read_verified(file, facts)
+        file = self.path / layer_name(number)
+        data = read_verified(file, self.files[number - 1])
         return layer_from_bytes(data, str(file), self.config, self.image_shape, len(self.class_names), number)
 
-    def read_readout(self) -> Readout | None:
+    def read_readout(self) -> KernelReadout | None:
         """Read and verify the kernel readout, if the model has one."""
         facts = self.about.get("readout")
         if facts is None:
@@ -171,7 +180,7 @@ class ModelFolder:
     @property
     def misses_readout(self) -> bool:
         """True if the configured kernel readout is missing because the run stopped early."""
-        return self.config.has_kernel and not self.about.get("readout")
+        return self.config.has_kernel and "readout" not in self.about
 
     @property
     def how_to_fit_the_readout(self) -> str:
@@ -182,8 +191,8 @@ class ModelFolder:
     def size_on_disk(self) -> int:
         """Return the bytes of all files."""
         own = sum((self.path / name).stat().st_size for name in (MODEL, HISTORY))
-        readout = int((self.about.get("readout") or {}).get("bytes", 0))
-        return own + readout + sum(int(facts["bytes"]) for facts in self.files)
+        readout = int(self.about.get("readout", {}).get("bytes", 0))
+        return own + readout + sum(facts["bytes"] for facts in self.files)
 
 
 @dataclass(frozen=True)
@@ -216,10 +225,6 @@ def read_run(path: str | Path) -> InterruptedRun:
             raise ModelFileError(f"{place / MODEL} is missing, and the layers cannot be read without it. {COPY_AGAIN}")
         raise ModelFileError(f"{place} holds no {MODEL}, so no layer was finished there. Start a new run.")
     content = read_model_json(place)
-    if content["version"] != VERSION:
-        raise ModelFileError(
-            f"{place} must be of model format {VERSION} to be resumed, got {content['version']}. Train a new run."
-        )
     try:
         ComputeOptions(**content["about"].get("compute", {}))
     except (TypeError, ValueError) as error:
@@ -243,7 +248,6 @@ def _read_locked(place: Path, content: dict[str, Any], lock: FolderLock) -> Inte
     if len(ended) + bool(tail) - len(lines) > 1:
         raise ModelFileError(f"{file} is cut short or altered after line {len(lines)}. {COPY_AGAIN}")
     lacks_last = _lacks_last_line(file, content["sealed"], lines)
-    check_files(file, lines)
     damaged = str(file) if len(ended) + bool(tail) > len(lines) or lacks_last else ""
     folder = ModelFolder.of(place, content, lines)
     layers = []
@@ -253,7 +257,7 @@ def _read_locked(place: Path, content: dict[str, Any], lock: FolderLock) -> Inte
         except ModelFileError:
             if number < len(lines) or damaged:
                 raise
-            damaged = str(place / lines[-1]["file"])
+            damaged = str(place / layer_name(number))
     kept = lines[: len(layers)]
     history_bytes = sum(len(line) + 1 for line in ended[: len(layers)])
     solution = solution_from_bytes(read_file(place / SOLUTION)) if (place / SOLUTION).exists() else None
@@ -261,14 +265,14 @@ def _read_locked(place: Path, content: dict[str, Any], lock: FolderLock) -> Inte
     return InterruptedRun(whole, content, layers, history_bytes, kept, lock, damaged, solution)
 
 
-def _lacks_last_line(file: Path, sealed: dict[str, Any] | None, lines: list[dict[str, Any]]) -> bool:
+def _lacks_last_line(file: Path, sealed: Seal | None, lines: list[dict[str, Any]]) -> bool:
     """Return whether only the last line of a finished run is missing or damaged; lines of another run are refused."""
     if sealed is None:
         return False
     last = lines[-1][CHECKSUM] if lines else ""
-    if (len(lines), last) == (sealed.get("layers"), sealed.get(CHECKSUM)):
+    if (len(lines), last) == (sealed["layers"], sealed["checksum"]):
         return False
-    if (len(lines) + 1, last) == (sealed.get("layers"), sealed.get("previous")):
+    if (len(lines) + 1, last) == (sealed["layers"], sealed["previous"]):
         return True
     raise ModelFileError(f"{file} is cut short or altered, or of another run than {MODEL}. {COPY_AGAIN}")
 
@@ -297,7 +301,7 @@ def run_from_bytes(data: bytes) -> InterruptedRun:
     facts = folder.config, folder.image_shape, len(folder.class_names)
     layers = []
     for number, size in enumerate(head["sizes"], 1):
-        layers.append(layer_from_bytes(data[start : start + size], folder.files[number - 1]["file"], *facts, number))
+        layers.append(layer_from_bytes(data[start : start + size], layer_name(number), *facts, number))
         start += size
     rest = {key: head[key] for key in ("content", "lines", "history_bytes", "damaged")}
     return InterruptedRun(folder=folder, layers=layers, lock=None, solution=solution_from_bytes(data[start:]), **rest)

@@ -1,9 +1,4 @@
-"""Layers and readouts as bytes of safetensors files, and back.
-
-Half-precision heads: each column of a head's weights is scaled by a power of two that brings its largest entry just
-below 2¹⁵, and rounded to float16. The scaling is exact, so the relative error is 2⁻¹¹ at most. Larger errors occur only
-for weights a hundred million times smaller than the largest of their column.
-"""
+"""Layers and readouts as bytes of safetensors files, and back."""
 
 from __future__ import annotations
 
@@ -15,35 +10,33 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..network.readout import Encoder, ExactReadout, KernelReadout, LeaveOneOutCorrection, Quantised, Readout
+from ..network.readout import Encoder, KernelReadout, LeaveOneOutCorrection, Quantised
 from ..network.stack import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
 from .folder import COPY_AGAIN, ModelFileError
 
-_LARGEST_EXPONENT = 15  # 2¹⁵ is well below 65504, the largest float16
 _CORRECTION = ("centres", "coefficients")  # tensors of a leave-one-out correction
-_INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-_IMAGE_TYPES = (*_INTEGERS, torch.float16, torch.float32, torch.float64)
 _UNREADABLE = (SafetensorError, KeyError, IndexError, ValueError, TypeError, RuntimeError)
+_SINGLE, _DOUBLE, _REAL = (torch.float32,), (torch.float64,), (torch.float32, torch.float64)
+_Expected = dict[str, tuple[tuple[int, ...], tuple[torch.dtype, ...]]]  # shape, and types that a tensor may have
 
 
-def layer_to_bytes(layer: Layer, half_heads: bool = False) -> bytes:
-    """Return a layer as the bytes of a safetensors file; ``half_heads`` rounds the head's weights to float16."""
-    tensors = {
-        "input_range.low": layer.input_range.low,
-        "input_range.high": layer.input_range.high,
-        "weights": layer.weights,
-        "bias": layer.bias,
-        "head.weights": layer.head.weights,
-        "head.bias": layer.head.bias,
-        "head.present": layer.head.present,
-        "rate": torch.tensor(layer.rate, dtype=torch.float64),
-        "positive_share": torch.tensor(layer.positive_share, dtype=torch.float64),
-    }
-    if half_heads:
-        tensors["head.weights"], tensors["head.scale"] = _halve(layer.head.weights)
-    return _to_bytes(tensors)
+def layer_to_bytes(layer: Layer) -> bytes:
+    """Return a layer as the bytes of a safetensors file."""
+    return _to_bytes(
+        {
+            "input_range.low": layer.input_range.low,
+            "input_range.high": layer.input_range.high,
+            "weights": layer.weights,
+            "bias": layer.bias,
+            "head.weights": layer.head.weights,
+            "head.bias": layer.head.bias,
+            "head.present": layer.head.present,
+            "rate": torch.tensor(layer.rate, dtype=torch.float64),
+            "positive_share": torch.tensor(layer.positive_share, dtype=torch.float64),
+        }
+    )
 
 
 def layer_from_bytes(
@@ -59,34 +52,16 @@ def layer_from_bytes(
     number : int
         The layer, counted from 1.
     """
-    try:
-        tensors = load(data)
-    except _UNREADABLE as error:
-        raise ModelFileError(f"{name} must be a safetensors file, but is not ({error}). {COPY_AGAIN}") from None
-    dtype = tensors["weights"].dtype if "weights" in tensors else None
-    expected = _layer_shapes(config, image_shape, classes, number)
-    if "head.scale" in tensors:
-        expected["head.scale"] = expected["head.bias"]
-    for key, shape in expected.items():
-        if key not in tensors:
-            raise ModelFileError(f"{name} has no tensor {key!r}, so it is not a layer of rescnet. {COPY_AGAIN}")
-        if tuple(tensors[key].shape) != shape:
-            raise ModelFileError(
-                f"{name}: {key!r} must have shape {shape} by the configuration, got {tuple(tensors[key].shape)}. "
-                f"{COPY_AGAIN}"
-            )
-        wanted = _layer_dtype(key, dtype, "head.scale" in tensors)
-        if tensors[key].dtype != wanted:
-            raise ModelFileError(f"{name}: {key!r} must be {wanted}, got {tensors[key].dtype}. {COPY_AGAIN}")
-    _check_finite({key: tensors[key] for key in expected}, name)
-    head_weights = tensors["head.weights"].to(dtype)
-    if "head.scale" in tensors:
-        head_weights = head_weights * tensors["head.scale"]
+    tensors = _load(data, name)
+    expected = _expected_in_layer(config, image_shape, classes, number)
+    if "weights" in tensors and tensors["weights"].dtype == torch.float64:
+        expected = {key: (shape, _DOUBLE if types == _SINGLE else types) for key, (shape, types) in expected.items()}
+    _check(tensors, expected, name)
     return Layer(
         ValueRange(tensors["input_range.low"], tensors["input_range.high"]),
         tensors["weights"],
         tensors["bias"],
-        LinearHead(head_weights, tensors["head.bias"], tensors["head.present"]),
+        LinearHead(tensors["head.weights"], tensors["head.bias"], tensors["head.present"]),
         float(tensors["rate"]),
         float(tensors["positive_share"]),
     )
@@ -94,29 +69,30 @@ def layer_from_bytes(
 
 def layer_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, itemsize: int = 4) -> int:
     """Return the approximate size of a layer's file in bytes."""
-    return itemsize * sum(prod(shape) for shape in _layer_shapes(config, image_shape, classes, 2).values()) + 1024
+    shapes = (shape for shape, _ in _expected_in_layer(config, image_shape, classes, 2).values())
+    return itemsize * sum(map(prod, shapes)) + 1024
 
 
-def readout_to_bytes(readout: Readout) -> bytes:
-    """Return a readout as the bytes of a safetensors file: codes, or the training images of an exact one."""
+def readout_to_bytes(readout: KernelReadout) -> bytes:
+    """Return a readout as the bytes of a safetensors file."""
+    encoder, codes = readout.encoder, readout.codes
     tensors = {
         "coefficients": readout.coefficients,
         "scale": torch.tensor(readout.scale, dtype=torch.float64),
         "mirrored": torch.tensor(readout.mirrored),
         "ridge": torch.tensor(readout.ridge, dtype=torch.float64),
+        "encoder.weights": encoder.weights,
+        "encoder.centre": encoder.centre,
+        "encoder.projection": encoder.projection.integers,
+        "encoder.steps": encoder.projection.steps,
+        "encoder.outside": torch.tensor(encoder.outside, dtype=torch.float64),
+        "codes": codes.integers,
+        "codes.steps": codes.steps,
     }
-    if isinstance(readout, ExactReadout):
-        tensors["images"] = readout.images
-    else:
-        encoder, codes = readout.encoder, readout.codes
-        tensors |= {"encoder.weights": encoder.weights, "encoder.centre": encoder.centre}
-        tensors |= {"encoder.projection": encoder.projection.integers, "encoder.steps": encoder.projection.steps}
-        tensors |= {"codes": codes.integers, "codes.steps": codes.steps}
-        tensors["encoder.outside"] = torch.tensor(encoder.outside, dtype=torch.float64)
-        if readout.temperature is not None:
-            tensors["temperature"] = torch.tensor(readout.temperature, dtype=torch.float64)
-        if readout.ridge_factors is not None:
-            tensors["ridge_factors"] = readout.ridge_factors
+    if readout.temperature is not None:
+        tensors["temperature"] = torch.tensor(readout.temperature, dtype=torch.float64)
+    if readout.ridge_factors is not None:
+        tensors["ridge_factors"] = readout.ridge_factors
     if readout.correction is not None:
         tensors |= {f"loo_correction.{part}": getattr(readout.correction, part) for part in _CORRECTION}
     return _to_bytes(tensors)
@@ -124,80 +100,32 @@ def readout_to_bytes(readout: Readout) -> bytes:
 
 def readout_from_bytes(
     data: bytes, name: str, config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, layers: int
-) -> Readout:
+) -> KernelReadout:
     """Return the readout in the bytes of the file ``name``, checked against the network's first ``layers`` layers."""
+    tensors = _load(data, name)
     try:
-        tensors = load(data)
-        _check_readout(tensors, config, image_shape, classes, layers)
+        expected = _expected_in_readout(tensors, config, image_shape, classes, layers)
     except _UNREADABLE as error:
         raise ModelFileError(f"{name} is not a readout of rescnet ({error}). {COPY_AGAIN}") from None
-    _check_finite(tensors, name)
-    if not tensors.get("on_residual", torch.tensor(True)):
-        raise ModelFileError(f"{name} must correct the layers' output, but replaces it. Train the model again.")
-    scale, mirrored, ridge = (tensors[key].item() for key in ("scale", "mirrored", "ridge"))
-    correction = None
-    if f"{(prefix := _correction_in(tensors))}.centres" in tensors:
-        correction = LeaveOneOutCorrection(*(tensors[f"{prefix}.{part}"] for part in _CORRECTION))
-    if "images" in tensors:
-        return ExactReadout(tensors["images"], tensors["coefficients"], scale, bool(mirrored), ridge, correction)
+    _check(tensors, expected, name)
+    numbers = {key: tensor.item() for key, tensor in tensors.items() if tensor.ndim == 0}
+    if numbers["scale"] < 0 or numbers.get("temperature", 1) <= 0:
+        raise ModelFileError(f"{name}: 'scale' must not be negative, and 'temperature' must be positive. {COPY_AGAIN}")
     projection = Quantised(tensors["encoder.projection"], tensors["encoder.steps"])
-    outside = tensors["encoder.outside"].item() if "encoder.outside" in tensors else 0.0
-    encoder = Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, bool(mirrored), outside)
-    codes = Quantised(tensors["codes"], tensors["codes.steps"])
-    temperature = tensors["temperature"].item() if "temperature" in tensors else None
-    how = correction, temperature, tensors.get("ridge_factors")
-    return KernelReadout(encoder, codes, tensors["coefficients"], scale, ridge, *how)
-
-
-def _correction_in(tensors: dict[str, Tensor]) -> str:
-    """Return the prefix of a leave-one-out correction's tensors, which is another one in format 1."""
-    return "second_look" if any(key.startswith("second_look.") for key in tensors) else "loo_correction"
-
-
-def _check_readout(
-    tensors: dict[str, Tensor], config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, layers: int
-) -> None:
-    """Raise ValueError if a tensor is missing, or of a type or shape that this network's readout cannot have."""
-    single, floats = (torch.float32,), (torch.float32, torch.float64)
-    rows = len(tensors["coefficients"])
-    wanted: dict[str, tuple[tuple[int, ...], tuple[torch.dtype, ...]]] = {
-        "coefficients": ((rows, classes), floats),
-        "scale": ((), (torch.float64,)),
-        "mirrored": ((), (torch.bool,)),
-        "ridge": ((), (torch.float64,)),
-    }
-    if "images" in tensors:
-        wanted["images"] = (rows, *image_shape), _IMAGE_TYPES
-    else:
-        features = config.features(image_shape[1:])
-        # Not by the configuration: a resumed run may plan more layers than this readout was fitted to.
-        per_layer = max(1, min(features, len(tensors["encoder.centre"]) // layers))
-        numbers, size = layers * per_layer, tensors["codes"].shape[1]
-        wanted |= {
-            "encoder.weights": ((layers, features), single),
-            "encoder.centre": ((numbers,), single),
-            "encoder.projection": ((numbers, size), (torch.int8,)),
-            "encoder.steps": ((size,), single),
-            "codes": ((rows, size), (torch.int8,)),
-            "codes.steps": ((size,), single),
-        }
-        number = ((), (torch.float64,))
-        optional = {"on_residual": ((), (torch.bool,)), "temperature": number, "encoder.outside": number}
-        wanted |= {key: kind for key, kind in optional.items() if key in tensors}
-        if "ridge_factors" in tensors:
-            wanted["ridge_factors"] = (rows,), floats
-    prefix = _correction_in(tensors)
-    if any(key.startswith(f"{prefix}.") for key in tensors):
-        centres = len(tensors[f"{prefix}.centres"])
-        wanted |= {f"{prefix}.{part}": ((centres, classes), floats) for part in _CORRECTION}
-    for key, (shape, types) in wanted.items():
-        found = tensors[key]
-        if tuple(found.shape) != shape:
-            raise ValueError(f"{key!r} must have shape {shape}, got {tuple(found.shape)}")
-        if found.dtype not in types:
-            raise ValueError(f"{key!r} must be {types[0]}, got {found.dtype}")
-    if not tensors["scale"].item() >= 0 or not tensors.get("temperature", torch.ones(())).item() > 0:
-        raise ValueError("'scale' must not be negative, and 'temperature' must be positive")
+    outside, mirrored = numbers["encoder.outside"], bool(numbers["mirrored"])
+    correction = None
+    if "loo_correction.centres" in tensors:
+        correction = LeaveOneOutCorrection(*(tensors[f"loo_correction.{part}"] for part in _CORRECTION))
+    return KernelReadout(
+        Encoder(tensors["encoder.weights"], tensors["encoder.centre"], projection, mirrored, outside),
+        Quantised(tensors["codes"], tensors["codes.steps"]),
+        tensors["coefficients"],
+        numbers["scale"],
+        numbers["ridge"],
+        correction,
+        numbers.get("temperature"),
+        tensors.get("ridge_factors"),
+    )
 
 
 def solution_to_bytes(solution: Tensor) -> bytes:
@@ -219,41 +147,69 @@ def _to_bytes(tensors: dict[str, Tensor]) -> bytes:
     return bytes(save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}))
 
 
-def _check_finite(tensors: dict[str, Tensor], name: str) -> None:
-    """Raise ModelFileError if a tensor of the file ``name`` holds NaN or infinity."""
-    for key, tensor in tensors.items():
+def _load(data: bytes, name: str) -> dict[str, Tensor]:
+    try:
+        return load(data)
+    except _UNREADABLE as error:
+        raise ModelFileError(f"{name} must be a safetensors file, but is not ({error}). {COPY_AGAIN}") from None
+
+
+def _check(tensors: dict[str, Tensor], expected: _Expected, name: str) -> None:
+    """Raise ModelFileError if a tensor of the file ``name`` is missing, of another shape or type, or not finite."""
+    for key, (shape, types) in expected.items():
+        tensor = tensors.get(key)
+        if tensor is None:
+            raise ModelFileError(f"{name} must have a tensor {key!r}, but has none. {COPY_AGAIN}")
+        if tuple(tensor.shape) != shape:
+            raise ModelFileError(f"{name}: {key!r} must have shape {shape}, got {tuple(tensor.shape)}. {COPY_AGAIN}")
+        if tensor.dtype not in types:
+            raise ModelFileError(f"{name}: {key!r} must be {types[0]}, got {tensor.dtype}. {COPY_AGAIN}")
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             raise ModelFileError(f"{name}: {key!r} must be finite, got NaN or infinity. {COPY_AGAIN}")
 
 
-def _layer_shapes(
+def _expected_in_layer(
     config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, number: int
-) -> dict[str, tuple[int, ...]]:
+) -> _Expected:
+    """Return the shapes and types of a layer's tensors, in single precision."""
     channels = image_shape[0] + (config.filters if config.place_in_stack(number) > 1 else 0)
     k, groups = config.size_of_filter(number), classes if config.head == "ridge" else 2 * classes
     return {
-        "input_range.low": (channels,),
-        "input_range.high": (channels,),
-        "weights": (config.filters, channels, k, k),
-        "bias": (config.filters,),
-        "head.weights": (config.features(image_shape[1:]), groups),
-        "head.bias": (groups,),
-        "head.present": (groups,),
-        "rate": (),
-        "positive_share": (),
+        "input_range.low": ((channels,), _SINGLE),
+        "input_range.high": ((channels,), _SINGLE),
+        "weights": ((config.filters, channels, k, k), _SINGLE),
+        "bias": ((config.filters,), _SINGLE),
+        "head.weights": ((config.features(image_shape[1:]), groups), _SINGLE),
+        "head.bias": ((groups,), _SINGLE),
+        "head.present": ((groups,), (torch.bool,)),
+        "rate": ((), _DOUBLE),
+        "positive_share": ((), _DOUBLE),
     }
 
 
-def _layer_dtype(key: str, dtype: torch.dtype | None, half_heads: bool) -> torch.dtype:
-    special = {"head.present": torch.bool, "rate": torch.float64, "positive_share": torch.float64}
-    if half_heads:
-        special["head.weights"] = torch.float16
-    return special.get(key, torch.float64 if dtype == torch.float64 else torch.float32)
-
-
-def _halve(weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Return weights (D, K) as float16 and the scale (K,), a power of two, that undoes the scaling."""
-    largest = weights.abs().amax(0) if len(weights) else weights.new_zeros(weights.shape[1])
-    exponent = torch.frexp(largest).exponent - _LARGEST_EXPONENT
-    scale = torch.where(largest > 0, torch.ldexp(torch.ones_like(largest), exponent), 1)
-    return (weights / scale).to(torch.float16), scale
+def _expected_in_readout(
+    tensors: dict[str, Tensor], config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, layers: int
+) -> _Expected:
+    """Return the shapes and types of a readout's tensors; the tensors themselves say how many codes there are."""
+    rows, size, features = len(tensors["coefficients"]), tensors["codes"].shape[1], config.features(image_shape[1:])
+    # Not by the configuration: a resumed run may plan more layers than this readout was fitted to.
+    numbers = layers * max(1, min(features, len(tensors["encoder.centre"]) // layers))
+    expected: _Expected = {
+        "coefficients": ((rows, classes), _REAL),
+        "scale": ((), _DOUBLE),
+        "mirrored": ((), (torch.bool,)),
+        "ridge": ((), _DOUBLE),
+        "encoder.weights": ((layers, features), _SINGLE),
+        "encoder.centre": ((numbers,), _SINGLE),
+        "encoder.projection": ((numbers, size), (torch.int8,)),
+        "encoder.steps": ((size,), _SINGLE),
+        "encoder.outside": ((), _DOUBLE),
+        "codes": ((rows, size), (torch.int8,)),
+        "codes.steps": ((size,), _SINGLE),
+    }
+    optional: _Expected = {"temperature": ((), _DOUBLE), "ridge_factors": ((rows,), _REAL)}
+    expected |= {key: kind for key, kind in optional.items() if key in tensors}
+    if any(key.startswith("loo_correction.") for key in tensors):
+        centres = len(tensors["loo_correction.centres"])
+        expected |= {f"loo_correction.{part}": ((centres, classes), _REAL) for part in _CORRECTION}
+    return expected

@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .. import __version__
 from ..config.network import NetworkConfig
 from ..config.option import options_of
 from ..errors import ConfigError
 from ..model import Model, as_model
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
-from ..network.readout import Readout
+from ..network.readout import KernelReadout
 from ..network.stack import Layer
 from .folder import (
     HISTORY,
@@ -44,21 +45,18 @@ from .folder import (
     write_file,
 )
 from .labels import label_type
-from .layout import CHECKSUM, FORMAT, VERSION, layer_name, misfit_of, parse_object, sign, whole_lines
+from .layout import CHECKSUM, FORMAT, VERSION, Content, layer_name, misfit_of, parse_object, sign, whole_lines
 from .reading import InterruptedRun
 from .tensors import layer_to_bytes, readout_to_bytes, solution_to_bytes
 
 if TYPE_CHECKING:
     from ..estimator import ResCNetClassifier
 
-_OF_THE_END = {"stopped", "halving", "readout", "used_layers"}  # facts that no longer hold when a run is resumed
+_OF_THE_END = {"stopped", "readout", "used_layers"}  # facts that no longer hold when a run is resumed
 
 
 def save_model(
-    model: Model | ResCNetClassifier,
-    path: str | os.PathLike[str],
-    half_heads: bool = False,
-    overwrite: bool = False,
+    model: Model | ResCNetClassifier, path: str | os.PathLike[str], overwrite: bool = False
 ) -> None:
     """Save a model: all of it, or nothing if an error occurs.
 
@@ -79,22 +77,22 @@ def save_model(
         raise ValueError("model must have layers. Train it first.")
     check_folder(place, overwrite)
     if place.exists() and not (place / MODEL).exists():  # an empty folder is kept: it may be a mounted volume
-        _write_all(place, model, half_heads)
+        _write_all(place, model)
         return
     place.parent.mkdir(parents=True, exist_ok=True)
     beside = Path(tempfile.mkdtemp(prefix=f".{place.name}.new-", dir=place.parent))
     try:
-        _write_all(beside / "model", model, half_heads)
+        _write_all(beside / "model", model)
         check_folder(place, overwrite)  # again: another process may have written there
         replace_folder(beside / "model", place)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _write_all(place: Path, model: Model, half_heads: bool) -> None:
+def _write_all(place: Path, model: Model) -> None:
     network = model.network
     facts = network.config, network.image_shape, model.labels, model.about
-    with ModelWriter(place, *facts, half=network.half, half_heads=half_heads) as writer:
+    with ModelWriter(place, *facts, half=network.half) as writer:
         try:
             for layer, record in zip(network.layers, model.history, strict=True):
                 writer.add_layer(layer, record)
@@ -115,8 +113,8 @@ class ModelWriter:
     An existing model is replaced when the new one is complete. Until then the new one is in a folder beside it, named
     ``<name>.partial``, where an interrupted run stays.
 
-    The folder must not exist yet, unless ``overwrite``. ``about`` are facts that JSON can hold; ``half_heads`` stores
-    the heads' weights as float16. With ``resumed`` the run in ``path`` is continued, and gets the facts too.
+    The folder must not exist yet, unless ``overwrite``. ``about`` are facts that JSON can hold. With ``resumed`` the
+    run in ``path`` is continued, and gets the facts too.
     """
 
     def __init__(
@@ -128,24 +126,23 @@ class ModelWriter:
         about: Mapping[str, Any],
         *,
         half: bool = False,
-        half_heads: bool = False,
         overwrite: bool = False,
         resumed: InterruptedRun | None = None,
     ) -> None:
         if resumed is None:
             check_place(path, overwrite)
         self.path = Path(path)
-        self.half_heads = half_heads
         self._overwrite = overwrite
         self._lock: FolderLock | None = None
         self._content: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
+            "rescnet": __version__,
             "config": config.to_dict(),
             "image_shape": list(image_shape),
             "class_names": [str(label) for label in np.asarray(labels).tolist()],
             "half": half,
-            "about": {**_without(about, _OF_THE_END), **label_type(labels), "half_heads": half_heads},
+            "about": {**_without(about, _OF_THE_END), **label_type(labels)},
             "sealed": None,
         }
         _check_facts(self._content)
@@ -197,9 +194,9 @@ class ModelWriter:
             (folder / READOUT).unlink(missing_ok=True)
         (folder / SOLUTION).unlink(missing_ok=True)
         name = layer_name(self._layers + 1)
-        data = layer_to_bytes(layer, self.half_heads)
+        data = layer_to_bytes(layer)
         write_file(folder / name, data)
-        facts = {"file": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         line = sign({**asdict(record), **facts}, self._checksum)
         append_line(folder / HISTORY, json.dumps(line).encode())
         self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
@@ -209,7 +206,7 @@ class ModelWriter:
         assert self._folder is not None
         write_file(self._folder / SOLUTION, solution_to_bytes(solution))
 
-    def add_readout(self, readout: Readout, record: ReadoutRecord | None, layers: int) -> None:
+    def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None, layers: int) -> None:
         """Write the readout of the first ``layers`` layers; it is part of the model once that is sealed."""
         assert self._folder is not None
         data = readout_to_bytes(readout)
@@ -296,8 +293,8 @@ def _check_facts(content: dict[str, Any]) -> None:
         parsed = None
     if parsed is None:
         raise ValueError("about must not be nested so deeply. Use fewer levels.")
-    if misfit := misfit_of(parsed["about"]):
-        raise ValueError(f"about: {misfit}")
+    if misfit := misfit_of(parsed, Content):
+        raise ValueError(misfit)
 
 
 def _without(about: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:

@@ -14,6 +14,5 @@ stage  module                content
 7      ``moments``           streamed sums over images; rows for few images
        ``discriminant``      LDA and ridge heads solved from the sums; posteriors
 8      ``residual``          residual → labels and signs; the update
-–      ``gaussian_kernel``   kernel of the readout, over the features of all layers
 =====  ====================  ========================================================
 """

@@ -10,21 +10,19 @@ workspace of one image decides how many images a chunk has.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from ..config.compute import ComputeOptions, Place
 from ..config.network import NetworkConfig
-from ..config.option import OptionError
 from ..network.device import choose_precision
 from ..network.memory import (
     AUTO_SHARE,
     LARGEST_WORKSPACE,
     RunSizes,
     TooLittleMemoryError,
-    exact_readout_bytes,
     host_memory,
     memory_budget,
     readout_file_bytes,
@@ -145,33 +143,22 @@ def plan_run(
     half, itemsize = choose_precision(compute, device) != "exact", 8 if compute.dtype == "float64" else 4
     sizes, here = data.sizes(config, itemsize, half, workers.count), workers.on_this_machine
     machine = Machine(device, memory_budget(compute.memory, device, here), here, workers.count)
-    whole = replace(machine, budget=memory_budget(compute.memory, device))
+    whole = memory_budget(compute.memory, device)
     _check_all(
         lambda: MemoryPlan.of(config, sizes, machine, compute.maps),
-        lambda: check_readout_fits(config, data, itemsize, half, whole),
+        lambda: check_readout_fits(config, data, itemsize, whole),
     )
     return MemoryPlan.of(config, sizes, machine, compute.maps)
 
 
-def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int, half: bool, machine: Machine) -> None:
-    """Raise ValueError if a kernel readout cannot be fitted; the budget is that of the whole device."""
-    if config.readout == "kernel":
+def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int, budget: int) -> None:
+    """Raise TooLittleMemoryError if a kernel readout cannot be fitted; the budget is that of the whole device."""
+    if config.has_kernel:
         images = readout_rows(config, len(data.images))
         _check_all(
-            lambda: check_least_memory(config, images, 2 * data.classes, itemsize, machine.budget),
-            lambda: _check_components(config, images, data.image_shape[1:], machine.budget),
+            lambda: check_least_memory(config, images, 2 * data.classes, itemsize, budget),
+            lambda: _check_components(config, images, data.image_shape[1:], budget),
         )
-    if config.readout != "kernel-exact":
-        return
-    if config.rows_per_image > 1:
-        raise OptionError("kernel_copies", "must be empty with readout 'kernel-exact'. Use readout 'kernel'.")
-    if machine.processes > 1:
-        raise ValueError("readout must be 'kernel' or 'heads' with several processes, got 'kernel-exact'.")
-    sizes = replace(data.sizes(config, itemsize, half), train=len(data.images))
-    needed = exact_readout_bytes(config, sizes, machine.device.type)
-    if needed > machine.budget:
-        what = f"for an exact kernel readout of {sizes.train:,} images"
-        raise TooLittleMemoryError(needed, what, machine.budget, "use fewer images, or readout 'kernel'")
 
 
 def _check_components(config: NetworkConfig, images: int, size: tuple[int, int], budget: int) -> None:
@@ -200,7 +187,7 @@ def _plan_sketches(config: NetworkConfig, sizes: RunSizes, rows: int, machine: M
 
     ``least`` are the bytes of the smallest plan without them.
     """
-    if config.readout != "kernel":
+    if not config.has_kernel:
         return SketchPlan()
     one, share = config.layers * sketch_size(config, sizes.image_shape[1:]) * HALF, machine.budget // SKETCH_SHARE
     others = 0 if config.mirrors_kernel or len(config.views) > 1 else sizes.other

@@ -238,7 +238,7 @@ class Trainer:
 
     def _empty_sketches(self) -> Sketches | None:
         """Return memory for the sketches that a kernel readout is fitted to, of the streams that have what it needs."""
-        if self.config.readout != "kernel":
+        if not self.config.has_kernel:
             return None
         augmentation, mirrored = Augmentation.parse(self.config.augment), self.config.mirrors_kernel
         streams = {}

@@ -234,10 +234,6 @@ class KernelReadout:
         """The tensors of the last prediction, on its device."""
         return self._ready
 
-    def batch(self, stack: LayerStack) -> int:
-        """Return how many new images are best predicted together."""
-        return stack.chunk
-
     def learned(self) -> list[Tensor]:
         """Return all tensors of the readout."""
         encoder, correction = self.encoder, self.correction

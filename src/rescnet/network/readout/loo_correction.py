@@ -23,7 +23,6 @@ WIDTH = 0.5  # w, where a class's output is 0 or 1
 RIDGE = 1.0  # of the regression, in units of its kernel
 JITTER = 1e-6  # on its diagonal: centres may coincide
 ROWS = 10_000  # images at a time
-UNSOLVED = "the kernel readout could not be solved. Check the images for extreme values."
 
 
 @dataclass(frozen=True, eq=False)

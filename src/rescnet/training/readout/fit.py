@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from ...config.grammars import Augmentation
 from ...network.history import ReadoutRecord
 from ...network.network import Network
-from ...network.readout import Encoder, KernelReadout, Quantised, fit_exact, sketches_in_chunks
+from ...network.readout import Encoder, KernelReadout, Quantised, sketches_in_chunks
 from ...network.readout.kernel import TOGETHER
 from ...numerics.code_kernel import Codes, kernel_scale, median_squared_distance
 from ...stages.augment import change_images, draw_changes
@@ -75,19 +75,20 @@ def fit_readout(
     began, used = perf_counter(), network.first_layers(network.used_layers)
     if network.layers[0].weights.is_cuda:
         torch.cuda.empty_cache()
-    record = ReadoutRecord(layers=len(used.layers))
-    if network.config.readout == "kernel-exact":
-        right = _fit_exact(network, used, data)
-        assert network.readout is not None
-        record = replace(record, ridge=network.readout.ridge)
-    else:
-        fit = CodeFit(used, data, collected)
-        network.readout, found, loo_accuracy = fit.solve(progress, start)
-        right = {name: fit.accuracy(name, network.readout) for name in data.others}
-        record = replace(record, ridge=found.ridge, steps=found.steps, residual=found.residual)
-        record = replace(record, loo_accuracy=loo_accuracy, images=len(data.images))
-    record = replace(record, validation_accuracy=right.get("validation"), test_accuracy=right.get("test"))
-    return replace(record, seconds=perf_counter() - began)
+    fit = CodeFit(used, data, collected)
+    network.readout, found, loo_accuracy = fit.solve(progress, start)
+    right = {name: fit.accuracy(name, network.readout) for name in data.others}
+    return ReadoutRecord(
+        layers=len(used.layers),
+        images=len(data.images),
+        ridge=found.ridge,
+        steps=found.steps,
+        residual=found.residual,
+        loo_accuracy=loo_accuracy,
+        validation_accuracy=right.get("validation"),
+        test_accuracy=right.get("test"),
+        seconds=perf_counter() - began,
+    )
 
 
 class CodeFit:
@@ -281,12 +282,3 @@ class CodeFit:
         self.workers.all_reduce(counts)
         first = int(counts[: self.workers.rank].sum())
         return slice(first, first + rows)
-
-
-def _fit_exact(network: Network, used: Network, data: TrainingData) -> dict[str, float]:
-    """Fit the exact kernel readout, and return its accuracies."""
-    network.readout = readout = fit_exact(used.stack, data.images, data.labels, data.relative_weights)
-    return {
-        name: float((readout.outputs(used.stack, images).argmax(1).cpu() == labels.cpu()).double().mean())
-        for name, (images, labels) in data.others.items()
-    }

@@ -22,7 +22,6 @@ from torch import Tensor
 from ...config.network import NetworkConfig
 from ...fused import halves_of_exp
 from ...network.memory import TooLittleMemoryError
-from ...network.readout.loo_correction import UNSOLVED
 from ...numerics.code_kernel import Codes, code_kernel
 from ...numerics.linear_algebra import (
     NotPositiveDefiniteError,
@@ -34,7 +33,7 @@ from ...numerics.linear_algebra import (
     split,
 )
 from ..distributed.workers import Workers
-from .system import Solution
+from .system import UNSOLVED, Solution
 
 LANDMARKS = 8192, 24_576  # of the preconditioner, at most: up to 250,000 rows, and from 750,000
 ROWS_PER_LANDMARK = 32  # between these

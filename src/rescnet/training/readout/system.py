@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ...network.readout.loo_correction import UNSOLVED
 from ...numerics.code_kernel import Codes, code_kernel
 from ...numerics.linear_algebra import (
     PANEL,
@@ -23,6 +22,7 @@ from ...numerics.linear_algebra import (
 from ...numerics.threads import one_thread_if_small
 
 CONSTANT_UNTIL = 100_000  # rows: with more, ε grows in proportion, as the eigenvalues of K do
+UNSOLVED = "the kernel readout could not be solved. Check the images for extreme values."
 
 
 @dataclass(frozen=True)
