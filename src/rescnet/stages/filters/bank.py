@@ -97,6 +97,11 @@ class Filters:
         return Filters(self.weights * inverse[:, None], self.bias * inverse)
 
 
+def layer_generator(seed: int, layer: int) -> torch.Generator:
+    """Return the generator of a layer's draws: layer i is the same in an uninterrupted and in a resumed run."""
+    return torch.Generator().manual_seed(seed * 1_000_003 + layer)
+
+
 FilterBank = Callable[[PatchSource, int, torch.Generator, BankOptions], Filters]
 
 
