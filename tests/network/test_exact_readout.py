@@ -19,8 +19,7 @@ from rescnet.network.readout.exact import _factor, fit_exact
 from rescnet.stages.augment import view_images
 from rescnet.stages.residual import one_hot
 from rescnet.training.data import TrainingData
-from rescnet.training.memory_needs import Machine
-from rescnet.training.memory_plan import check_readout_fits
+from rescnet.training.memory_plan import Machine, check_readout_fits
 
 DOUBLE = ComputeOptions(dtype="float64")
 TRAINING, VALIDATION, TEST = slice(120), slice(300, 360), slice(400, 460)

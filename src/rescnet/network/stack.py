@@ -28,7 +28,7 @@ from ..stages.convolution import convolve
 from ..stages.discriminant import LinearHead, posteriors
 from ..stages.images import ValueRange, concatenate, min_max_scale
 from ..stages.residual import compensate
-from .memory import chunk_size
+from .memory import RunSizes, chunk_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,5 +180,5 @@ class LayerStack:
     def chunk(self) -> int:
         """Images per chunk in prediction."""
         first = self.layers[0].weights
-        computed = first.dtype.itemsize, first.device.type, self.half
-        return chunk_size(self.config, self.image_shape, *computed, self.compiled)
+        sizes = RunSizes(self.image_shape, self.classes, 0, itemsize=first.dtype.itemsize, half=self.half)
+        return chunk_size(self.config, sizes, first.device.type, self.compiled)

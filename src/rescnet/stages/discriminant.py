@@ -23,6 +23,7 @@ from ..numerics.linear_algebra import NotPositiveDefiniteError, Solver, cholesky
 from .moments import CrossSolver, Moments
 
 TAIL = -80.0  # smallest argument of the sigmoid: its exponential is still above the underflow of float32
+MATRICES = 4  # as large as a head, in memory while one is solved: sums, mean differences, solutions, weights
 LEAST_RETRY, MOST_RETRIES = 1e-6, 9  # smallest ridge of a retry, and number of retries
 
 logger = logging.getLogger(__name__)

@@ -23,6 +23,12 @@ def extract_patches(x: Tensor, size: int) -> Tensor:
     return F.unfold(x, size).transpose(1, 2)
 
 
+def patch_numbers(channels: int, image_size: tuple[int, int], size: int) -> int:
+    """Return the numbers of one image's k×k patches in memory: as extracted, and transposed."""
+    height, width = image_size
+    return 2 * channels * size**2 * (height - size + 1) * (width - size + 1)
+
+
 def gather_patches(x: Tensor, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
     """Return copies of the patches with top-left pixel (row, column) of the given images, shape (samples, c, k, k)."""
     windows = x.unfold(2, size, 1).unfold(3, size, 1)  # (n, c, h-k+1, w-k+1, k, k), a view

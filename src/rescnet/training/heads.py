@@ -22,6 +22,7 @@ from .distributed.workers import Workers
 from .stream import ImageStream
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tensor cores
+TARGET_COPIES = 7  # of a row of targets: one-hot classes, residuals, both signs' targets, and intermediate results
 TOGETHER = {"cuda": 16}  # chunks whose targets are computed at a time: small operations wait for their launch
 
 
