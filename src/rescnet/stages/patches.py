@@ -194,7 +194,7 @@ def sum_by_group(chunks: Iterable[tuple[Tensor, Tensor]], groups: int, roots: Te
 
 
 class ImagePatches:
-    """Patches k×k of scaled images (n, c, h, w) in memory: the plainest :class:`~rescnet.stages.filters.PatchSource`.
+    """Patches k×k of scaled images (n, c, h, w) in memory: the plainest ``PatchSource`` of a filter bank.
 
     ``labels`` (n,) are the classes of the images, and k is the ``size``.
     """
