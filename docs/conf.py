@@ -83,7 +83,7 @@ html_css_files = ["site.css"]
 html_extra_path = ["_root"]
 html_copy_source = False
 html_show_sphinx = False
-single_pages = ("index", "get_started", "method", "results", "records", "faq")
+single_pages = ("index", "get_started", "method", "algorithm", "results", "records", "faq")
 html_sidebars = {page: [] for page in ("C*", *(f"docs/{name}" for name in single_pages))}
 html_theme_options: dict[str, Any] = {
     "logo": {"text": "rescnet"},

@@ -85,7 +85,9 @@ classifier = ResCNetClassifier(random_state=0).fit(
     photo_set.train.images, names[photo_set.train.labels]
 )
 print(classifier.model_.network)
-print(f"leave-one-out accuracy: {classifier.model_.history.readout.loo_accuracy:.0%}")
+print(
+    f"leave-one-out accuracy: {classifier.model_.history.readout.loo_accuracy:.0%}"
+)
 
 # %%
 # Predict new photos

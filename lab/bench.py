@@ -23,14 +23,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rescnet import ComputeOptions, Network, NetworkConfig, make_config, preset_names
+from rescnet import ComputeOptions, Network, NetworkConfig, preset_names
+from rescnet.config.presets import make_config
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.files import check_new_file
 from rescnet.network.device import choose_device, choose_precision
 from rescnet.network.history import StopReason
 from rescnet.text import check_known, show_bytes
+from rescnet.training.run import TrainingRun
 from rescnet.training.stopwatch import free_memory
-from rescnet.training.train import TrainingRun
 
 from .provenance import origin, shown_command
 

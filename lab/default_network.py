@@ -15,13 +15,14 @@ from typing import Any
 
 import torch
 
-from rescnet import ComputeOptions
+from rescnet import ComputeOptions, Config
 from rescnet.config.defaults import check_quality
 from rescnet.data import load
 from rescnet.network.device import choose_device
 from rescnet.network.probabilities import network_probabilities
 from rescnet.numerics.intervals import left_out_interval
-from rescnet.training.choice import choose_network
+from rescnet.training.choice import Choice
+from rescnet.training.listener import Listener
 from rescnet.training.train import train
 
 from .provenance import origin, shown_command
@@ -40,6 +41,14 @@ def calibration_error(chances: torch.Tensor, labels: torch.Tensor) -> float:
     )
 
 
+class Notes(Listener):
+    """Lines about the choice of the network."""
+
+    def chosen(self, choice: Choice) -> None:
+        """Keep the lines."""
+        self.lines = choice.notes
+
+
 def measure(source: str, quality: str, seed: int, limit: int | None) -> dict[str, Any]:
     """Train the default network with one seed, and return what it reaches on the test images."""
     data, compute = load(source), ComputeOptions()
@@ -47,10 +56,9 @@ def measure(source: str, quality: str, seed: int, limit: int | None) -> dict[str
     images, labels = data.train.images, data.train.labels
     pictures, truth = torch.as_tensor(data.test.images[:limit]), torch.as_tensor(data.test.labels[:limit])
     start = time.perf_counter()
-    choice = choose_network(
-        torch.as_tensor(images), torch.as_tensor(labels), compute, check_quality(quality), None, {"seed": seed}
-    )
-    network, history = train(images, labels, choice.config, compute=compute)
+    notes = Notes()
+    model = train(images, labels, Config(seed=seed), quality=check_quality(quality), compute=compute, listener=notes)
+    network, history = model.network, model.history
     seconds = time.perf_counter() - start
     outputs = network.outputs(pictures).cpu()
     accuracy, record = float((outputs.argmax(1) == truth).double().mean()), history.readout
@@ -63,10 +71,10 @@ def measure(source: str, quality: str, seed: int, limit: int | None) -> dict[str
         "interval_holds": low <= accuracy <= high,
         "calibration_error": calibration_error(network_probabilities(network, outputs), truth),
         "seconds": seconds,
-        "notes": choice.notes,
+        "notes": notes.lines,
         "layers": len(network.layers),
-        "augment": choice.config.augment,
-        "kernel_copies": choice.config.kernel_copies,
+        "augment": network.config.augment,
+        "kernel_copies": network.config.kernel_copies,
     }
 
 

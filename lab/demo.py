@@ -14,7 +14,7 @@ from rescnet import NetworkConfig, data
 from rescnet.compare.baselines import fit_svc
 from rescnet.data.splits import first_of_each_class
 from rescnet.numerics.intervals import show_interval
-from rescnet.training.train import TrainingRun
+from rescnet.training.run import TrainingRun
 
 IMAGES_PER_CLASS = 20
 CONFIG = NetworkConfig(

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rescnet import ComputeOptions, make_config, preset_names, train
+from rescnet import ComputeOptions, preset_names, train
+from rescnet.config.presets import make_config
 
 from .provenance import origin
 from .records import RECORDS
@@ -69,7 +70,8 @@ def digest(case: Case) -> str:
     shape = next(shape for name, shape in SHAPES.items() if preset.startswith(name))
     validation, test = gratings(shape, 24, 1), gratings(shape, 16, 2)
     config = make_config(preset, stop_at_zero_error=False, **options)
-    network, history = train(*gratings(shape, count, 0), config, validation=validation, test=test, compute=compute)
+    model = train(*gratings(shape, count, 0), config, validation=validation, test=test, compute=compute)
+    network, history = model.network, model.history
     found: list[Any] = [] if network.readout is None else network.readout.learned()
     for layer in network.layers:
         found += [layer.input_range.low, layer.input_range.high, layer.weights, layer.bias]

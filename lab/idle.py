@@ -23,8 +23,8 @@ import torch
 
 from rescnet import ComputeOptions
 from rescnet.network.device import choose_device
+from rescnet.training.run import TrainingRun
 from rescnet.training.stopwatch import Stopwatch
-from rescnet.training.train import TrainingRun
 
 from .bench import Case, choose_cases
 

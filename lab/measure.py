@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from rescnet import ComputeOptions, NetworkConfig, make_config
+from rescnet import ComputeOptions, NetworkConfig
+from rescnet.config.presets import make_config
 from rescnet.data import load
 from rescnet.network.device import choose_device
 from rescnet.numerics.code_kernel import Codes, kernel_scale, median_squared_distance
@@ -37,7 +38,7 @@ from rescnet.text import parse_bytes
 from rescnet.training.distributed.workers import Workers, join_workers
 from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, landmarks_for, solve_iteratively
 from rescnet.training.readout.system import ridge_for
-from rescnet.training.train import TrainingRun
+from rescnet.training.run import TrainingRun
 
 from .bench import choose_cases, measure_case
 from .costs import measure_ceilings, stage_rates

@@ -13,7 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rescnet import NetworkConfig, make_config
+from rescnet import NetworkConfig
+from rescnet.config.presets import make_config
 from rescnet.text import check_known
 
 LAB = Path(__file__).resolve().parent

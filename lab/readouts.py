@@ -14,8 +14,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from rescnet import ComputeOptions, NetworkConfig, make_config
+from rescnet import ComputeOptions, NetworkConfig
 from rescnet.config.option import options_of
+from rescnet.config.presets import make_config
 from rescnet.data import load
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.network.device import choose_device

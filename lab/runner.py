@@ -8,13 +8,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rescnet import ComputeOptions, Model, Network, NetworkConfig
 from rescnet.data import Dataset, ImageSet
 from rescnet.data.splits import stratified_split
 from rescnet.network.device import choose_device, choose_precision
 from rescnet.network.history import History, LayerRecord, StopReason, reason_to_stop
 from rescnet.saving import ModelFileError, ModelFolder, load_model, save_model
-from rescnet.training.train import TrainingRun
+from rescnet.training.run import TrainingRun
 
 from .provenance import origin, shown_command
 from .questions import HELD_OUT, Experiment
@@ -167,8 +169,10 @@ class ExperimentRun:
             return
         whole = network.first_layers(len(history))
         self._place.parent.mkdir(parents=True, exist_ok=True)
-        model = Model(whole, history, self.class_names[: network.classes], {"dataset": self.experiment.dataset})
-        save_model(self._place, model, overwrite=self._place.exists())
+        model = Model(
+            whole, history, np.array(self.class_names[: network.classes]), {"dataset": self.experiment.dataset}
+        )
+        save_model(model, self._place, overwrite=self._place.exists())
         self._kept = len(history)
 
 

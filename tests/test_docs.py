@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 OF_DOCS = [
     DOCS / f"{name}.md"
-    for name in ("get_started", "guide", "options", "method", "scaling", "performance", "family", "faq")
+    for name in ("get_started", "guide", "options", "method", "algorithm", "scaling", "performance", "family", "faq")
 ]
 PAGES = [
     ROOT / "README.md",
@@ -100,6 +100,13 @@ def test_the_guides_examples_run(tmp_path, monkeypatch):
     assert len(after["network"].layers) == 4
     assert after["named"].class_names == tuple("0123456789")
     assert Path("digits.onnx").exists() and Path("digits.pt2").exists()
+
+
+@pytest.mark.slow
+def test_the_example_of_the_algorithm_runs(capsys):
+    (code,) = python_blocks(DOCS / "algorithm.md")
+    exec(code, {})
+    assert 0.9 < float(re.findall(r"0\.\d+", capsys.readouterr().out)[0]) < 1
 
 
 def test_the_readme_is_a_page():

@@ -105,10 +105,10 @@ def _make(options: dict[str, Any], seed: int, folder: Path) -> Files:
     images = np.random.default_rng(seed).integers(0, 256, (30, 1, 8, 8)).astype(np.uint8)
     labels = np.arange(30) % 3
     config = NetworkConfig(**TINY | {"stop_at_zero_error": False, "seed": seed} | options)
-    network, history = train(images, labels, config, validation=(images[:9], labels[:9]))
+    model = train(images, labels, config, validation=(images[:9], labels[:9]))
     about = {"dataset": "noise", "preprocessing": describe_images(images), "images": {"train": 30}}
     shutil.rmtree(folder, ignore_errors=True)
-    save_model(folder, Model(network, history, ("ant", "bee", "Käfer"), about))
+    save_model(Model(model.network, model.history, np.array(["ant", "bee", "Käfer"]), about), folder)
     return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 

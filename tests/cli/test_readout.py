@@ -196,7 +196,7 @@ def test_an_interrupt_while_it_is_fitted_leaves_the_layers(place, rescnet, pictu
 
     folder = tmp_path / "model"
     with monkeypatch.context() as patch:
-        patch.setattr("rescnet.training.train.fit_readout", interrupted)
+        patch.setattr("rescnet.training.run.fit_readout", interrupted)
         result = rescnet("train", pictures, *options, "--out", folder)
     assert result.exit_code == 130 and "; the kernel readout is missing, --resume fits it" in result.stderr
     assert len(load_model(folder).network.layers) == 3 and load_model(folder).network.readout is None
@@ -212,7 +212,7 @@ def test_an_interrupted_fit_by_conjugate_gradients_continues(
     monkeypatch.setattr("rescnet.training.readout.fit.METRIC_FROM", 1 if with_metric else 10**9)
     monkeypatch.setattr("rescnet.training.readout.fit.exact_bytes", lambda *_: 2**60)
     monkeypatch.setattr("rescnet.training.readout.iterative.LANDMARKS", (10, 10))
-    monkeypatch.setattr("rescnet.cli.training_run.SECONDS_BETWEEN", 0)
+    monkeypatch.setattr("rescnet.training.saver.SECONDS_BETWEEN", 0)
     folder, save, steps = tmp_path / "model", ModelWriter.save_solution, []
 
     def saved(writer, solution):

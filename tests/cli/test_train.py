@@ -266,9 +266,9 @@ def test_the_default_network_needs_no_validation_images(rescnet, refused, pictur
     assert json.loads(rescnet("evaluate", tmp_path / "m", "--json").stdout)["split"] == "leave-one-out"
     assert "Name others with --source FOLDER" in rescnet("report", tmp_path / "m").stdout
     assert '"left_out":{"accuracy":' in (tmp_path / "m" / "report.html").read_text()
-    assert "must not be used with a preset" in refused(*words, "--preset", "paper")
+    assert "quality must be left out with preset 'paper'" in refused(*words, "--preset", "paper")
     assert "time_limit must be a positive number of s, m or h" in refused("train", pictures, "--time-limit", "soon")
-    monkeypatch.setattr("rescnet.cli.clock._STARTED", time.monotonic() - 1000)  # the start of the program counts
+    monkeypatch.setattr("rescnet.cli.new_run.STARTED", time.monotonic() - 1000)  # the start of the program counts
     assert re.search(r"time_limit must be at least 16 min 4\d s", refused(*words))
     assert "quality must be one of" in refused("train", pictures, "--quality", "good")
 

@@ -11,7 +11,8 @@ import torch
 
 from lab.bench import choose_cases, main, measure_case, smooth_noise
 from lab.costs import STAGES
-from rescnet import ComputeOptions, make_config, preset_names
+from rescnet import ComputeOptions, preset_names
+from rescnet.config.presets import make_config
 
 CPU = torch.device("cpu")
 
@@ -80,7 +81,7 @@ def test_the_default_network_is_measured_whole():
 
 def test_nothing_is_predicted_after_the_deadline(case, monkeypatch):
     clock = iter(range(100))  # read before each layer
-    monkeypatch.setattr(importlib.import_module("rescnet.training.train"), "monotonic", lambda: next(clock))
+    monkeypatch.setattr(importlib.import_module("rescnet.training.run"), "monotonic", lambda: next(clock))
     result = measure_case(case, ComputeOptions(device="cpu"), deadline=3)
     assert (result["layers"], len(result["seconds_by_layer"])) == (3, 1)
     assert result["prediction_seconds_per_image"] is None

@@ -9,7 +9,8 @@ import torch
 
 from lab.bench import choose_cases, measure_case
 from lab.costs import STAGES, layer_costs, measure_ceilings, stage_rates
-from rescnet import ComputeOptions, make_config
+from rescnet import ComputeOptions
+from rescnet.config.presets import make_config
 from rescnet.stages.convolution import convolve
 
 SHAPE, CLASSES, TRAIN, OTHER = (3, 12, 10), 4, 7, 2

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lab.readouts import changes_of, configs_of, main
-from rescnet import make_config
+from rescnet.config.presets import make_config
 from rescnet.data import Dataset, ImageSet
 
 

@@ -17,7 +17,8 @@ from lab.pages import network_rows
 from lab.questions import TABLES, Experiment, PaperFigure, load_question
 from lab.results import Results, summarise
 from lab.runner import ExperimentRun, RunOptions, experiment_key, split_images
-from rescnet import ComputeOptions, make_config, train
+from rescnet import ComputeOptions, train
+from rescnet.config.presets import make_config
 from rescnet.data import Dataset, ImageSet
 from rescnet.network.history import History, LayerRecord
 
@@ -84,7 +85,7 @@ def test_a_run_is_that_of_train_and_says_where_it_comes_from(config, dataset, tm
     assert {name: len(images) for name, images in splits.items()} == {"train": 150, "validation": 30, "test": 60}
     assert [len(split_images(dataset, *of, 0)["validation"]) for of in ((36, 90), (1000, None))] == [18, 90]
     pairs = [(splits[name].images, splits[name].labels) for name in ("train", "validation", "test")]
-    _, history = train(*pairs[0], config, validation=pairs[1], test=pairs[2])
+    history = train(*pairs[0], config, validation=pairs[1], test=pairs[2]).history
     assert accuracies(entry) == [(r.layer, r.train_accuracy, r.validation_accuracy, r.test_accuracy) for r in history]
     assert results.entries() == [json.loads(json.dumps(entry))]
     assert {"dataset", "config", "commit", "command", "device", "versions", "seed", "seconds"} <= set(entry)
@@ -163,7 +164,7 @@ def test_out_of_time_leaves_what_there_is(config, dataset, tmp_path, monkeypatch
     cut, results = run(config, dataset, tmp_path, deadline=time.monotonic() + 1e9)
     with monkeypatch.context() as patch:
         late = iter([0.0, 0.0, 1e99])  # before each of three layers
-        patch.setattr("rescnet.training.train.monotonic", lambda: next(late))
+        patch.setattr("rescnet.training.run.monotonic", lambda: next(late))
         entry = cut.go()
     assert entry["layers"] == 2 and entry["stopped"] == "the time limit was reached" and not entry["finished"]
     assert results.finished(entry["key"], 5, entry["name"]) is None
@@ -385,7 +386,7 @@ def test_a_run_cut_before_its_readout_replaces_none_that_has_one(config, dataset
 
     again, _ = run(config, dataset, tmp_path, again=True)
     with monkeypatch.context() as patch:
-        patch.setattr("rescnet.training.train.fit_readout", interrupted)
+        patch.setattr("rescnet.training.run.fit_readout", interrupted)
         with pytest.raises(KeyboardInterrupt):
             again.go()
     assert results.entries() == before and again.layers == 2
@@ -401,7 +402,7 @@ def test_a_readout_that_fails_leaves_the_layers(config, dataset, tmp_path, monke
     def fails(*_):
         raise FloatingPointError("no kernel readout could be solved.")
 
-    monkeypatch.setattr("rescnet.training.train.fit_readout", fails)
+    monkeypatch.setattr("rescnet.training.run.fit_readout", fails)
     ran, _ = run(replace(config, readout="kernel", layers=1), dataset, tmp_path)
     entry = ran.go()
     assert (

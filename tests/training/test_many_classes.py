@@ -10,8 +10,7 @@ from train_network import train_network
 from rescnet import NetworkConfig
 from rescnet.network.memory import RunSizes
 from rescnet.network.stack import LayerStack
-from rescnet.training.memory_needs import Machine
-from rescnet.training.memory_plan import MemoryPlan
+from rescnet.training.memory_plan import Machine, MemoryPlan
 
 CONFIG = NetworkConfig(filters=6, layers=2, block_sizes=(4,), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False)
 

@@ -13,15 +13,16 @@ from train_network import train_network
 from rescnet import ComputeOptions, NetworkConfig
 from rescnet.config.grammars import BANKS
 from rescnet.config.presets import make_config
-from rescnet.network.memory import LARGEST_WORKSPACE, RunSizes, memory_budget
+from rescnet.network.memory import LARGEST_WORKSPACE, LIBRARIES, RunSizes, memory_budget
 from rescnet.network.stack import LayerStack
 from rescnet.numerics.sketch import sketch_size
+from rescnet.stages.filters.bank import COPIES
 from rescnet.stages.images import ValueRange
 from rescnet.text import parse_bytes
 from rescnet.training.data import TrainingData
+from rescnet.training.heads import TARGET_COPIES
 from rescnet.training.layer_patches import LayerInput, LayerPatches
-from rescnet.training.memory_needs import LIBRARIES, PATCH_SUM_COPIES, TARGET_COPIES, Machine, filter_sums_bytes
-from rescnet.training.memory_plan import MemoryPlan, check_readout_fits
+from rescnet.training.memory_plan import Machine, MemoryPlan, check_readout_fits, filter_sums_bytes
 from rescnet.training.stopwatch import PeakMemory
 from rescnet.training.stores import store_images
 from rescnet.training.stream import ImageStream
@@ -44,8 +45,10 @@ def test_unreadable_amounts_are_refused(text):
         ComputeOptions(memory=text)
 
 
-def test_auto_is_a_share_of_the_machine():
-    assert 10**8 < memory_budget("auto", CPU) < 10**13
+def test_auto_is_a_share_of_the_machine_and_processes_share_it(monkeypatch):
+    monkeypatch.setattr("rescnet.network.memory.host_memory", lambda: 10**10)
+    assert [memory_budget("auto", CPU, count) for count in (1, 4)] == [6 * 10**9, 15 * 10**8]
+    assert memory_budget("2GB", CPU, 4) == 2 * 10**9
 
 
 def plan(budget, n=20_000, maps="auto", **options):
@@ -241,12 +244,12 @@ def test_class_sums_of_supervised_banks_are_counted(blobs):
         inputs = LayerInput(stack, ValueRange.of(torch.as_tensor(images).double()), None, store, 7)
         sums = LayerPatches(inputs, torch.as_tensor(labels), 3).class_moments(sets)
         held = outers * sums.outer.nbytes + places * sums.by_position.nbytes
-        patches = PATCH_SUM_COPIES * 8 * (3 * 9) ** 2
-        assert filter_sums_bytes(config, shape, classes) == held + patches
+        patches = COPIES * 8 * (3 * 9) ** 2
+        assert filter_sums_bytes(config, shape, classes, "cpu") == held + patches
     late = [NetworkConfig(filters=6, bank=bank, block_sizes=(6,)) for bank in ("pca; lda", "pca; pca; lda")]
-    assert filter_sums_bytes(late[0], shape, classes) == filter_sums_bytes(late[1], shape, classes)
+    assert filter_sums_bytes(late[0], shape, classes, "cpu") == filter_sums_bytes(late[1], shape, classes, "cpu")
     plain = NetworkConfig(filters=6, bank="stacked-lda", block_sizes=(6,))
-    assert filter_sums_bytes(plain, shape, classes) == PATCH_SUM_COPIES * 8 * (9 * 9) ** 2
+    assert filter_sums_bytes(plain, shape, classes, "cpu") == COPIES * 8 * (9 * 9) ** 2
 
 
 def test_many_classes_of_a_supervised_bank_need_more():
@@ -258,20 +261,17 @@ def test_many_classes_of_a_supervised_bank_need_more():
         MemoryPlan.of(many, sizes, Machine(CPU, 5 * 10**9))
 
 
-def test_zone_products_of_more_than_64_channels_are_counted(monkeypatch):
-    from rescnet import fused as kernels
-    from rescnet.fused.patch_sums import ITEMS, REACH, TILE, ZONES, _share_out
+def test_zone_products_of_more_than_64_channels_are_counted():
+    pytest.importorskip("triton")
+    from rescnet.fused.patch_sums import _share_out, zone_bytes
 
-    assert (ZONES**2, REACH + 1, TILE, ITEMS) == (kernels.ZONES, 3, kernels.ZONE_TILE, kernels.ZONE_ITEMS)
-    assert kernels.ZONE_PRODUCTS == (REACH + 1) * ZONES
     # (items, 3, 5, padded, padded) in float32 and float64
     work, _ = _share_out(1000, 32, 32)
     for channels, padded in ((63, 64), (64, 128)):
         partial = len(work) * 15 * padded**2
-        assert partial * 12 <= kernels.zone_sums_bytes(channels) <= 1.3 * partial * 12
-    monkeypatch.setattr("rescnet.training.memory_needs.has_patch_sum_kernel", lambda *_: True)
-    narrow, wide = (filter_sums_bytes(NetworkConfig(filters=d), (3, 32, 32), 10, fused=True) for d in (60, 61))
-    assert wide - narrow > 2.5 * kernels.zone_sums_bytes(63)
+        assert partial * 12 <= zone_bytes(channels) <= 1.3 * partial * 12
+    narrow, wide = (filter_sums_bytes(NetworkConfig(filters=d), (3, 32, 32), 10, "cuda") for d in (60, 61))
+    assert wide - narrow > 2.5 * zone_bytes(63)
 
 
 @pytest.mark.parametrize(("half", "kind", "copies"), [(True, "cuda", 0), (True, "cpu", 8), (False, "cpu", 0)])

@@ -16,8 +16,7 @@ from rescnet.network.memory import RunSizes
 from rescnet.network.stack import LayerStack
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
-from rescnet.training.memory_needs import Machine
-from rescnet.training.memory_plan import MemoryPlan
+from rescnet.training.memory_plan import Machine, MemoryPlan
 from rescnet.training.table import TrainingTable
 from rescnet.training.trainer import Trainer
 

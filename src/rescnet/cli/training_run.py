@@ -27,7 +27,7 @@ from ..saving import InterruptedRun, ModelFolder, check_space, layer_bytes
 from ..text import count, show_bytes
 from ..training.choice import Choice
 from ..training.distributed.workers import Workers
-from ..training.fitting import Wishes, fit
+from ..training.fitting import Interrupted, Wishes, fit
 from ..training.listener import Listener, Listeners
 from ..training.saver import ModelSaver
 from ..training.table import TrainingTable
@@ -77,7 +77,8 @@ class TrainCommand(Listener):
             except KeyboardInterrupt as interrupt:
                 table.close()
                 layers = saver.finish(StopReason.INTERRUPTED)
-                message = self._print_stopped(str(interrupt) or "interrupted", layers, saver.folder)
+                reason = interrupt.reason if isinstance(interrupt, Interrupted) else str(interrupt) or "interrupted"
+                message = self._print_stopped(reason, layers, saver.folder)
                 if as_json:
                     self._print_json(History(saver.records, StopReason.INTERRUPTED), saver.folder)
                 raise ReportedInterrupt(message) from None

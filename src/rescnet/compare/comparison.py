@@ -9,10 +9,12 @@ from typing import Any
 
 import torch
 
+from ..config.choices import Config
 from ..config.compute import ComputeOptions
-from ..config.defaults import check_quality
+from ..config.defaults import Quality, check_quality
 from ..config.network import NetworkConfig
-from ..config.presets import check_names, make_config
+from ..config.option import validated
+from ..config.presets import check_names
 from ..data import Dataset, ImageSet
 from ..data.splits import first_of_each_class, stratified_split
 from ..family.config import FamilyConfig, make_member, member_names
@@ -22,13 +24,13 @@ from ..network.inputs import as_images, as_labels
 from ..network.memory import memory_budget
 from ..numerics.intervals import wilson_interval
 from ..text import check_known
-from ..training.choice import choose_network
 from ..training.stopwatch import Stopwatch, free_memory
 from ..training.train import train
 from .baselines import BASELINES, Predict
 
 RESCNET, ALL = "rescnet", "all"
-Config = NetworkConfig | FamilyConfig | None
+Settings = tuple[Config, Quality] | FamilyConfig | None  # of a model
+Used = NetworkConfig | FamilyConfig | None
 
 
 @dataclass(frozen=True)
@@ -43,30 +45,28 @@ class Contestant:
     name: str
     options: dict[str, Any]
 
-    def configure(self, dataset: Dataset, seed: int) -> Config:
+    def configure(self, dataset: Dataset, seed: int) -> Settings:
         """Return the configuration for a data set; None for a baseline."""
         options = self.options | {"seed": seed}
         if self.name in BASELINES:
             return None
         if self.name != RESCNET:
             return make_member(self.name, dataset.shape, options)
-        sizes: dict[str, Any] = {"image_shape": dataset.shape, "classes": len(dataset.class_names)}
-        return make_config(options.pop("preset", None), images=len(dataset.train), **sizes, **options)
+        quality = check_quality(options.pop("quality", "balanced"))
+        config = Config(**options)
+        config.complete(dataset.shape, len(dataset.class_names), len(dataset.train), quality)  # checks the options
+        return config, quality
 
-    def fit(self, config: Config, images: ImageSet, compute: ComputeOptions, seed: int) -> tuple[Predict, int, Config]:
+    def fit(self, config: Settings, images: ImageSet, compute: ComputeOptions, seed: int) -> tuple[Predict, int, Used]:
         """Fit the model to images; return its prediction, its bytes, and the configuration that was used."""
         device = choose_device(compute.device)
         if config is None:
             return *BASELINES[self.name](images.images, images.labels, device, seed), None
         pixels = as_images(images.images)
         labels = as_labels(images.labels, pixels)
-        if isinstance(config, NetworkConfig):
-            if "preset" not in self.options:
-                options = self.options | {"seed": config.seed}
-                quality = check_quality(options.pop("quality", "balanced"))
-                config = choose_network(pixels, labels, compute, quality, None, options).config
-            network, _ = train(pixels, labels, config, compute=compute)
-            return network.predict, network.nbytes, config
+        if isinstance(config, tuple):
+            model = train(pixels, labels, config[0], quality=config[1], compute=compute)
+            return lambda new: torch.from_numpy(model.predict(new)), model.network.nbytes, model.network.config
         # A class without an image has no score: fit the classes that occur, and map their numbers back.
         present, numbered = torch.unique(labels, return_inverse=True)
         member = fit_member(pixels, numbered, len(present), config, device, memory_budget(compute.memory, device))
@@ -107,6 +107,7 @@ def _parse_one(text: str) -> Contestant:
     own = {"preset", "quality"} if name == RESCNET else set()
     owner = NetworkConfig if name == RESCNET else FamilyConfig
     check_names({key: value for key, value in options.items() if key not in own}, name, owner)
+    options = {key: value if key in own else validated(key, value, owner) for key, value in options.items()}
     return Contestant(text, name, options)
 
 
@@ -145,7 +146,8 @@ def compare_models(
     """
     configs = [contestant.configure(dataset, seed) for contestant in contestants]  # all are checked before any work
     for contestant, config in zip(contestants, configs, strict=True):
-        watch, accuracies, size, used = Stopwatch(choose_device(compute.device)), [], 0, config
+        watch, accuracies, size = Stopwatch(choose_device(compute.device)), [], 0
+        used: Used = None
         try:
             for number in range(splits):
                 training, test = split_of(dataset, held_out, seed + number)

@@ -79,6 +79,12 @@ def parse_mixture(mixture: str) -> list[tuple[float, str]]:
     return [(weight / total, name) for weight, name in parts]
 
 
+def class_sums_of(mixture: str) -> list[ClassSums]:
+    """Return the sums over each class's patches of a mixture's banks; these banks write patches out."""
+    facts = (BANKS[name].class_sums for _, name in parse_mixture(mixture))
+    return [sums for sums in facts if sums is not None]
+
+
 def bank_of_layer(banks: str, layer: int) -> str:
     """Return the mixture of a layer, counted from 1.
 

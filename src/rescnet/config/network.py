@@ -14,6 +14,7 @@ PCABias = Literal["none", "mean"]
 PCASigns = Literal["fixed", "drawn"]
 StackedLDABias = Literal["lda", "mean"]
 StackedLDASigns = Literal["one", "both"]
+Posterior = Literal["sigmoid", "normalised-sigmoid", "softmax"]
 
 MOST_LAYERS = 99_999  # a file of each: no run has as many, but a forged model can claim to
 CODE_SIZE = 3800  # numbers per code of the readout, its components, if there are enough images
@@ -111,7 +112,7 @@ class NetworkConfig(Options):
         common=True,
         fixed_by="run",
     )
-    posterior: Literal["sigmoid", "normalised-sigmoid", "softmax"] = _heads(
+    posterior: Posterior = _heads(
         "sigmoid", "Posterior of LDA scores: sigmoid, sigmoid divided by the sum over the classes, or softmax."
     )
     sigmoid_scale: float = _heads(16.0, "Scale σ of the sigmoid.", 1e-12, 1e12)

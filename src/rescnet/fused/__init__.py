@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
+from math import prod
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ..config.geometry import Rectifier, Reduction
+from ..config.geometry import Rectifier, Reduction, count_pairs
 from ..numerics.linear_algebra import CACHED_ROWS, LEAST_COLUMNS, lower_product, split
 from ..numerics.sketch import sketch
 from ..numerics.threads import in_threads
 from ..stages.images import ValueRange
 from ..stages.moments import Moments
 from ..stages.pooling import matrix_logs, pool_pyramids, pooling_input
-from ..stages.second_order import Pyramid
+from ..stages.second_order import Pyramid, second_order_numbers, tile_of
 from .half_precision import CopiedPatchSums, FoldedScale, convolve_scaled, raw_input
 
 if TYPE_CHECKING:
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 MOST_CHANNELS = 128  # d×d sums of products must fit into the registers of one program
 MOST_LOG_CHANNELS = 64  # three d×d matrices must fit into them
-ZONE_TILE, ZONE_ITEMS, ZONES, ZONE_PRODUCTS = 64, 256, 25, 15  # of patch_sums.py: tile, programs, zones, shifts
 LEAST_CHANNELS = 16  # with fewer, tiles of 64 channels would be mostly empty
 ROWS = 2  # of the matrix of pairs, pooled at a time on a CPU
+WIDTH = 32  # places on a CPU are padded to a multiple of this: the compiler's loops take as many numbers at once
 
 
 Convolution = Callable[[Tensor | None, Tensor], tuple[Tensor, ValueRange | None]]
@@ -71,14 +72,13 @@ def has_patch_sum_kernel(channels: int, image_size: tuple[int, int], size: int) 
     return size == 3 and channels >= LEAST_CHANNELS and min(image_size) >= 5 and _has_triton()
 
 
-def zone_sums_bytes(channels: int) -> int:
-    """Return the bytes of the partial sums of ``patch_sums.py``.
+def patch_sums_bytes(channels: int, image_size: tuple[int, int], size: int) -> int:
+    """Return the bytes of a GPU's partial sums over k×k patches that are not copied; 0 if they are."""
+    if not has_patch_sum_kernel(channels, image_size, size):
+        return 0
+    from .patch_sums import zone_bytes
 
-    Channels are padded to tiles of 64, so 65 take four times as much as 64.
-    """
-    padded = -(-(channels + 1) // ZONE_TILE) * ZONE_TILE
-    single, double = 4, 8
-    return ZONE_PRODUCTS * padded**2 * ((ZONE_ITEMS + ZONES) * (single + double) + 2 * ZONES * double)
+    return zone_bytes(channels)
 
 
 def pool_maps(
@@ -103,6 +103,17 @@ def pool_maps(
         found = pool_pyramids(exact, pyramids, "channel", diagonal, reduction)
         features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
     return features.to(maps.dtype)
+
+
+def pooling_numbers(pyramids: list[Pyramid], channels: int, diagonal: bool, reduction: Reduction, on_cpu: bool) -> int:
+    """Return the numbers per image in memory that :func:`pool_maps` takes without a kernel on a GPU."""
+    if not (on_cpu and has_numba()):
+        return max(second_order_numbers(grid, channels, diagonal) for grid, _ in pyramids)
+    grids, size = [grid for grid, _ in pyramids], pyramids[0][0].map_size
+    places = prod(size) // prod(tile_of(grids)) + WIDTH
+    planes = ROWS * channels if reduction == "mean" else count_pairs(channels, diagonal)  # some rows, or all pairs
+    # Maps: as given, in float32, both signs, and in tiles. At each place: means, scales, and planes of pairs.
+    return 4 * channels * prod(size) + len(grids) * places * (2 * channels + planes)
 
 
 def _compiles(x: Tensor) -> bool:

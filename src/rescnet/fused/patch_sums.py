@@ -26,9 +26,17 @@ from ..stages.patches import PatchMoments
 SIZE = 3  # side of a patch in pixels
 REACH = SIZE - 1
 ZONES = 2 * REACH + 1  # along an axis
+SHIFTS = (REACH + 1) * ZONES  # δ; the others are transposes
 TILE = 64  # channels per program
 LAUNCH = {"STEP": 32, "num_warps": 4, "num_stages": 3}
 ITEMS = 256  # approximate number of programs that the pixels are divided among
+
+
+def zone_bytes(channels: int) -> int:
+    """Return the bytes of the partial sums, in float32 and float64, and of the sums over zones, twice."""
+    padded = -(-(channels + 1) // TILE) * TILE  # 65 channels take four times as much as 64
+    items = ITEMS + ZONES**2
+    return SHIFTS * padded**2 * (items * (4 + 8) + 2 * ZONES**2 * 8)
 
 
 class PatchSums:

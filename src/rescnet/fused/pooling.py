@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import NamedTuple
 
 import torch
@@ -32,6 +33,15 @@ LAUNCH = {"num_warps": 4, "num_stages": 1}
 IN_HALF = {"maxnreg": 112}  # registers for up to 64 channels: four programs per processor instead of three
 MOST_PIXELS = 32  # per product
 JOINED = 1024  # pairs per program of join_atoms
+MOST_ATOMS = 4  # per cell
+
+
+def numbers_of_maps(channels: int, image_size: tuple[int, int]) -> int:
+    """Return the numbers per image in memory, in half precision, padded to at most twice the channels.
+
+    These are the maps, contiguous and centred, and a mean and a scale per block in float32.
+    """
+    return (2 + 2 * 2) * 2 * channels * prod(image_size)
 
 
 @dataclass(frozen=True)

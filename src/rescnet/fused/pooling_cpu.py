@@ -28,10 +28,8 @@ from ..config.geometry import BlockGrid, Cell, Reduction, count_pairs
 from ..numerics.threads import in_threads
 from ..stages.pooling import DOUBLINGS, THREADED, log_scale
 from ..stages.second_order import FLAT, Pyramid, tile_of
-from . import ROWS
+from . import ROWS, WIDTH
 from .pooling_numba import MOST_PAIRS, Buffers, Plan, pool_means, pool_planes, triangle_logs
-
-WIDTH = 32  # places are padded to a multiple of this: the compiler's loops take as many numbers at once
 
 
 def _buffers(plan: Plan, channels: int, pairs: int, cells: int) -> Buffers:

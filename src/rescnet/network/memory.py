@@ -6,21 +6,25 @@ Chunk sizes of training and prediction follow from these counts.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 import torch
 
-from ..config.geometry import count_pairs
-from ..config.grammars import BANKS, ClassSums, bank_of_layer, parse_mixture
+from ..config.grammars import class_sums_of
 from ..config.network import NetworkConfig
-from ..fused import ROWS, has_log_kernel, has_numba, has_patch_sum_kernel, has_pooling_kernel
+from ..fused import has_log_kernel, has_patch_sum_kernel, has_pooling_kernel, pooling_numbers
 from ..numerics.sketch import sketch_size
-from ..stages.second_order import tile_of
+from ..stages.convolution import INPUT_COPIES as CONVOLVED
+from ..stages.images import INPUT_COPIES as SCALED
+from ..stages.patches import patch_numbers
+from ..stages.pooling import log_numbers, log_numbers_of_cell
 from ..text import parse_bytes, show_bytes
 
 AUTO_SHARE, GPU_SHARE = 0.6, 0.8  # of the host's memory, and of a GPU's
+LIBRARIES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20}  # bytes: BLAS, the convolution and the allocator
 LARGEST_WORKSPACE = {"cpu": 192 * 2**20, "cuda": 4 * 2**30}  # bytes; more is hardly faster
 
 
@@ -73,66 +77,53 @@ def host_memory() -> int:
     return total
 
 
-def chunk_size(
-    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, half: bool = False
-) -> int:
+def chunk_size(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:
     """Return the number of images, in all their views, that pass through a layer together in prediction."""
-    one = len(config.views) * workspace_per_image(config, image_shape, itemsize, device_type, half)
+    one = len(config.views) * workspace_per_image(config, sizes, device_type)
     return max(1, LARGEST_WORKSPACE[device_type] // one)
 
 
-def workspace_per_image(
-    config: NetworkConfig, image_shape: tuple[int, int, int], itemsize: int, device_type: str, half: bool = False
-) -> int:
+def workspace_per_image(config: NetworkConfig, sizes: RunSizes, device_type: str) -> int:
     """Return the bytes that one image takes in the most expensive of three steps: patch sums, convolution, pooling.
 
     The kernels of a GPU compute in half precision and keep the block grid in registers. On a CPU the count is too high
     with fewer threads than images, for each thread pools one image after the other. There, the plain stages of pooling
     take more than the compiled program.
     """
-    channels, h, w = image_shape
-    fused = half and device_type == "cuda"
-    d, pooled = config.filters, config.pooled_maps
-    pairs = count_pairs(pooled, config.keeps_diagonal)
-    inputs = (channels + d) * h * w
+    channels, size, pooled = sizes.image_shape[0], sizes.image_shape[1:], config.pooled_maps
+    pyramids, features = config.grids(size), config.features(size)
+    inputs = (channels + config.filters) * prod(size)
+    fused = sizes.half and device_type == "cuda"
+    banks = list(banks_of_layers(config, channels))
+    by_class = any(class_sums_of(bank) for bank, _, _ in banks)
     patches = 0
-    by_class = any(class_sums_of(config.bank, layer) for layer in range(1, config.bank.count(";") + 2))
-    for layer in config.kinds_of_layer:
-        depth, k = channels + (d if config.place_in_stack(layer) > 1 else 0), config.size_of_filter(layer)
-        if not (fused and not by_class and has_patch_sum_kernel(depth, (h, w), k)):
-            patches = max(patches, 2 * depth * k * k * (h - k + 1) * (w - k + 1))
-    features = config.features((h, w))
-    if fused and has_pooling_kernel(pooled):  # input of the patch sums, or maps; at most four atoms per cell
-        logs = 4 * (pooled + 7) ** 2 if config.matrix_log and not has_log_kernel(pooled) else 0
-        return 2 * (2 * inputs + max(patches, 6 * 2 * pooled * h * w) + 6 * (features + logs))
-    if len(config.block_sizes) > 1:
+    for _, depth, k in banks:
+        if by_class or not (fused and has_patch_sum_kernel(depth, size, k)):
+            patches = max(patches, patch_numbers(depth, size, k))
+    if fused and has_pooling_kernel(pooled):
+        from ..fused.pooling import MOST_ATOMS, numbers_of_maps
+
+        if config.matrix_log and not has_log_kernel(pooled):
+            features += log_numbers_of_cell(pooled)
+        # The input of the patch sums, and maps; atoms, features and their copy; all in half precision.
+        work = max(patches, numbers_of_maps(pooled, size))
+        return 2 * (2 * inputs + work + (MOST_ATOMS + 2) * features)
+    kind = config.keeps_diagonal, config.pooling
+    pooling = pooling_numbers(pyramids, pooled, *kind, device_type == "cpu")
+    if len(pyramids) > 1:
         features *= 2  # the parts, and the whole they are joined to
-    if config.matrix_log:  # the matrices of one cell and their sums
-        features += 4 * (pooled + 7) ** 2
-    grids, pooling = config.grids((h, w)), 0
-    compiled = device_type == "cpu" and has_numba()
-    if compiled:  # maps, their pixels, and pairs at each place of a block: of some rows, or all for their maximum
-        tiles = h * w // prod(tile_of([grid for grid, _ in grids])) + 32
-        planes = ROWS * pooled if config.pooling == "mean" else pairs
-        pooling = 4 * pooled * h * w + len(grids) * tiles * (2 * pooled + planes)
-    for grid, cells in grids:
-        # Maps, blocks, and windows: their pixels, the products, the pairs, and pairs summed along rows.
-        windows = prod(grid.windows.shape) * (prod(grid.windows.block) * pooled + pooled**2 + pairs)
-        windows += grid.shape[0] * grid.windows.shape[1] * pairs
-        if not compiled:
-            pooling = max(pooling, 5 * pooled * h * w + 3 * prod(grid.shape) * pairs + windows)
-        if config.matrix_log:
-            pooling = max(pooling, 8 * len(cells) * pooled**2)
-    return itemsize * (3 * inputs + max(patches, 2 * inputs, pooling) + 2 * features)
+    if config.matrix_log:
+        features += log_numbers_of_cell(pooled)
+        pooling = max(pooling, *(log_numbers(pooled, len(cells)) for _, cells in pyramids))
+    work = max(patches, CONVOLVED * inputs, pooling)
+    return sizes.itemsize * (SCALED * inputs + work + 2 * features)  # features in another type, too
 
 
-def class_sums_of(banks: str, layer: int) -> list[ClassSums]:
-    """Return the sums over each class's patches of a layer's banks; layers are counted from 1.
-
-    These banks write patches out.
-    """
-    facts = (BANKS[name] for _, name in parse_mixture(bank_of_layer(banks, layer)))
-    return [bank.class_sums for bank in facts if bank.class_sums is not None]
+def banks_of_layers(config: NetworkConfig, channels: int) -> Iterator[tuple[str, int, int]]:
+    """Yield the mixture of banks, the input's channels and k of each kind of layer."""
+    for layer in {*range(1, config.bank.count(";") + 2), *config.kinds_of_layer}:
+        maps = config.filters if config.place_in_stack(layer) > 1 else 0
+        yield config.bank_of(layer), channels + maps, config.size_of_filter(layer)
 
 
 def readout_rows(config: NetworkConfig, images: int) -> int:

@@ -25,10 +25,10 @@ from ..fused.half_precision import FoldedScale
 from ..numerics.threads import in_threads
 from ..stages.augment import mean_of_views, view_images
 from ..stages.convolution import convolve
-from ..stages.discriminant import LinearHead, normalise, sigmoid_posterior, softmax_posterior
+from ..stages.discriminant import LinearHead, posteriors
 from ..stages.images import ValueRange, concatenate, min_max_scale
 from ..stages.residual import compensate
-from .memory import chunk_size
+from .memory import RunSizes, chunk_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,14 +116,8 @@ class LayerStack:
 
     def posteriors(self, scores: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
         """Return Ỹ_p and Ỹ_n, each (n, classes), from scores (n, 2·classes) (equations 4 and 12)."""
-        signs = zip(scores.chunk(2, dim=1), present.chunk(2), strict=True)
-        if self.config.posterior == "softmax":
-            positive, negative = (softmax_posterior(s, here, self.config.softmax_scale) for s, here in signs)
-            return positive, negative
-        positive, negative = (sigmoid_posterior(s, here, self.config.sigmoid_scale) for s, here in signs)
-        if self.config.posterior == "normalised-sigmoid":
-            return normalise(positive), normalise(negative)
-        return positive, negative
+        config = self.config
+        return posteriors(scores, present, config.posterior, config.sigmoid_scale, config.softmax_scale)
 
     def staged_outputs(self, images: Tensor) -> Iterator[Tensor]:
         """Yield Ỹ⁽¹⁾, Ỹ⁽²⁾, … of one chunk of images (n, d, h, w), averaged over the test views, each (n, classes)."""
@@ -180,4 +174,5 @@ class LayerStack:
     def chunk(self) -> int:
         """Images per chunk in prediction."""
         first = self.layers[0].weights
-        return chunk_size(self.config, self.image_shape, first.dtype.itemsize, first.device.type, self.half)
+        sizes = RunSizes(self.image_shape, self.classes, 0, itemsize=first.dtype.itemsize, half=self.half)
+        return chunk_size(self.config, sizes, first.device.type)

@@ -55,9 +55,7 @@ if TYPE_CHECKING:
 _OF_THE_END = {"stopped", "readout", "used_layers"}  # facts that no longer hold when a run is resumed
 
 
-def save_model(
-    model: Model | ResCNetClassifier, path: str | os.PathLike[str], overwrite: bool = False
-) -> None:
+def save_model(model: Model | ResCNetClassifier, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Save a model: all of it, or nothing if an error occurs.
 
     Parameters

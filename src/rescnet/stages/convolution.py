@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+INPUT_COPIES = 2  # in memory, as large as the input: the input in the convolution's own layout, and the new maps
+
 
 def convolve(x: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     """Return ``x ∗ W + B``, a cross-correlation with the height and width of ``x``, shape (n, d, h, w).

@@ -13,15 +13,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import torch
 from torch import Tensor
 
+from ..config.network import Posterior
 from ..numerics.linear_algebra import NotPositiveDefiniteError, Solver, cholesky_solver, scores_in_half
 from .moments import CrossSolver, Moments
 
 TAIL = -80.0  # smallest argument of the sigmoid: its exponential is still above the underflow of float32
+MATRICES = 4  # as large as a head, in memory while one is solved: sums, mean differences, solutions, weights
 LEAST_RETRY, MOST_RETRIES = 1e-6, 9  # smallest ridge of a retry, and number of retries
 
 logger = logging.getLogger(__name__)
@@ -81,6 +83,9 @@ class LinearHead:
         )
 
 
+HeadSolver = Callable[[ScatterFactor, Moments], LinearHead]
+
+
 def factorise(moments: Moments, ridge: float, method: Callable[[Tensor], Solver] = cholesky_solver) -> ScatterFactor:
     """Factorise the regularised total scatter A = S + γI of standardised features.
 
@@ -94,7 +99,7 @@ def factorise(moments: Moments, ridge: float, method: Callable[[Tensor], Solver]
 
 def fit_head(
     moments: Moments,
-    solve: Callable[[ScatterFactor, Moments], LinearHead],
+    solve: HeadSolver,
     ridge: float,
     method: Callable[[Tensor], Solver] = cholesky_solver,
 ) -> tuple[LinearHead, float]:
@@ -191,6 +196,28 @@ def ridge_regression(factor: ScatterFactor, moments: Moments) -> LinearHead:
     weights = factor.solve(moments)
     bias = moments.target_total / moments.count - moments.mean @ weights
     return LinearHead(weights, bias, torch.ones_like(bias, dtype=torch.bool))
+
+
+HEADS: dict[str, HeadSolver] = {
+    "lda": one_vs_rest_lda,
+    "multiclass-lda": partial(multiclass_lda, sets=2),  # one scatter per sign
+    "ridge": ridge_regression,
+}
+"""Solvers of a layer's heads by the name of the option ``head``."""
+
+
+def posteriors(
+    scores: Tensor, present: Tensor, kind: Posterior, sigmoid_scale: float = 16.0, softmax_scale: float = 0.001
+) -> tuple[Tensor, Tensor]:
+    """Return Ỹ_p and Ỹ_n, each (n, C), from scores (n, 2C): positive groups, then negative ones (equations 4, 12)."""
+    signs = zip(scores.chunk(2, dim=1), present.chunk(2), strict=True)
+    if kind == "softmax":
+        positive, negative = (softmax_posterior(s, here, softmax_scale) for s, here in signs)
+        return positive, negative
+    positive, negative = (sigmoid_posterior(s, here, sigmoid_scale) for s, here in signs)
+    if kind == "normalised-sigmoid":
+        return normalise(positive), normalise(negative)
+    return positive, negative
 
 
 def sigmoid_posterior(scores: Tensor, present: Tensor, scale: float = 16.0) -> Tensor:

@@ -19,6 +19,8 @@ from torch import Tensor
 
 from ..config.network import Scope
 
+INPUT_COPIES = 3  # of [maps ; image] in memory: joined, less its minimum, and scaled
+
 
 @dataclass(frozen=True, eq=False)
 class ValueRange:

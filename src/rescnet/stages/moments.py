@@ -68,6 +68,11 @@ class Moments:
             cross=shift.new_zeros(targets, size),
         )
 
+    @staticmethod
+    def pair_bytes(images: int, features: int, itemsize: int) -> int:
+        """Return the bytes of the Gram matrix, the scatter and its factor."""
+        return 3 * features**2 * itemsize
+
     def add(self, features: Tensor, targets: Tensor, weights: Tensor | None = None) -> None:
         """Add a chunk: ``features`` (n, D), ``targets`` (n, K), and the images' ``weights`` (n,), if any."""
         shifted, root = self.shifted(features), None
@@ -168,8 +173,21 @@ def check_finite(features: Tensor) -> None:
         raise FloatingPointError("features must be finite, got NaN or infinity. An earlier layer may have diverged.")
 
 
+def row_bytes(width: int, itemsize: int, single: bool = False) -> int:
+    """Return the bytes of an image's features while they are summed: as given, and shifted.
+
+    Half precision that is multiplied in ``single`` takes two more copies, in float32: the rows, and a panel of them.
+    """
+    return (2 * itemsize + (2 * 4 if single else 0)) * width
+
+
 FEW = 2 / 3  # images per feature: up to here the dual form takes at most about half the operations
 FEW_IN_HALF = 1 / 3  # the same in half precision, in which the factor of A is computed, but not that of M
+
+
+def solves_by_rows(images: int, features: int, half: bool) -> bool:
+    """Return whether :class:`RowMoments` are best for these numbers of images and features."""
+    return images <= (FEW_IN_HALF if half else FEW) * features
 
 
 BLOCK_BYTES = 2**28  # of centred and scaled features that are in memory at a time
@@ -188,6 +206,12 @@ class RowMoments(Moments):
     targets: list[Tensor] = field(default_factory=list)  # each (m, K)
     roots: list[Tensor] = field(default_factory=list)  # √w, each (m, 1), which targets are multiplied by
     has_gram: ClassVar[bool] = False
+
+    @staticmethod
+    def pair_bytes(images: int, features: int, itemsize: int) -> int:
+        """Return the bytes of the products of images, their factor, and a block of scaled features, also in halves."""
+        block = min(BLOCK_BYTES, images * features * itemsize)
+        return 2 * images**2 * itemsize + 3 * block // 2
 
     def add(self, features: Tensor, targets: Tensor, weights: Tensor | None = None) -> None:
         """Add a chunk, and keep its features."""

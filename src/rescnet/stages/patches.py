@@ -23,6 +23,12 @@ def extract_patches(x: Tensor, size: int) -> Tensor:
     return F.unfold(x, size).transpose(1, 2)
 
 
+def patch_numbers(channels: int, image_size: tuple[int, int], size: int) -> int:
+    """Return the numbers of one image's k×k patches in memory: as extracted, and transposed."""
+    height, width = image_size
+    return 2 * channels * size**2 * (height - size + 1) * (width - size + 1)
+
+
 def gather_patches(x: Tensor, size: int, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
     """Return copies of the patches with top-left pixel (row, column) of the given images, shape (samples, c, k, k)."""
     windows = x.unfold(2, size, 1).unfold(3, size, 1)  # (n, c, h-k+1, w-k+1, k, k), a view
@@ -185,3 +191,36 @@ def sum_by_group(chunks: Iterable[tuple[Tensor, Tensor]], groups: int, roots: Te
         start += len(group)
     assert sums is not None
     return sums
+
+
+class ImagePatches:
+    """Patches k×k of scaled images (n, c, h, w) in memory: the plainest ``PatchSource`` of a filter bank.
+
+    ``labels`` (n,) are the classes of the images, and k is the ``size``.
+    """
+
+    weights: Tensor | None = None
+    zero_mean = False
+
+    def __init__(self, x: Tensor, labels: Tensor, size: int) -> None:
+        self._x, self.labels, self.size = x.double(), labels.cpu(), size
+        self.images, self.channels, height, width = x.shape
+        self.rows, self.columns = height - size + 1, width - size + 1
+        self._patches = extract_patches(self._x, size)  # (n, positions, M)
+
+    def covariance(self) -> Tensor:
+        """Return the patch covariance, shape (M, M)."""
+        return PatchMoments.of(self._patches).covariance()
+
+    def mean(self) -> Tensor:
+        """Return the mean patch, shape (M,)."""
+        return self._patches.mean((0, 1))
+
+    def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        """Return the patches at the given places, shape (samples, M)."""
+        return gather_patches(self._x, self.size, image, row, column).flatten(1)
+
+    def class_moments(self, sets: int = 1) -> ClassMoments:
+        """Return the sums over each class's patches, with its images divided into n sets."""
+        group, groups = groups_of(self.labels, sets)
+        return sum_by_group([(group, self._patches)], groups)

@@ -97,6 +97,19 @@ def matrix_logs(features: Tensor, channels: int) -> Tensor:
     return logs.view(features.shape).to(features.dtype)
 
 
+def log_numbers(channels: int, cells: int) -> int:
+    """Return the numbers per image in memory while a CPU takes logarithms, eight matrices per cell at most.
+
+    These are the triangle, gathered, scaled, two doublings, their sum, the result, and its triangle.
+    """
+    return 8 * cells * channels**2
+
+
+def log_numbers_of_cell(channels: int) -> int:
+    """Return the numbers of the matrices of one padded cell, taken alone: gathered, scaled, doubled, and their sum."""
+    return 4 * (channels + ALIGNED - 1) ** 2
+
+
 def log_scale(channels: int) -> float:
     """Return the factor of √(tr P) L by which the logarithm of the identity is the identity."""
     value = total = 1 / channels

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..config.geometry import BlockGrid, Cell, ZScore
+from ..config.geometry import BlockGrid, Cell, ZScore, count_pairs
 
 Pyramid = tuple[BlockGrid, list[Cell]]  # the blocks of one size, and the cells they are pooled in
 FLAT = 0.01  # of a map's standard deviation: a block that varies less is mostly rounding error
@@ -37,6 +37,16 @@ def second_order_pool(maps: Tensor, grid: BlockGrid, z_score: ZScore = "channel"
     With the ``"channel"`` z-score they are all 1, or 0 in a flat channel.
     """
     return block_statistics(maps, grid, z_score, diagonal)[2]
+
+
+def second_order_numbers(grid: BlockGrid, channels: int, diagonal: bool) -> int:
+    """Return the numbers per image in memory that :func:`second_order_pool` takes at most."""
+    pairs, windows = count_pairs(channels, diagonal), grid.windows
+    maps = 5 * channels * prod(grid.map_size)  # as given, rectified, centred, channels last, squared
+    # Of each window: its pixels, their products, and pairs of these. Pairs are then summed along rows.
+    sums = prod(windows.shape) * (prod(windows.block) * channels + channels**2 + pairs)
+    sums += grid.shape[0] * windows.shape[1] * pairs
+    return maps + sums + 3 * prod(grid.shape) * pairs  # of each block: covariances, and both factors of a product
 
 
 def block_statistics(

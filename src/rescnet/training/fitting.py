@@ -73,9 +73,10 @@ class Interrupted(KeyboardInterrupt):
 
     model: Model
 
-    def __init__(self, text: str, network: Network, history: History) -> None:
-        super().__init__(text)
-        self.network, self.history = network, history
+    def __init__(self, reason: str, network: Network, history: History) -> None:
+        finished = count(len(history), "layer is", "layers are")
+        super().__init__(f"{reason}: {finished} finished, see model")
+        self.reason, self.network, self.history = reason, network, history
 
 
 def fit(
@@ -162,7 +163,7 @@ def _check_refit(wishes: Wishes, has_validation: bool, continues: bool) -> None:
     if wishes.time_limit is not None or continues:
         raise ConfigError("refit must not be used with a time_limit or with layers to start from. Leave one out.")
     if not has_validation:
-        raise ConfigError("refit must be used with validation images, e.g. with early stopping. Leave it out.")
+        raise ConfigError("refit must be used with validation images, or with early stopping. Leave it out.")
 
 
 def _choose(
@@ -203,8 +204,7 @@ def _train(
             raise
         run.history.stopped = StopReason.INTERRUPTED
         network = replace(run.network.first_layers(done), depth=run.network.depth if run.network.readout else None)
-        said = f"{count(done, 'layer is', 'layers are')} finished"
-        raise Interrupted(str(interrupt) or f"interrupted: {said}", network, run.history) from None
+        raise Interrupted(str(interrupt) or "interrupted", network, run.history) from None
     return run.network, run.history
 
 

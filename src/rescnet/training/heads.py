@@ -15,20 +15,14 @@ from ..config.network import NetworkConfig
 from ..fused import moments_for
 from ..fused.cholesky import blocked_solver
 from ..numerics.linear_algebra import cholesky_solver
-from ..stages.discriminant import (
-    LinearHead,
-    ScatterFactor,
-    fit_head,
-    multiclass_lda,
-    one_vs_rest_lda,
-    ridge_regression,
-)
+from ..stages.discriminant import HEADS, LinearHead, fit_head
 from ..stages.moments import Moments, RowMoments
 from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
 from .distributed.workers import Workers
 from .stream import ImageStream
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tensor cores
+TARGET_COPIES = 7  # of a row of targets: one-hot classes, residuals, both signs' targets, and intermediate results
 TOGETHER = {"cuda": 16}  # chunks whose targets are computed at a time: small operations wait for their launch
 
 
@@ -111,17 +105,9 @@ def solve_head(moments: Moments, config: NetworkConfig, precision: str) -> tuple
     Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones. Precision
     ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, with refined solutions.
     """
-
-    def solve(factor: ScatterFactor, moments: Moments) -> LinearHead:
-        if config.head == "ridge":
-            return ridge_regression(factor, moments)
-        if config.head == "lda":
-            return one_vs_rest_lda(factor, moments)
-        return multiclass_lda(factor, moments, sets=2)
-
     exact = precision == "exact"
     method = cholesky_solver if exact else partial(blocked_solver, tolerance=TOLERANCE[precision])
-    return fit_head(moments, solve, config.ridge, method)
+    return fit_head(moments, HEADS[config.head], config.ridge, method)
 
 
 def solve_on_rank0(

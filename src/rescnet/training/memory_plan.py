@@ -11,43 +11,63 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from math import prod
+from typing import Literal, NamedTuple, TypeVar
 
 import torch
 
 from ..config.compute import ComputeOptions, Place
 from ..config.network import NetworkConfig
+from ..fused import patch_sums_bytes
+from ..fused.half_precision import padded_channels
 from ..network.device import choose_precision
 from ..network.memory import (
     AUTO_SHARE,
     LARGEST_WORKSPACE,
+    LIBRARIES,
     RunSizes,
     TooLittleMemoryError,
+    banks_of_layers,
     host_memory,
     memory_budget,
     readout_file_bytes,
     readout_rows,
+    workspace_per_image,
 )
-from ..numerics.sketch import sketch_size
+from ..numerics.linear_algebra import padded_size
+from ..stages.discriminant import MATRICES
+from ..stages.filters.bank import sums_bytes
+from ..stages.moments import Moments, RowMoments, row_bytes, solves_by_rows
 from ..text import show_bytes
 from .data import TrainingData
 from .distributed.workers import Workers
-from .memory_needs import Machine, MemoryNeeds
-from .readout.encoder import decomposition_bytes
+from .heads import TARGET_COPIES
+from .readout.encoder import check_components
 from .readout.iterative import check_least_memory
+from .readout.sketches import SketchPlan
+from .stores.host import CHUNKS_ON_DEVICE
 
-HALF = 2  # bytes: sketches are float16
-SKETCH_SHARE = 6  # sketches stay on a GPU, or in float32 on a CPU, if they take at most a sixth of the memory
+LABEL = 8  # bytes
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class SketchPlan:
-    """Place, type and bytes of the sketches that a kernel readout is fitted to."""
+class Machine:
+    """The machine that one process runs on."""
 
-    bytes: int = 0  # in the budget
-    on_device: bool = False
-    in_float32: bool = False
-    of_others: bool = False  # of validation and test images too; else these pass the layers again
+    device: torch.device
+    budget: int  # bytes that the process may use
+    processes_here: int = 1  # that share the host's memory
+    processes: int = 1  # of the run
+
+
+class Way(NamedTuple):
+    """One way to hold maps and features."""
+
+    place: Place  # of the maps
+    keep: bool  # features
+    held: int  # bytes in use throughout
+    image: int  # bytes per image of a chunk
 
 
 @dataclass(frozen=True)
@@ -87,52 +107,81 @@ class MemoryPlan:
 
         ValueError says how much is needed if the budget is too small.
         """
-        size, budget = sizes.image_shape[1:], machine.budget
-        needs = MemoryNeeds.of(config, sizes, machine)
-        ways = _ways(machine.device, machine.processes_here * needs.maps, place)
-        ways = [(where, keep) for where, keep in ways if keep or not needs.by_rows]  # its products need all features
-        least = min(needs.held(where, needs.by_rows) + needs.per_image(where) for where, _ in ways)
+        size, budget, device = sizes.image_shape[1:], machine.budget, machine.device.type
+        features = config.features(size)
+        width = padded_size(features) if sizes.half else features
+        by_rows = machine.processes == 1 and solves_by_rows(sizes.train, features, sizes.half)
+        filters = padded_channels(config.filters) if sizes.half else config.filters
+        one_map = filters * prod(size) * sizes.stored
+        maps, kept = (sizes.train + sizes.other) * one_map, sizes.train * width * sizes.stored
+        sums = _sums_bytes(config, sizes, width, RowMoments if by_rows else Moments, device)
+        row = row_bytes(width, sizes.stored, single=sizes.half and device == "cpu")
+        row += TARGET_COPIES * sizes.classes * sizes.itemsize
+        image = max(workspace_per_image(config, sizes, device), row)
+        streamed = CHUNKS_ON_DEVICE * one_map + 2 * prod(sizes.image_shape) * sizes.itemsize  # images: two chunks
+        ways = []
+        for where, keep in _places(machine, maps, place):
+            if keep or not by_rows:  # its products need all features
+                here = where == "device" or (where == "host" and device == "cpu")
+                held = sums + LIBRARIES[device] + (maps if here else 0) + (kept if keep else 0)
+                ways.append(Way(where, keep, held, image + (0 if where == "device" else streamed)))
+        least = min(way.held + way.image for way in ways)
         images = readout_rows(config, sizes.train // config.copies_per_image)
-        sketches = _plan_sketches(config, sizes, images, machine, least)
-        largest = LARGEST_WORKSPACE[machine.device.type]
-        full = max(1, min(largest // needs.image, sizes.train))
+        sketches = SketchPlan.of(config, sizes, images, machine.device, budget, least)
+        largest, room = LARGEST_WORKSPACE[device], budget - sketches.bytes
+        full = max(1, min(largest // image, sizes.train))
 
-        def room(where: Place, keep: bool) -> int:
-            return budget - sketches.bytes - needs.held(where, keep)
+        def chunk_of(way: Way) -> int:
+            return min(full, (room - way.held) // way.image)
 
-        def chunk_of(where: Place, keep: bool) -> int:
-            return min(full, room(where, keep) // needs.per_image(where))
-
-        where, keep = next((way for way in ways if chunk_of(*way) >= full), max(ways, key=lambda way: chunk_of(*way)))
-        chunk = chunk_of(where, keep)
+        best = next((way for way in ways if chunk_of(way) >= full), max(ways, key=chunk_of))
+        chunk = chunk_of(best)
         if chunk < 1:
-            what = f"for this network ({show_bytes(needs.sums)} of sums and heads)"
+            what = f"for this network ({show_bytes(sums)} of sums and heads)"
             remedy = "use smaller images, fewer filters or layers"
             raise TooLittleMemoryError(least + sketches.bytes, what, budget, remedy)
         return MemoryPlan(
-            features=config.features(size),
-            width=needs.width,
+            features=features,
+            width=width,
             chunk=chunk,
-            rows=max(1, min(room(where, keep), largest) // needs.row),
-            keep_features=keep,
-            by_rows=needs.by_rows,
-            maps_place=where,
-            maps_bytes=needs.maps,
-            gram_bytes=needs.sums,
-            features_bytes=needs.features if keep else 0,
+            rows=max(1, min(room - best.held, largest) // row),
+            keep_features=best.keep,
+            by_rows=by_rows,
+            maps_place=best.place,
+            maps_bytes=maps,
+            gram_bytes=sums,
+            features_bytes=kept if best.keep else 0,
             sketches=sketches,
             readout_bytes=readout_file_bytes(config, sizes.image_shape, sizes.classes, machine.processes * images),
-            workspace_bytes=chunk * needs.per_image(where) + needs.libraries,
+            workspace_bytes=chunk * best.image + LIBRARIES[device],
             budget=budget,
         )
+
+
+def filter_sums_bytes(config: NetworkConfig, image_shape: tuple[int, int, int], classes: int, device: str) -> int:
+    """Return the bytes of the sums over patches, for the layer that takes most."""
+    channels, size = image_shape[0], image_shape[1:]
+    return max(
+        sums_bytes(bank, classes, depth, size, k) + (patch_sums_bytes(depth, size, k) if device == "cuda" else 0)
+        for bank, depth, k in banks_of_layers(config, channels)
+    )
+
+
+def _sums_bytes(config: NetworkConfig, sizes: RunSizes, width: int, moments: type[Moments], device: str) -> int:
+    """Return the bytes of the sums over patches or features, of the heads, and of all outputs and labels."""
+    kernels = device if sizes.half else "cpu"
+    patches = filter_sums_bytes(config, sizes.image_shape, sizes.classes, kernels)
+    sums = max(moments.pair_bytes(sizes.train, width, sizes.itemsize), patches)
+    heads = (config.layers + MATRICES) * config.features(sizes.image_shape[1:]) * 2 * sizes.classes * sizes.itemsize
+    outputs = (sizes.train + sizes.other) * (sizes.classes * sizes.itemsize + LABEL)
+    return sums + heads + outputs + sizes.train * 2 * LABEL  # new label and sign
 
 
 def check_size_fits(
     config: NetworkConfig, size: tuple[int, int], compute: ComputeOptions, device: torch.device
 ) -> None:
     """Raise ValueError if not even two grey images (h, w) fit into memory; called before images are read."""
-    half, itemsize = choose_precision(compute, device) != "exact", 8 if compute.dtype == "float64" else 4
-    sizes = RunSizes((1, *size), 2, 2, itemsize=itemsize, half=half)
+    sizes = RunSizes((1, *size), 2, 2, 0, *_itemsize_and_half(compute, device))
     MemoryPlan.of(config, sizes, Machine(device, memory_budget(compute.memory, device)), compute.maps)
 
 
@@ -140,15 +189,21 @@ def plan_run(
     config: NetworkConfig, data: TrainingData, compute: ComputeOptions, device: torch.device, workers: Workers
 ) -> MemoryPlan:
     """Return the plan of one worker. A budget too small for layers and readout is refused by what needs more."""
-    half, itemsize = choose_precision(compute, device) != "exact", 8 if compute.dtype == "float64" else 4
+    itemsize, half = _itemsize_and_half(compute, device)
     sizes, here = data.sizes(config, itemsize, half, workers.count), workers.on_this_machine
     machine = Machine(device, memory_budget(compute.memory, device, here), here, workers.count)
     whole = memory_budget(compute.memory, device)
-    _check_all(
+    plan, _ = _check_all(
         lambda: MemoryPlan.of(config, sizes, machine, compute.maps),
         lambda: check_readout_fits(config, data, itemsize, whole),
     )
-    return MemoryPlan.of(config, sizes, machine, compute.maps)
+    assert plan is not None
+    return plan
+
+
+def _itemsize_and_half(compute: ComputeOptions, device: torch.device) -> tuple[int, bool]:
+    """Return the bytes of the floating type, and whether maps and features are stored in half precision."""
+    return 8 if compute.dtype == "float64" else 4, choose_precision(compute, device) != "exact"
 
 
 def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int, budget: int) -> None:
@@ -157,56 +212,30 @@ def check_readout_fits(config: NetworkConfig, data: TrainingData, itemsize: int,
         images = readout_rows(config, len(data.images))
         _check_all(
             lambda: check_least_memory(config, images, 2 * data.classes, itemsize, budget),
-            lambda: _check_components(config, images, data.image_shape[1:], budget),
+            lambda: check_components(config, images, data.image_shape[1:], budget),
         )
 
 
-def _check_components(config: NetworkConfig, images: int, size: tuple[int, int], budget: int) -> None:
-    """Raise TooLittleMemoryError if the components of a readout, one per image (h, w), cannot be computed."""
-    numbers = config.layers * sketch_size(config, size)
-    needed = decomposition_bytes(images, numbers)
-    if images <= min(config.readout_size, numbers) and needed > budget:
-        what = f"for {images:,} components of a readout, one per image"
-        raise TooLittleMemoryError(needed, what, budget, "use a smaller readout_size")
-
-
-def _check_all(*checks: Callable[[], object]) -> None:
-    """Run all checks, and raise the error of the one that needs most memory."""
-    errors = []
+def _check_all(*checks: Callable[[], T]) -> list[T]:
+    """Run all checks and return their results; raise the error of the one that needs most memory."""
+    errors, results = [], []
     for check in checks:
         try:
-            check()
+            results.append(check())
         except TooLittleMemoryError as error:
             errors.append(error)
     if errors:
         raise max(errors, key=lambda error: error.needed)
+    return results
 
 
-def _plan_sketches(config: NetworkConfig, sizes: RunSizes, rows: int, machine: Machine, least: int) -> SketchPlan:
-    """Plan the sketches of the readout's rows, and of validation and test images where these are seen once.
-
-    ``least`` are the bytes of the smallest plan without them.
-    """
-    if not config.has_kernel:
-        return SketchPlan()
-    one, share = config.layers * sketch_size(config, sizes.image_shape[1:]) * HALF, machine.budget // SKETCH_SHARE
-    others = 0 if config.mirrors_kernel or len(config.views) > 1 else sizes.other
-    if machine.device.type == "cuda":
-        needed = (rows + others) * one
-        fits = needed <= share  # else they are on the host
-        return SketchPlan(needed if fits else 0, fits, of_others=others > 0)
-    of_others = others > 0 and (rows + others) * one <= share
-    needed = (rows + others * of_others) * one
-    in_float32 = 2 * needed <= min(share, machine.budget - least)
-    return SketchPlan(2 * needed if in_float32 else needed, True, in_float32, of_others)
-
-
-def _ways(device: torch.device, maps_bytes: int, place: Literal["auto"] | Place) -> list[tuple[Place, bool]]:
+def _places(machine: Machine, maps_bytes: int, place: Literal["auto"] | Place) -> list[tuple[Place, bool]]:
     """Return the places of the maps, and whether features are kept, best first."""
     if place != "auto":
         return [(place, True), (place, False)]
-    if device.type == "cpu":
+    if machine.device.type == "cpu":
         return [("device", True), ("device", False), ("file", True), ("file", False)]
     # Pinned memory is handed out in powers of two.
-    outside: Place = "host" if 2 * maps_bytes <= AUTO_SHARE * host_memory() else "file"
+    fits = 2 * machine.processes_here * maps_bytes <= AUTO_SHARE * host_memory()
+    outside: Place = "host" if fits else "file"
     return [("device", True), (outside, True), ("device", False), (outside, False)]

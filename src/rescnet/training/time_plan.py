@@ -13,10 +13,11 @@ from ..config.network import NetworkConfig
 from ..network.history import LayerRecord
 from ..network.memory import RunSizes, readout_rows
 from ..numerics.sketch import sketch_size
-from .readout.cross_validation import FEW_ROWS, FOLDS, MOST_ROWS
-from .readout.encoder import decomposes, subspace_operations
+from .readout.cross_validation import folds_operations
+from .readout.encoder import decomposes, decomposition_operations, subspace_operations
 from .readout.fit import METRIC_FROM
-from .readout.metric import IMAGES, OUTPUTS
+from .readout.metric import metric_operations
+from .readout.system import system_operations
 from .stopwatch import Stopwatch
 
 PASSING = ("convolution", "pooling")  # stages of an image that only passes a layer
@@ -66,21 +67,9 @@ def readout_operations(config: NetworkConfig, sizes: RunSizes) -> float:
         return 0.0
     rows, numbers = readout_rows(config, sizes.train), config.layers * sketch_size(config, sizes.image_shape[1:])
     size = min(config.readout_size, rows, numbers)
-    codes = 2 * rows * numbers * size + _system_operations(rows, size)
+    codes = 2 * rows * numbers * size + system_operations(rows, size)
     if sizes.train >= METRIC_FROM:
-        codes = 2 * codes + 2 * min(rows, IMAGES) * min(sizes.classes, OUTPUTS) * size * (rows + size)
+        codes = 2 * codes + metric_operations(rows, sizes.classes, size)
     if size < rows and not decomposes(rows, numbers, size):
         return codes + subspace_operations(rows, numbers, size)
-    folds, left = (FOLDS if rows <= FEW_ROWS else 2), rows * (FOLDS - 1) // FOLDS
-    of_folds = folds * (_eigenvector_operations(left) + _system_operations(left, size)) if rows <= MOST_ROWS else 0
-    return codes + rows * numbers * (rows + 2 * size) + _eigenvector_operations(rows) + of_folds
-
-
-def _system_operations(rows: int, size: int) -> float:
-    """Return the operations of a kernel between codes, its factor and the blocks of its inverse."""
-    return rows**2 * size + rows**3
-
-
-def _eigenvector_operations(rows: int) -> float:
-    """Return the time of eigenvectors in float64, in operations; small matrices are far slower than products."""
-    return 3 * rows**3 + 50_000 * rows**2
+    return codes + decomposition_operations(rows, numbers, size) + folds_operations(rows, size)

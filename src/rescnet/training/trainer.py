@@ -22,7 +22,7 @@ from ..network.network import Network
 from ..network.stack import Layer, LayerStack
 from ..numerics.linear_algebra import with_zeros
 from ..stages.augment import changes_of_views, draw_changes
-from ..stages.filters import BankOptions, GreyPatches, learn_filters
+from ..stages.filters import BankOptions, GreyPatches, layer_generator, learn_filters
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from .data import TrainingData
@@ -145,8 +145,7 @@ class Trainer:
     def _learn_filters(self, number: int, input_range: ValueRange) -> tuple[Tensor, Tensor]:
         """Learn the filters of a layer from its input's patches (stages 2 and 3)."""
         config, stream = self.config, self.training
-        # One generator per layer: layer i is the same in an uninterrupted and in a resumed run.
-        generator = torch.Generator().manual_seed(config.seed * 1_000_003 + number)
+        generator = layer_generator(config.seed, number)
         size = config.size_of_filter(number)
         maps = stream.maps if config.place_in_stack(number) > 1 else None
         layer_input = LayerInput(self.stack, input_range, maps, stream.images, stream.chunk)

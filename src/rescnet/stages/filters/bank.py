@@ -12,10 +12,19 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from ...config.grammars import BANKS, BankFacts, NotEnoughFiltersError, check_bank, parse_mixture, share_out
+from ...config.grammars import (
+    BANKS,
+    BankFacts,
+    NotEnoughFiltersError,
+    check_bank,
+    class_sums_of,
+    parse_mixture,
+    share_out,
+)
 from ...config.network import PCABias, PCASigns, StackedLDABias, StackedLDASigns
 from ..patches import ClassMoments
 
+COPIES = 4  # of Σ p pᵀ in memory: the sum, the one it is added to, the covariance, and its eigenvectors
 SAMPLES = 50_000  # patches drawn by banks that need more than sums
 
 
@@ -95,6 +104,20 @@ class Filters:
         norm = self.weights.norm(dim=1)
         inverse = torch.where(norm > 0, 1 / norm, 0)
         return Filters(self.weights * inverse[:, None], self.bias * inverse)
+
+
+def sums_bytes(mixture: str, classes: int, channels: int, image_size: tuple[int, int], size: int) -> int:
+    """Return the bytes of the sums over patches k×k that a mixture learns from, in float64."""
+    numbers, positions = channels * size**2, (image_size[0] - size + 1) * (image_size[1] - size + 1)
+    per_class = [
+        sets * (outers * numbers**2 + places * positions * numbers) for sets, outers, places in class_sums_of(mixture)
+    ]
+    return 8 * (COPIES * numbers**2 + classes * max(per_class, default=0))
+
+
+def layer_generator(seed: int, layer: int) -> torch.Generator:
+    """Return the generator of a layer's draws: layer i is the same in an uninterrupted and in a resumed run."""
+    return torch.Generator().manual_seed(seed * 1_000_003 + layer)
 
 
 FilterBank = Callable[[PatchSource, int, torch.Generator, BankOptions], Filters]

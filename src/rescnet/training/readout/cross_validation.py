@@ -19,8 +19,8 @@ from ...network.readout.loo_correction import ErrorRegression, LeaveOneOutCorrec
 from ...numerics.code_kernel import Codes, code_kernel, kernel_scale, median_squared_distance
 from ...numerics.linear_algebra import eigen
 from ...numerics.threads import in_threads
-from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING
-from .system import solve_exactly
+from .encoder import LEAST_VARIANCE_OF_FEW, WHITENING, eigenvector_operations
+from .system import solve_exactly, system_operations
 
 FOLDS = 5
 FEW_ROWS = 2000  # up to which all folds are predicted, else two
@@ -60,6 +60,13 @@ def judge(
     if products is not None and per_image == 1 and size == len(products):
         temperature *= SPREAD
     return regression.correction.to(torch.device("cpu")) if regression else None, temperature, accuracy
+
+
+def folds_operations(rows: int, size: int) -> int:
+    """Return the operations of :func:`cross_validate`, if so many rows are judged by it."""
+    kept = rows * (FOLDS - 1) // FOLDS
+    each = eigenvector_operations(kept) + system_operations(kept, size)
+    return (FOLDS if rows <= FEW_ROWS else 2) * each if rows <= MOST_ROWS else 0
 
 
 def cross_validate(

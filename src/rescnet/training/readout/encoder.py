@@ -14,9 +14,12 @@ from math import inf
 import torch
 from torch import Tensor
 
+from ...config.network import NetworkConfig
+from ...network.memory import TooLittleMemoryError
 from ...network.readout.kernel import Encoder, Quantised, lengths_of
 from ...numerics.code_kernel import Codes
 from ...numerics.linear_algebra import add_single_gram_, eigen, product
+from ...numerics.sketch import sketch_size
 from ...stages.images import ValueRange
 from ..distributed.workers import Workers
 
@@ -136,6 +139,25 @@ def decomposition_bytes(rows: int, numbers: int) -> int:
     Sketches twice; products in float32, and in float64 with their eigenvectors and LAPACK's workspace of two matrices.
     """
     return 8 * rows * numbers + (4 + 4 * 8) * rows**2
+
+
+def decomposition_operations(rows: int, numbers: int, size: int) -> int:
+    """Return the operations of the products of ``rows`` sketches, of their eigenvectors, and of the components."""
+    return rows * numbers * (rows + 2 * size) + eigenvector_operations(rows)
+
+
+def eigenvector_operations(rows: int) -> int:
+    """Return the time of eigenvectors in float64, in operations; small matrices are far slower than products."""
+    return 3 * rows**3 + 50_000 * rows**2
+
+
+def check_components(config: NetworkConfig, rows: int, size: tuple[int, int], budget: int) -> None:
+    """Raise TooLittleMemoryError if the components of a readout, one per row, of images (h, w), cannot be computed."""
+    numbers = config.layers * sketch_size(config, size)
+    needed = decomposition_bytes(rows, numbers)
+    if rows <= min(config.readout_size, numbers) and needed > budget:
+        what = f"for {rows:,} components of a readout, one per image"
+        raise TooLittleMemoryError(needed, what, budget, "use a smaller readout_size")
 
 
 def subspace_operations(rows: int, numbers: int, size: int) -> int:

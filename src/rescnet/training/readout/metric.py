@@ -24,6 +24,11 @@ TOGETHER = 2048  # images
 LEAST = 1e-6  # eigenvalue of M, relative to the mean
 
 
+def metric_operations(rows: int, classes: int, size: int) -> int:
+    """Return the operations of :func:`learned_metric`."""
+    return 2 * min(rows, IMAGES) * min(classes, OUTPUTS) * size * (rows + size)
+
+
 def learned_metric(codes: Codes, solution: Tensor, scale: float, seed: int) -> Tensor:
     """Return T, shape (r, r): new codes are c·T, the most important numbers first.
 

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ...config.network import NetworkConfig
 from ...fused import add_column_sums, sketch_features
+from ...network.memory import RunSizes
 from ...numerics.sketch import sketch, sketch_size, sketch_weights
 from ..distributed.workers import Workers
 
-if TYPE_CHECKING:
-    from ..memory_plan import SketchPlan
+SHARE = 6  # sketches stay on a GPU, or in float32 on a CPU, if they take at most a sixth of the memory
+
+
+@dataclass(frozen=True)
+class SketchPlan:
+    """Place, type and bytes of the sketches that a kernel readout is fitted to."""
+
+    bytes: int = 0  # in the budget
+    on_device: bool = False
+    in_float32: bool = False
+    of_others: bool = False  # of validation and test images too; else these pass the layers again
+
+    @staticmethod
+    def of(
+        config: NetworkConfig, sizes: RunSizes, rows: int, device: torch.device, budget: int, least: int
+    ) -> SketchPlan:
+        """Plan the sketches of the readout's rows, and of validation and test images where these are seen once.
+
+        ``least`` are the bytes of the smallest plan without them.
+        """
+        if config.readout != "kernel":
+            return SketchPlan()
+        one = config.layers * sketch_size(config, sizes.image_shape[1:]) * torch.float16.itemsize
+        others = 0 if config.mirrors_kernel or len(config.views) > 1 else sizes.other
+        needed, share = (rows + others) * one, budget // SHARE
+        fits = needed <= share
+        if device.type == "cuda":  # else they are on the host
+            return SketchPlan(needed if fits else 0, fits, of_others=others > 0)
+        if not fits:
+            needed = rows * one
+        in_float32 = 2 * needed <= min(share, budget - least)
+        return SketchPlan(2 * needed if in_float32 else needed, True, in_float32, fits and others > 0)
 
 
 class FeatureSpread:

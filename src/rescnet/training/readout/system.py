@@ -66,6 +66,11 @@ def exact_bytes(images: int, itemsize: int = 4) -> int:
     return itemsize * images * (images + 3 * min(images, PANEL))
 
 
+def system_operations(rows: int, size: int) -> int:
+    """Return the operations of a kernel between codes, its factor and the blocks of its inverse."""
+    return rows**2 * size + rows**3
+
+
 def solve_exactly(
     codes: Codes, right: Tensor, scale: float, ridge: float, per_image: int = 1, ridge_factors: Tensor | None = None
 ) -> Solution:

@@ -12,6 +12,7 @@ from ...stages.patches import gather_patches
 from .store import MapStore, Shape
 
 WRITES_UNDER_WAY = 2  # chunks being copied back to the host; each still holds its memory on the device
+CHUNKS_ON_DEVICE = 2 + WRITES_UNDER_WAY + 1  # in use, being fetched, being written, being reordered
 
 
 class HostStore(MapStore):
