@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from ..config.network import NetworkConfig
 from ..text import count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class StopReason(StrEnum):
@@ -115,6 +119,45 @@ class History:
     def layers_since_best(self) -> int:
         """Return the number of layers added since the best validation accuracy."""
         return len(self.records) - self.best_layer()
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the accuracies after each layer, and stars for those with the readout; needs matplotlib.
+
+        The readout's star of the training images is their leave-one-out accuracy.
+
+        Parameters
+        ----------
+        axes : Axes, optional
+            Matplotlib axes to draw on; by default those of a new figure.
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ValueError("plot needs matplotlib. Use pip install matplotlib.") from None
+        if axes is None:
+            axes = plt.figure(figsize=(7, 3.6), layout="constrained").add_subplot()
+        readout, layers = self.readout or ReadoutRecord(), [record.layer for record in self.records]
+        ticks, end = layers[:: max(1, -(-len(layers) // 8))], len(layers) + 1
+        for colour, (split, lines, star) in enumerate(
+            (
+                ("training", [record.train_accuracy for record in self.records], readout.loo_accuracy),
+                ("validation", [record.validation_accuracy for record in self.records], readout.validation_accuracy),
+                ("test", [record.test_accuracy for record in self.records], readout.test_accuracy),
+            )
+        ):
+            if shown := [(layer, 100 * share) for layer, share in zip(layers, lines, strict=True) if share is not None]:
+                axes.plot(*zip(*shown, strict=True), ".-", color=f"C{colour}", label=split)
+            if star is not None:
+                label = "training, leave-one-out" if split == "training" else f"{split}, with the readout"
+                axes.plot(end, 100 * star, "*", color=f"C{colour}", label=label)
+        if self.readout:
+            axes.set_xticks([*ticks, end], [*map(str, ticks), "readout"])
+        else:
+            axes.set_xticks(ticks)
+        axes.set(xlabel="layer", ylabel="accuracy, %")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(fontsize="small", frameon=False)
+        return axes
 
 
 def reason_to_stop(config: NetworkConfig, history: History) -> StopReason | None:
