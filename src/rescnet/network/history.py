@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import nan
 from typing import TYPE_CHECKING
 
 from ..config.network import NetworkConfig
@@ -138,15 +139,16 @@ class History:
             axes = plt.figure(figsize=(7, 3.6), layout="constrained").add_subplot()
         readout, layers = self.readout or ReadoutRecord(), [record.layer for record in self.records]
         ticks, end = layers[:: max(1, -(-len(layers) // 8))], len(layers) + 1
-        for colour, (split, lines, star) in enumerate(
-            (
-                ("training", [record.train_accuracy for record in self.records], readout.loo_accuracy),
-                ("validation", [record.validation_accuracy for record in self.records], readout.validation_accuracy),
-                ("test", [record.test_accuracy for record in self.records], readout.test_accuracy),
-            )
-        ):
-            if shown := [(layer, 100 * share) for layer, share in zip(layers, lines, strict=True) if share is not None]:
-                axes.plot(*zip(*shown, strict=True), ".-", color=f"C{colour}", label=split)
+        splits = (
+            ("training", "train_accuracy", readout.loo_accuracy),
+            ("validation", "validation_accuracy", readout.validation_accuracy),
+            ("test", "test_accuracy", readout.test_accuracy),
+        )
+        for colour, (split, entry, star) in enumerate(splits):
+            shares = [getattr(record, entry) for record in self.records]
+            if any(share is not None for share in shares):
+                percent = [nan if share is None else 100 * share for share in shares]
+                axes.plot(layers, percent, ".-", color=f"C{colour}", label=split)
             if star is not None:
                 label = "training, leave-one-out" if split == "training" else f"{split}, with the readout"
                 axes.plot(end, 100 * star, "*", color=f"C{colour}", label=label)
