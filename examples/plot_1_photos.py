@@ -84,10 +84,9 @@ names = np.array(photo_set.class_names)
 classifier = ResCNetClassifier(random_state=0).fit(
     photo_set.train.images, names[photo_set.train.labels]
 )
-print(classifier.model_.network)
-print(
-    f"leave-one-out accuracy: {classifier.model_.history.readout.loo_accuracy:.0%}"
-)
+network, history = classifier.model_.network, classifier.model_.history
+print(network)
+print(f"leave-one-out accuracy: {history.readout.loo_accuracy:.0%}")
 
 # %%
 # Predict new photos

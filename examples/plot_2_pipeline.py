@@ -21,13 +21,13 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rescnet import ResCNetClassifier
+from rescnet import Config, ResCNetClassifier
 
 X, X_test, y, y_test = train_test_split(
     *load_digits(return_X_y=True), train_size=200, random_state=0
 )
 pipeline = make_pipeline(
-    ResCNetClassifier(n_layers=1, random_state=0),
+    ResCNetClassifier(n_layers=1, config=Config(), random_state=0),
     StandardScaler(),
     LogisticRegression(max_iter=500),
 )
@@ -36,13 +36,13 @@ pipeline = make_pipeline(
 # Search its options
 # ------------------
 #
-# ``rescnetclassifier__n_filters`` is the option ``n_filters`` of the step
-# ``rescnetclassifier``. The search fits the whole pipeline for each value, on two
-# folds.
+# A ``Config`` holds the options that are set, here none. Of the step
+# ``rescnetclassifier``, ``config__filters`` is the option ``filters``. The search
+# fits the whole pipeline for each value, on two folds.
 
 numbers = [2, 4, 8, 16]
 search = GridSearchCV(
-    pipeline, {"rescnetclassifier__n_filters": numbers}, cv=2
+    pipeline, {"rescnetclassifier__config__filters": numbers}, cv=2
 ).fit(X, y)
 print("chosen:", search.best_params_)
 

@@ -19,7 +19,7 @@ import torch
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from rescnet import make_config, train
+from rescnet import Config, train
 
 digits = load_digits()
 images = torch.tensor(digits.images[:, None])  # (n, channels, height, width)
@@ -28,10 +28,10 @@ x, x_test, y, y_test = train_test_split(
     images, labels, train_size=400, test_size=300, random_state=1
 )
 
-config = make_config("digits", layers=6, stop_at_zero_error=False)
-network, history = train(x, y, config, test=(x_test, y_test))
-for record in history:
-    print(f"layer {record.layer}: test accuracy {record.test_accuracy:.3f}")
+config = Config("digits", layers=6, stop_at_zero_error=False)
+model = train(x, y, config, test=(x_test, y_test))
+model.history.plot()
+plt.show()
 
 # %%
 # Filters
@@ -50,6 +50,7 @@ def show_row(axes, pictures, limit):
         axis.set(xticks=[], yticks=[])
 
 
+network = model.network
 filters = network.layers[0].weights[:, 0]  # (20, 5, 5)
 figure, axes = plt.subplots(2, 10, figsize=(9, 2.1), layout="constrained")
 for row, name, half in zip(
@@ -73,7 +74,7 @@ from rescnet.stages.second_order import channel_pairs, second_order_pool
 
 with torch.inference_mode():
     maps = network.stack.maps(network.layers[0], None, x_test[:1])  # (1, 20, 8, 8)
-[(grid, cells)] = config.grids((8, 8))
+[(grid, cells)] = network.config.grids((8, 8))
 blocks = second_order_pool(
     rectify(maps), grid, diagonal=False
 )  # (1, 5, 5, 190): pairs of maps in each block
@@ -139,7 +140,7 @@ figure, axes = plt.subplots(
 )
 for row, layer in zip(axes, (2, 3), strict=True):
     before, after = staged[layer - 2, [chosen]], staged[layer - 1, [chosen]]
-    wrong = residual(true_class[[chosen]].double(), before, config.ceiling)
+    wrong = residual(true_class[[chosen]].double(), before, network.config.ceiling)
     label, positive = labels_and_signs(wrong)
     panels = {
         f"output of layer {layer - 1}": before,
@@ -173,7 +174,7 @@ figure, (left, right) = plt.subplots(
 )
 left.imshow(x_test[chosen, 0], cmap="gray_r")
 left.set(title=f"a {int(y_test[chosen])}", xticks=[], yticks=[])
-steps = range(1, len(history) + 1)
+steps = range(1, len(network.layers) + 1)
 for number in range(10):
     colour = BLUE if number == last else RED if number == first else GREY
     right.plot(
@@ -186,7 +187,7 @@ for number in range(10):
     )
 for number, colour in ((last, BLUE), (first, RED)):
     right.text(
-        len(history) + 0.1,
+        len(network.layers) + 0.1,
         staged[-1, chosen, number],
         number,
         color=colour,

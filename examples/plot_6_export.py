@@ -37,10 +37,8 @@ print(sorted(str(path.relative_to(folder)) for path in folder.rglob("*.*")))
 # Each export runs the file once and compares it with the model. ``export_program``
 # writes a ``.pt2`` file for PyTorch in the same way.
 
-from rescnet.export import export_onnx
-
 model = rescnet.load(folder / "digits")
-export_onnx(model, folder / "digits.onnx")
+rescnet.export_onnx(model, folder / "digits.onnx")
 print(f"{(folder / 'digits.onnx').stat().st_size / 1e6:.1f} MB")
 
 # %%
@@ -61,7 +59,7 @@ new = X[1000:1200].reshape(-1, 1, 8, 8).astype(np.float32)
 [outputs] = session.run(None, {session.get_inputs()[0].name: new})
 answers = np.array(names, int)[outputs.argmax(1)]
 print(f"accuracy of the file: {np.mean(answers == y[1000:1200]):.3f}")
-difference = abs(outputs - model.network.outputs(new).numpy()).max()
+difference = abs(outputs - model.outputs(new)).max()
 print(f"largest difference to the model: {difference:.0e}")
 
 # %%

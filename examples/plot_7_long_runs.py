@@ -10,8 +10,8 @@ have had, bit for bit.
 # Interrupt a run, and continue it
 # --------------------------------
 #
-# Here we stop after three layers of eight, save the model, and pretend that the
-# machine was switched off.
+# With ``out``, a run saves each layer once it is finished. Here it stops after
+# three layers of eight, as if the machine was switched off.
 
 import tempfile
 from pathlib import Path
@@ -29,23 +29,12 @@ data = {
     "labels": labels[:300],
     "test": (images[300:600], labels[300:600]),
 }
-
-
-def settings(layers):
-    return rescnet.make_config(
-        "digits",
-        layers=layers,
-        filters=10,
-        learning_rate=0.3,
-        stop_at_zero_error=False,
-    )
-
+config = rescnet.Config(
+    "digits", layers=8, filters=10, learning_rate=0.3, stop_at_zero_error=False
+)
 
 folder = Path(tempfile.mkdtemp()) / "run"
-network, history = rescnet.train(**data, config=settings(3))
-rescnet.save(
-    folder, rescnet.Model(network, history, class_names=tuple("0123456789"))
-)
+rescnet.train(**data, config=config.but(layers=3), out=folder)
 
 # %%
 # The folder has one file per layer, and a history with a checksum per line. So a
@@ -55,37 +44,26 @@ for path in sorted(folder.rglob("*.*")):
     print(f"{path.stat().st_size:8,} bytes  {path.relative_to(folder)}")
 
 # %%
-# The next day we load it and add five layers.
+# The next day we load it, and add the other five layers.
 
 saved = rescnet.load(folder)
-continued, continued_history = rescnet.train(
-    **data, config=settings(8), start=(saved.network, saved.history)
-)
+continued = rescnet.train(**data, config=config, start=saved)
 
 # %%
 # A run without interruption gives the same network.
 
-whole, whole_history = rescnet.train(**data, config=settings(8))
+whole = rescnet.train(**data, config=config)
 same = [
     torch.equal(one, other)
-    for one, other in zip(whole.learned(), continued.learned(), strict=True)
+    for one, other in zip(
+        whole.network.learned(), continued.network.learned(), strict=True
+    )
 ]
 print(f"{sum(same)} of {len(same)} tensors are equal, bit for bit")
 
-figure, axis = plt.subplots(figsize=(7, 3.6), layout="constrained")
-for records, style, label in (
-    (whole_history, {"color": "lightgrey", "lw": 8}, "in one go"),
-    (history, {"color": "tab:blue", "marker": "o"}, "before the interruption"),
-    (continued_history[3:], {"color": "tab:orange", "marker": "o"}, "continued"),
-):
-    axis.plot(
-        [r.layer for r in records],
-        [100 * r.test_accuracy for r in records],
-        label=label,
-        **style,
-    )
-axis.set(xlabel="layer", ylabel="test accuracy, %", xticks=range(1, 9))
-axis.legend()
+axes = continued.history.plot()
+axes.axvline(3.5, color="grey", ls=":")
+axes.text(3.4, axes.get_ylim()[0] + 1, "interrupted", ha="right")
 plt.show()
 
 # %%

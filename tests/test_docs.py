@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 import typer
 
-from rescnet import ComputeOptions, NetworkConfig, ResCNetClassifier, preset_names
+from rescnet import ComputeOptions, Config, NetworkConfig, ResCNetClassifier, preset_names, train
 from rescnet.cli import COMMANDS, app
 from rescnet.config.grammars import BANKS
-from rescnet.config.presets import make_config
 from rescnet.family import FamilyConfig, member_names
 from rescnet.stages.filters import find_bank
 
@@ -23,7 +22,10 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 OF_DOCS = [
     DOCS / f"{name}.md"
-    for name in ("get_started", "guide", "options", "method", "algorithm", "scaling", "performance", "family", "faq")
+    for name in (
+        *("get_started", "interface", "guide", "options", "method", "algorithm", "scaling", "performance", "family"),
+        "faq",
+    )
 ]
 PAGES = [
     ROOT / "README.md",
@@ -82,7 +84,7 @@ def test_the_readmes_example_runs(tmp_path, capsys):
     assert float(capsys.readouterr().out.splitlines()[0]) >= 0.975
     classifier, digits = after["classifier"], after["X_test"].reshape(-1, 8, 8)
     assert classifier.score(digits[:100], after["y_test"][:100]) >= 0.95
-    default = make_config(image_shape=(1, 8, 8), classes=10, images=300, seed=0)
+    default = Config(seed=0).complete((1, 8, 8), classes=10, images=300)
     assert classifier.model_.network.config == default and default.has_kernel
     assert (classifier.image_shape_, classifier.n_features_in_) == ((8, 8), 64)
 
@@ -97,8 +99,9 @@ def test_the_guides_examples_run(tmp_path, monkeypatch):
     Path("guide.py").write_text(code.replace("train_size=300, test_size=100", "train_size=160, test_size=60"))
     after = runpy.run_path("guide.py")
     assert after["early"].n_layers_ <= len(after["early"].model_.network.layers)
-    assert len(after["network"].layers) == 4
-    assert after["named"].class_names == tuple("0123456789")
+    assert len(after["longer"].network.layers) == 4 and len(after["first_two"].network.layers) == 2
+    assert after["own"].network.readout and len(after["own"].history) == after["layers"]
+    assert (after["loaded"].predict(after["X_test"]) == after["classifier"].predict(after["X_test"])).all()
     assert Path("digits.onnx").exists() and Path("digits.pt2").exists()
 
 
@@ -107,6 +110,32 @@ def test_the_example_of_the_algorithm_runs(capsys):
     (code,) = python_blocks(DOCS / "algorithm.md")
     exec(code, {})
     assert 0.9 < float(re.findall(r"0\.\d+", capsys.readouterr().out)[0]) < 1
+
+
+def test_the_examples_of_the_interface_run(tmp_path, monkeypatch, capsys):
+    text = (DOCS / "interface.md").read_text()
+    assert len(text.splitlines()) <= 150
+    monkeypatch.chdir(tmp_path)
+    Path("interface.py").write_text("\n".join(python_blocks(DOCS / "interface.md")))
+    after = runpy.run_path("interface.py")
+    assert after["loaded"].labels.tolist() == sorted(after["names"])
+    assert after["again"].score(after["new"], after["truth"]) > 0.8
+    assert Path("runs/safe/model.json").exists()
+    assert f"# {capsys.readouterr().out.splitlines()[-1]}\n" in text  # the comment has the error
+
+
+def test_the_arguments_of_the_interface_exist():
+    rows = (DOCS / "interface.md").read_text().split("## Where an option goes")[1].split("\n\n")[2].splitlines()[2:]
+    call = {"Config": Config, "ComputeOptions": ComputeOptions, "images": None, "labels": None}
+    assert len(rows) > 10
+    for row in rows:
+        _, _, ours, theirs, *_ = row.split("|")
+        for span in re.findall(r"`([^`]+)`", ours):
+            if not span.startswith("predict("):
+                eval(f"bind({span})", call | {"bind": inspect.signature(ResCNetClassifier).bind})
+        for span in re.findall(r"`([^`]+)`", theirs):
+            if not span.startswith("model."):
+                eval(f"bind(images, labels, {span})", call | {"bind": inspect.signature(train).bind})
 
 
 def test_the_readme_is_a_page():

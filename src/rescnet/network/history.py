@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import nan
+from typing import TYPE_CHECKING
 
 from ..config.network import NetworkConfig
 from ..text import count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class StopReason(StrEnum):
@@ -115,6 +120,46 @@ class History:
     def layers_since_best(self) -> int:
         """Return the number of layers added since the best validation accuracy."""
         return len(self.records) - self.best_layer()
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the accuracies after each layer, and stars for those with the readout; needs matplotlib.
+
+        The readout's star of the training images is their leave-one-out accuracy.
+
+        Parameters
+        ----------
+        axes : Axes, optional
+            Matplotlib axes to draw on; by default those of a new figure.
+        """
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError:
+            raise ValueError("plot needs matplotlib. Use pip install matplotlib.") from None
+        if axes is None:
+            axes = plt.figure(figsize=(7, 3.6), layout="constrained").add_subplot()
+        readout, layers = self.readout or ReadoutRecord(), [record.layer for record in self.records]
+        ticks, end = layers[:: max(1, -(-len(layers) // 8))], len(layers) + 1
+        splits = (
+            ("training", "train_accuracy", readout.loo_accuracy),
+            ("validation", "validation_accuracy", readout.validation_accuracy),
+            ("test", "test_accuracy", readout.test_accuracy),
+        )
+        for colour, (split, entry, star) in enumerate(splits):
+            shares = [getattr(record, entry) for record in self.records]
+            if any(share is not None for share in shares):
+                percent = [nan if share is None else 100 * share for share in shares]
+                axes.plot(layers, percent, ".-", color=f"C{colour}", label=split)
+            if star is not None:
+                label = "training, leave-one-out" if split == "training" else f"{split}, with the readout"
+                axes.plot(end, 100 * star, "*", color=f"C{colour}", label=label)
+        if self.readout:
+            axes.set_xticks([*ticks, end], [*map(str, ticks), "readout"])
+        else:
+            axes.set_xticks(ticks)
+        axes.set(xlabel="layer", ylabel="accuracy, %")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(fontsize="small", frameon=False)
+        return axes
 
 
 def reason_to_stop(config: NetworkConfig, history: History) -> StopReason | None:
