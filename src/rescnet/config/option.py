@@ -70,7 +70,7 @@ def group(title: str, fixed_by: FixedBy) -> Callable[..., Any]:
 
 @cache
 def declared_types(owner: type) -> dict[str, Any]:
-    """Return the types of a dataclass's fields."""
+    """Return the types of the fields of a dataclass or a ``TypedDict``."""
     return get_type_hints(owner)
 
 

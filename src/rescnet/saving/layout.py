@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, TypedDict, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, TypedDict, TypeVar, get_args, get_origin, is_typeddict
 
 from .. import __version__
 from ..config.network import NetworkConfig
+from ..config.option import declared_types
 from ..config.presets import check_names
 from ..network.history import LayerRecord, ReadoutRecord
 from .folder import COPY_AGAIN, LAYERS, MODEL, ModelFileError, partial_of, read_file
@@ -177,7 +178,7 @@ def misfit_of(value: Any, kind: Any, name: str = "") -> str:
     if is_typeddict(kind) or is_dataclass(kind) or get_origin(kind) is dict:
         if not isinstance(value, dict):
             return f"{name} must be an object, got {value!r:.60}."
-        known = dict.fromkeys(value, get_args(kind)[-1]) if get_origin(kind) is dict else get_type_hints(kind)
+        known = dict.fromkeys(value, get_args(kind)[-1]) if get_origin(kind) is dict else declared_types(kind)
         if missing := [key for key in _required(kind) if key not in value]:
             return f"{name}.{missing[0]} must be given.".removeprefix(".")
         parts = ((f"{name}.{key}".removeprefix("."), value[key], part) for key, part in known.items() if key in value)
