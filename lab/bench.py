@@ -176,7 +176,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--out", type=Path, help="JSON file, rewritten after each measurement")
     made.add_argument("--device", default="auto")
     made.add_argument("--precision", default="auto")
-    made.add_argument("--memory", default="auto", help="memory limit, e.g. 40GB")
+    made.add_argument("--max-memory", default="auto", help="memory limit, e.g. 40GB")
     return made
 
 
@@ -188,7 +188,9 @@ def main() -> int:
     try:
         if arguments.out is not None:
             check_new_file(arguments.out, overwrite=True)
-        compute = ComputeOptions(device=arguments.device, precision=arguments.precision, memory=arguments.memory)
+        compute = ComputeOptions(
+            device=arguments.device, precision=arguments.precision, max_memory=arguments.max_memory
+        )
         device = choose_device(compute.device)
         cases = choose_cases(arguments.preset, device, arguments.images, arguments.filters)
     except ValueError as error:

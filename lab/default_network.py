@@ -19,7 +19,6 @@ from rescnet import ComputeOptions, Config
 from rescnet.config.defaults import check_quality
 from rescnet.data import load
 from rescnet.network.device import choose_device
-from rescnet.network.probabilities import network_probabilities
 from rescnet.numerics.intervals import left_out_interval
 from rescnet.training.choice import Choice
 from rescnet.training.listener import Listener
@@ -69,7 +68,7 @@ def measure(source: str, quality: str, seed: int, limit: int | None) -> dict[str
         "test_accuracy": accuracy,
         "loo_accuracy": record.loo_accuracy,
         "interval_holds": low <= accuracy <= high,
-        "calibration_error": calibration_error(network_probabilities(network, outputs), truth),
+        "calibration_error": calibration_error(network.probabilities(outputs), truth),
         "seconds": seconds,
         "notes": notes.lines,
         "layers": len(network.layers),

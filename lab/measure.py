@@ -81,7 +81,7 @@ def child(words: list[str], program: tuple[str, ...] = (sys.executable,), **envi
 def memory_growth_child(file: str, memory: str) -> dict[str, Any]:
     """Train on the images of a file with maps in a memory-mapped file; return the peak."""
     images = np.load(file, mmap_mode="r")
-    compute = ComputeOptions(device="cpu", memory=memory, maps="file", scratch=str(Path(file).parent))
+    compute = ComputeOptions(device="cpu", max_memory=memory, maps="file", scratch=str(Path(file).parent))
     run = TrainingRun(images, np.arange(len(images)) % CLASSES, small_config(), compute=compute)
     peak = max(record.peak_memory for record in run)
     return {"images": len(images), "peak_memory": peak, "plan": asdict(run.plan)}
@@ -94,7 +94,9 @@ def memory_growth(arguments: argparse.Namespace) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "images.npy"
             gratings(file, count)
-            runs.append(child(["memory-growth-child", "--file", str(file), "--memory", arguments.memory or "400MB"]))
+            runs.append(
+                child(["memory-growth-child", "--file", str(file), "--max-memory", arguments.max_memory or "400MB"])
+            )
         print(f"{count:,} images: peak {runs[-1]['peak_memory'] / 1e6:.0f} MB", flush=True)
     return {"question": "memory", "peak_ratio": runs[-1]["peak_memory"] / runs[0]["peak_memory"], "runs": runs}
 
@@ -103,11 +105,11 @@ def capped_memory(arguments: argparse.Namespace) -> dict[str, Any]:
     """Train the same layers with and without a cap of the GPU's memory, and compare the networks bit for bit."""
     data = load("cifar10")
     assert data.test is not None
-    cap = parse_bytes(arguments.memory or "16GB")
+    cap = parse_bytes(arguments.max_memory or "16GB")
     config = make_config("cifar10", layers=6, stop_at_zero_error=False)
     found: dict[str, Any] = {"question": "memory", "dataset": "cifar10", "cap": cap}
     networks: list[list[Any]] = []
-    for name, compute in (("free", ComputeOptions()), ("capped", ComputeOptions(memory=str(cap)))):
+    for name, compute in (("free", ComputeOptions()), ("capped", ComputeOptions(max_memory=str(cap)))):
         gc.collect()
         if name == "capped" and torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -259,7 +261,7 @@ def main() -> None:
     made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("what", choices=[*MEASUREMENTS, "nccl", "memory-growth-child", "workers-child"])
     made.add_argument("--images", nargs="+", type=int, default=None)
-    made.add_argument("--memory", default=None, help="memory limit, e.g. 16GB")
+    made.add_argument("--max-memory", default=None, help="memory limit, e.g. 16GB")
     made.add_argument("--seconds", type=float, default=None, help="end readout-fit after this time")
     made.add_argument("--out", default="", help="file for the entry, instead of the record")
     made.add_argument("--file", default="", help=argparse.SUPPRESS)
@@ -267,7 +269,7 @@ def main() -> None:
     if arguments.what == "nccl":
         nccl(arguments)
     elif arguments.what == "memory-growth-child":
-        print(json.dumps(memory_growth_child(arguments.file, arguments.memory)))
+        print(json.dumps(memory_growth_child(arguments.file, arguments.max_memory)))
     elif arguments.what == "workers-child":
         if found := workers_child(arguments.file):
             print(json.dumps(found))

@@ -22,7 +22,7 @@ from rescnet.data.archives import PUBLIC_SETS
 from rescnet.network.device import choose_device
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
-from rescnet.training.readout.fit import Collected, fit_readout
+from rescnet.training.readout.fit import fit_readout
 from rescnet.training.trainer import Trainer
 
 from .provenance import origin, shown_command
@@ -72,7 +72,7 @@ def main() -> None:
     made.add_argument("--held-out", type=int, default=5000, help="validation images")
     made.add_argument("--limit", type=int, default=None, help="training images, and test images, for a trial")
     made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--memory", default="auto", help="memory limit, e.g. 40GB")
+    made.add_argument("--max-memory", default="auto", help="memory limit, e.g. 40GB")
     made.add_argument("--out", default="", help="file for the entry, instead of the record")
     arguments = made.parse_args()
     config = make_config(arguments.preset, seed=arguments.seed, **changes_of(arguments.changes))
@@ -81,11 +81,11 @@ def main() -> None:
     splits = split_images(load(dataset), arguments.held_out, arguments.limit, arguments.seed)
     pairs = {name: (images.images, images.labels) for name, images in splits.items()}
     data = TrainingData.of(config, *pairs.pop("train"), **pairs)
-    compute, began = ComputeOptions(memory=arguments.memory), time.perf_counter()
+    compute, began = ComputeOptions(max_memory=arguments.max_memory), time.perf_counter()
     trainer = Trainer(config, data, compute, Workers())
     for _ in range(config.layers):
         trainer.add_layer()
-    network, collected = trainer.network, Collected.of(trainer)
+    network, collected = trainer.network, trainer.collected()
     del trainer  # the readout needs the memory of maps and sums
     layers_took, runs = time.perf_counter() - began, []
     for words, changed in configs.items():

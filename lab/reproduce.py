@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--record", action="store_true", help="append each run to the record")
     made.add_argument("--device", default="auto")
     made.add_argument("--precision", default="auto")
-    made.add_argument("--memory", default="auto", help="memory limit, e.g. 40GB")
+    made.add_argument("--max-memory", default="auto", help="memory limit, e.g. 40GB")
     return made
 
 
@@ -104,7 +104,7 @@ def run_networks(question: Question, arguments: argparse.Namespace) -> int:
     for option, folder in (("--out", arguments.out), ("--state", arguments.state)):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"{option} must be a folder, got the file {folder}. Name another one.")
-    compute = ComputeOptions(device=arguments.device, precision=arguments.precision, memory=arguments.memory)
+    compute = ComputeOptions(device=arguments.device, precision=arguments.precision, max_memory=arguments.max_memory)
     device = choose_device(compute.device)
     limit = arguments.limit or question.limit
     held_out = question.held_out if arguments.held_out is None else arguments.held_out
@@ -265,7 +265,7 @@ def run_models(question: Question, arguments: argparse.Namespace) -> int:
     """Compare the models of a question, one process each; return 1 if one has failed."""
     failed, deadline = 0, time.monotonic() + (arguments.seconds or float("inf"))
     source = question.dataset if arguments.limit is None else f"{question.dataset}:{arguments.limit}"
-    words = {"--held-out": question.held_out, "--splits": question.splits, "--memory": arguments.memory}
+    words = {"--held-out": question.held_out, "--splits": question.splits, "--max-memory": arguments.max_memory}
     given = [str(part) for pair in words.items() if pair[1] is not None for part in pair]
     for model in question.models:
         if (arguments.only and model not in arguments.only) or time.monotonic() > deadline:

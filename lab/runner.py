@@ -182,7 +182,7 @@ def experiment_key(experiment: Experiment, config: NetworkConfig, options: RunOp
     Options at their default are left out, so that a new option does not change old identities.
     """
     settings = {name: value for name, value in given_options(config.to_dict()).items() if name != "layers"}
-    places = ("device", "memory", "maps", "scratch")  # these change nothing that is learned
+    places = ("device", "max_memory", "maps", "scratch")  # these change nothing that is learned
     compute = {name: value for name, value in asdict(options.compute).items() if name not in places}
     compute["precision"] = choose_precision(options.compute, choose_device(options.compute.device))
     return identity(

@@ -19,6 +19,8 @@ As a scikit-learn estimator, and as a function:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__ as __version__
+
 if TYPE_CHECKING:
     from .config.choices import Config
     from .config.compute import ComputeOptions
@@ -59,7 +61,6 @@ __all__ = [
     "train",
     "write_report",
 ]
-__version__ = "0.4.0"
 
 _HOME = {
     "ComputeOptions": "config.compute.ComputeOptions",

@@ -1,10 +1,16 @@
-"""Errors of the library, which share a base class."""
+"""Errors of the library, which share a base class. A message names the value, the rule it breaks, and the remedy."""
 
 from __future__ import annotations
+
+LONGEST_MESSAGE = 1000  # characters: a forged value can be of any length
 
 
 class RescnetError(Exception):
     """Base class of all errors that this library defines."""
+
+    def __init__(self, message: str) -> None:
+        message = " ".join(message.split("\n"))
+        super().__init__(message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} …")
 
 
 class ConfigError(RescnetError, ValueError):
@@ -20,4 +26,8 @@ class ModelFileError(RescnetError, ValueError):
 
 
 class TooLittleMemoryError(RescnetError, MemoryError, ValueError):
-    """A limit of memory that is too small for the network and the images."""
+    """A budget in bytes that is too small for something that needs more."""
+
+    def __init__(self, message: str, needed: int) -> None:
+        super().__init__(message)
+        self.needed = needed

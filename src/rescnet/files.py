@@ -8,20 +8,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
+from .errors import ConfigError
+
 
 def check_new_file(path: Path, overwrite: bool, *endings: str, how: str = "overwrite=True") -> None:
     """Raise ValueError if a file cannot or must not be written there; ``how`` is the way to replace one."""
     if endings and path.suffix.lower() not in endings:
         known = " or ".join(", ".join(endings).rsplit(", ", 1))
-        raise ValueError(f"path must end in {known}, got {path}.")
+        raise ConfigError(f"path must end in {known}, got {path}.")
     if path.is_dir():
         raise ValueError(f"path must be a file, got the folder {path}. Name a file in it.")
     if not path.parent.is_dir():
-        raise ValueError(f"path must be in an existing folder, got {path}. Create the folder {path.parent}.")
+        raise ConfigError(f"path must be in an existing folder, got {path}. Create the folder {path.parent}.")
     if not os.access(path.parent, os.W_OK):
-        raise ValueError(f"path must be in a writable folder, got {path}. Use another place.")
+        raise ConfigError(f"path must be in a writable folder, got {path}. Use another place.")
     if path.exists() and not overwrite:
-        raise ValueError(f"path must be a new file, got {path}. Use another name, or {how}.")
+        raise ConfigError(f"path must be a new file, got {path}. Use another name, or {how}.")
 
 
 @contextmanager

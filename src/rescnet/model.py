@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -15,16 +15,22 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from .data.file_inputs import Paths, listed_files, read_like
-from .errors import ConfigError
+from .errors import ConfigError, DataError
 from .explain.explain import explain
 from .explain.explanation import Explanation
 from .network.history import History
 from .network.inputs import Array, as_images, plain_values
 from .network.layouts import ImageLayout, read_layout
 from .network.network import Network, refuse_infinite
-from .network.probabilities import network_probabilities
+from .version import __version__
 
 NUMBERS = 2**22  # of images that are converted together
+
+
+class HasModel(Protocol):
+    """A fitted classifier."""
+
+    model_: Model
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -47,9 +53,9 @@ class Model:
     def __post_init__(self) -> None:
         object.__setattr__(self, "labels", np.asarray(self.labels))
         if self.labels.shape != (self.network.classes,):
-            raise ValueError(f"labels must be {self.network.classes}, one per class, got shape {self.labels.shape}.")
+            raise DataError(f"labels must be {self.network.classes}, one per class, got shape {self.labels.shape}.")
         if len(self.history) != len(self.network.layers):
-            raise ValueError(
+            raise ConfigError(
                 f"history must have {len(self.network.layers)} records, one per layer, got {len(self.history)}."
             )
 
@@ -87,7 +93,7 @@ class Model:
         """
         used = self.network if layers is None else self.network.first_layers(layers)
         outputs = torch.from_numpy(self.outputs(images, layers=layers, views=views))
-        return network_probabilities(used, outputs).numpy()
+        return used.probabilities(outputs).numpy()
 
     def score(self, images: Array | Paths, labels: ArrayLike, *, views: str | None = None) -> float:
         """Return the accuracy on images with these labels, as a fraction of 1."""
@@ -133,7 +139,7 @@ class Model:
         single = self.layout.matches(shape) or shape == self.network.image_shape
         array = self._checked(given[None] if single else given)
         if len(array) != 1:
-            raise ValueError(f"image must be one image, got {len(array)}.")
+            raise DataError(f"image must be one image, got {len(array)}.")
         ((_, pixels),) = self.chunks(array, 1)
         return explain(self.network, pixels, self.class_names, self.about.get("training_files") or ())
 
@@ -213,8 +219,6 @@ def describe_images(images: Any, layout: ImageLayout | None = None) -> dict[str,
 
 def describe_run(device: torch.device | str = "cpu") -> dict[str, Any]:
     """Return facts about a run: versions, name of the device, and date with time zone."""
-    from . import __version__
-
     device = torch.device(device)
     return {
         "versions": {"rescnet": __version__, "torch": torch.__version__, "python": platform.python_version()},

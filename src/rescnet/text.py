@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Any
 
+from .errors import ConfigError
+
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
@@ -20,7 +22,7 @@ def parse_bytes(text: str) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
     if not match or match[2] not in UNITS or float(match[1]) <= 0:
-        raise ValueError(f"memory must be a number with a unit, e.g. 500MB, 16GB or 16GiB, got {text!r}.")
+        raise ConfigError(f"max_memory must be a number with a unit, e.g. 500MB, 16GB or 16GiB, got {text!r}.")
     return int(float(match[1]) * UNITS[match[2]])
 
 
@@ -98,7 +100,7 @@ def parse_seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found < 1e9:
-        raise ValueError(f"time_limit must be a positive number of s, m or h, e.g. 90s or 10m, got {text!r}.")
+        raise ConfigError(f"time_limit must be a positive number of s, m or h, e.g. 90s or 10m, got {text!r}.")
     return found
 
 
@@ -122,4 +124,4 @@ def nearest(name: Any, known: Iterable[str], cutoff: float = 0.6) -> str:
 def check_known(what: str, name: str, known: Collection[str]) -> None:
     """Raise ValueError for a name that is not one of the known ones."""
     if name not in known:
-        raise ValueError(f"{what} must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+        raise ConfigError(f"{what} must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")

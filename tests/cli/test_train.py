@@ -172,8 +172,8 @@ def test_bad_options_are_refused_and_nothing_written(words, message, refused, tm
 @pytest.mark.parametrize("preset", [[], ["--preset", "paper"], ["--preset", "digits"]], ids=lambda words: words[-1:])
 def test_an_impossible_image_size_is_refused_before_files_are_read(size, preset, refused, pictures, monkeypatch):
     monkeypatch.setattr("rescnet.cli.images.load", None)  # reading would fail
-    said = refused("train", pictures, "--image-size", size, "--memory", "8GB", *preset)
-    assert ("must have at least 4×4 pixels, got 2×2" if size == "2,2" else "memory must be at least ") in said
+    said = refused("train", pictures, "--image-size", size, "--max-memory", "8GB", *preset)
+    assert ("must have at least 4×4 pixels, got 2×2" if size == "2,2" else "max_memory must be at least ") in said
 
 
 def test_one_image_per_class(rescnet, save_png, tmp_path):

@@ -115,7 +115,7 @@ def test_a_file_may_hold_options_of_the_machine_too(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('filters = 12\nmemory = "2GB"\n')
     assert make_config("digits", file).filters == 12
-    assert make_compute(file, dtype="float64") == ComputeOptions(memory="2GB", dtype="float64")
+    assert make_compute(file, dtype="float64") == ComputeOptions(max_memory="2GB", dtype="float64")
     file.write_text('memry = "2GB"\n')
     with pytest.raises(ValueError, match=r"'memry' in .*mine\.toml\. Did you mean 'memory'\?"):
         make_compute(file)

@@ -435,7 +435,7 @@ BAD = {
         "validation_fraction must be between 0 and 1, got 1.5",
     ),
     "device": ({"device": "gpuu"}, "device must be auto, cpu, cuda or cuda:0, got 'gpuu'"),
-    "too little memory": ({"max_memory": 1000}, "memory must be at least .* for this network .*, got 1 kB"),
+    "too little memory": ({"max_memory": 1000}, "max_memory must be at least .* for this network .*, got 1 kB"),
     "precision": ({"precision": "rough"}, "precision must be one of .*, got 'rough'"),
     "random state": ({"random_state": "seven"}, "'seven' cannot be used to seed"),
 }  # parameters, message, and the shape of X if it is not (20, 8, 8)

@@ -170,7 +170,7 @@ SECOND_ORDER = {
 def test_too_little_memory_is_refused_first(some, few, monkeypatch):
     monkeypatch.setattr("rescnet.family.fitting.FEW", few)
     what = ".* features of 48 images" if few else "the scatter of .* features"
-    with pytest.raises(ValueError, match=rf"memory must be at least .* for {what}, got 1 MB"):
+    with pytest.raises(ValueError, match=rf"max_memory must be at least .* for {what}, got 1 MB"):
         fit_member(*some, 6, FamilyConfig(**SECOND_ORDER), CPU, 10**6)
 
 

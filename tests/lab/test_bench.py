@@ -109,7 +109,7 @@ def test_the_command_writes_json_and_prints_a_table(tmp_path, monkeypatch, capsy
     ("words", "message"),
     [
         (["--preset", "cifa10"], "Did you mean 'cifar10'"),
-        (["--memory", "lots"], "got 'lots'"),
+        (["--max-memory", "lots"], "got 'lots'"),
         (["--precision", "slow"], "got 'slow'"),
         (["--device", "tpu"], "got 'tpu'"),
         (["--out", "no/x.json"], "path must be in an existing folder"),

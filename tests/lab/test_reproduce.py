@@ -311,7 +311,7 @@ def test_bad_input_is_refused(command, small_cifar, tmp_path):
         ["table5"],
         ["table2", "--only", "cifar"],
         ["table2", "--only", "mnist"],
-        ["table2", "--memory", "x"],
+        ["table2", "--max-memory", "x"],
         ["table2", "--limit", "9", "--record"],
         ["table2", "--state", str(tmp_path / "file")],
     ):

@@ -8,8 +8,8 @@ import torch
 
 from rescnet import ComputeOptions, Config, ResCNetClassifier
 from rescnet.config.presets import make_config
+from rescnet.errors import TooLittleMemoryError
 from rescnet.network.history import LayerRecord
-from rescnet.network.memory import TooLittleMemoryError
 from rescnet.training import choice
 from rescnet.training.choice import Choice, choose_network, choose_on_rank0
 from rescnet.training.data import TrainingData
@@ -133,9 +133,9 @@ def test_the_memory_that_a_refusal_names_is_enough(generator, count, monkeypatch
     images, labels = torch.rand(count, 1, 8, 8, generator=generator), torch.arange(count) % 2
     monkeypatch.setattr(choice, "_errors_of_mirrors", lambda *_: pytest.fail("memory comes first"))
     with pytest.raises(TooLittleMemoryError, match="got 1 kB") as error:
-        choose_network(images, labels, ComputeOptions(device="cpu", memory="1kB"))
+        choose_network(images, labels, ComputeOptions(device="cpu", max_memory="1kB"))
     monkeypatch.setattr(choice, "_errors_of_mirrors", lambda *_: (0.0, 1.0))
-    enough, less = (ComputeOptions(device="cpu", memory=str(error.value.needed - bytes)) for bytes in (0, 1))
+    enough, less = (ComputeOptions(device="cpu", max_memory=str(error.value.needed - bytes)) for bytes in (0, 1))
     config = choose_network(images, labels, enough).config
     assert plan_run(config, TrainingData.of(config, images, labels), enough, torch.device("cpu"), Workers()).chunk > 0
     with pytest.raises(TooLittleMemoryError):

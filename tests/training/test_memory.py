@@ -42,7 +42,7 @@ def test_unreadable_amounts_are_refused(text):
     with pytest.raises(ValueError, match=r"memory must be a number with a unit, e\.g\. 500MB"):
         parse_bytes(text)
     with pytest.raises(ValueError, match="memory must be a number with a unit"):  # before any work
-        ComputeOptions(memory=text)
+        ComputeOptions(max_memory=text)
 
 
 def test_auto_is_a_share_of_the_machine_and_processes_share_it(monkeypatch):
@@ -91,7 +91,7 @@ def test_sixteen_gigabytes_are_enough_for_cifar10_on_a_gpu(monkeypatch):
 
 def test_a_budget_too_small_says_what_is_needed():
     with pytest.raises(
-        ValueError, match=r"memory must be at least 25\d MB .* \(200 MB of sums and heads\), got 200 MB"
+        ValueError, match=r"max_memory must be at least 25\d MB .* \(200 MB of sums and heads\), got 200 MB"
     ):
         plan("200MB")
 
@@ -192,7 +192,7 @@ for classes in (5, 300):
         train(small, np.arange(60) % 5, config)  # libraries allocate once, at first use
         images, labels = rng.integers(0, 256, (300, 3, 24, 24)).astype(np.uint8), np.arange(300) % classes
         before = int(re.search(r"VmRSS:\\s+(\\d+)", pathlib.Path("/proc/self/status").read_text())[1]) * 1024
-        _, history = train_network(images, labels, config, compute=ComputeOptions(memory="{budget}"))
+        _, history = train_network(images, labels, config, compute=ComputeOptions(max_memory="{budget}"))
         print(max(record.peak_memory for record in history) - before, flush=True)
         os._exit(0)
     os.wait()
@@ -214,7 +214,7 @@ torch.set_num_threads(1)
 config = NetworkConfig(
     filters=16, layers=2, block_sizes=(8,), block_stride=4, pyramid=(2, 1), tolerance=0.2, stop_at_zero_error=False
 )
-compute = ComputeOptions(memory="110MB", maps="file", scratch=sys.argv[1])
+compute = ComputeOptions(max_memory="110MB", maps="file", scratch=sys.argv[1])
 for name in sys.argv[2:]:
     if os.fork() == 0:  # libraries are imported once
         images = np.load(name, mmap_mode="r")
@@ -257,7 +257,7 @@ def test_many_classes_of_a_supervised_bank_need_more():
     sizes = RunSizes((3, 32, 32), 1000, 20_000, 1000)
     found = MemoryPlan.of(many, sizes, Machine(CPU, 10**12))
     assert found.gram_bytes > 1000 * 23 * 9 * 900 * 8 * 3 > few.gram_bytes
-    with pytest.raises(ValueError, match=r"memory must be at least .*, got 5 GB\. Allow more"):
+    with pytest.raises(ValueError, match=r"max_memory must be at least .*, got 5 GB\. Allow more"):
         MemoryPlan.of(many, sizes, Machine(CPU, 5 * 10**9))
 
 

@@ -19,7 +19,7 @@ from rescnet.config.grammars import Augmentation
 from rescnet.config.presets import make_config
 from rescnet.model import Model
 from rescnet.network.memory import readout_file_bytes
-from rescnet.network.probabilities import network_probabilities, probabilities
+from rescnet.network.probabilities import probabilities
 from rescnet.network.readout import KernelReadout
 from rescnet.network.readout.kernel import sketches_in_chunks, sketches_of
 from rescnet.numerics.code_kernel import Codes
@@ -29,7 +29,7 @@ from rescnet.text import parse_bytes
 from rescnet.training.data import TrainingData
 from rescnet.training.distributed.workers import Workers
 from rescnet.training.listener import Listener
-from rescnet.training.readout.fit import CodeFit, Collected
+from rescnet.training.readout.fit import CodeFit
 from rescnet.training.readout.iterative import solve_iteratively
 from rescnet.training.run import TrainingRun
 from rescnet.training.trainer import Trainer
@@ -204,7 +204,7 @@ def fitted_by_hand(**options):
     trainer = Trainer(config, data, SINGLE, Workers())
     for _ in range(config.layers):
         trainer.add_layer()
-    return CodeFit(trainer.network, data, Collected.of(trainer))
+    return CodeFit(trainer.network, data, trainer.collected())
 
 
 @torch.inference_mode()
@@ -260,7 +260,7 @@ def test_the_temperature_suits_images_that_were_left_out():
 
     chosen = network.readout.temperature
     assert loss(chosen) < min(loss(chosen * 3), loss(chosen / 3))
-    assert torch.equal(network_probabilities(network, outputs), probabilities(outputs, 1.0, chosen))
+    assert torch.equal(network.probabilities(outputs), probabilities(outputs, 1.0, chosen))
 
 
 def test_patience_fits_it_to_the_best_depth(tmp_path):
@@ -320,7 +320,7 @@ def test_a_budget_decides_how_it_is_solved(monkeypatch):
             ValueError, match=r"a readout of 120 images, got 2 kB\. Allow more, or use a smaller"
         ) as error:
             fit.solve()
-        fit.budget = 1000 + parse_bytes(re.search(r"memory must be at least (\S+ \S+) to", str(error.value))[1])
+        fit.budget = 1000 + parse_bytes(re.search(r"max_memory must be at least (\S+ \S+) to", str(error.value))[1])
         assert fit.solve()[1].steps > 0  # the least memory is enough
     assert "\n" not in str(error.value)
 

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..errors import ConfigError
 from ..text import count
 from .shared import Json, plain_table, progress_bar, say
 
@@ -37,7 +38,7 @@ def check(
 
     if not folder.is_dir():
         remedy = "rescnet train checks other sources" if folder.exists() else "Check the path"
-        raise ValueError(f"folder must be a folder of images, got {folder}. {remedy}.")
+        raise ConfigError(f"folder must be a folder of images, got {folder}. {remedy}.")
     dataset, obstacle = None, ""
     with progress_bar("reading headers") as show:
         scan = scan_folder(folder, show)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..config.compute import ComputeOptions
+from ..errors import ConfigError, DataError
 from ..text import show_bytes
 from .shared import Json, Root, Source, check_out, command_line, given, plain_table, say, with_flags, write_json
 
@@ -62,7 +63,7 @@ def compare(
     data = _load(source, root, image_size)
     share = held_out if held_out is not None else 0.0 if data.test is not None else HELD_OUT
     if share == 0 and (data.test is None or splits > 1):
-        raise ValueError("--held-out must be above 0 for several splits, or without test images, got 0.")
+        raise ConfigError("--held-out must be above 0 for several splits, or without test images, got 0.")
     training, measured = split_of(data, share, seed)
     protocol = f"{share:g} of the training images held out at random" if share else "test images"
     protocol += f", mean of {splits} splits" if splits > 1 else ""
@@ -117,7 +118,7 @@ def curve(
     check_out(out, overwrite=True)
     check_out(plot, True, ".svg", ".png")
     if plot is not None and not find_spec("matplotlib"):
-        raise ValueError("--plot must be used with matplotlib, which is not installed. Run pip install matplotlib.")
+        raise ConfigError("--plot must be used with matplotlib, which is not installed. Run pip install matplotlib.")
     data = _load(source, root, image_size)
     training, test = split_of(data, 0.0 if data.test is not None else HELD_OUT, seed)
     data = replace(data, train=training, test=test)
@@ -181,7 +182,7 @@ def _usual(labels: Any) -> list[int]:
 def _numbers(text: str) -> list[int]:
     words = text.replace(",", " ").split()
     if not words or not all(word.isdecimal() for word in words):
-        raise ValueError(f"images_per_class must be whole numbers, e.g. 10,50,100, got {text!r}.")
+        raise DataError(f"images_per_class must be whole numbers, e.g. 10,50,100, got {text!r}.")
     return sorted({int(word) for word in words})
 
 

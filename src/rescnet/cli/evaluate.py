@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..config.grammars import Augmentation
+from ..errors import ConfigError
 from ..numerics.intervals import left_out_interval, show_interval, show_left_out, wilson_interval
 from ..text import count, show_seconds
 from .shared import Device, Layers, Model, Root, TestViews, plain_table, say
@@ -57,9 +58,9 @@ def evaluate(
     from .images import dataset_of, say_notes, stream_outputs
 
     if split is not None and split not in SPLITS:
-        raise ValueError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
+        raise ConfigError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
     if limit is not None and limit < 1:
-        raise ValueError(f"limit must be at least 1, got {limit}.")
+        raise ConfigError(f"limit must be at least 1, got {limit}.")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
     network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
@@ -169,13 +170,13 @@ def _choose(
     chosen = found.get(name)
     if chosen is None:
         remedy = "Name other images." if name else "Use --split train, or name other images."
-        raise ValueError(f"{dataset.name} must have {name or 'test or validation'} images, got none. {remedy}")
+        raise ConfigError(f"{dataset.name} must have {name or 'test or validation'} images, got none. {remedy}")
     if own and name != "test":
         check_held_out(dataset, folder.about)
     number = {class_name: index for index, class_name in enumerate(folder.class_names)}
     if unknown := [class_name for class_name in dataset.class_names if class_name not in number]:
         known = ", ".join(folder.class_names[:5]) + (", ..." if len(folder.class_names) > 5 else "")
-        raise ValueError(f"classes of {dataset.name} must be those of the model ({known}), got {unknown[0]!r}.")
+        raise ConfigError(f"classes of {dataset.name} must be those of the model ({known}), got {unknown[0]!r}.")
     renumbered = np.array([number[class_name] for class_name in dataset.class_names])
     return name, chosen.images, renumbered[chosen.labels]
 

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..errors import DataError
 from ..files import atomic_write
 from .shared import Device, Model, Overwrite, check_out, plain_table, say
 
@@ -41,7 +42,7 @@ def explain(
     check_out(plot, overwrite, ".png", ".svg", ".pdf")
     chosen = choose_device(device)
     if image.is_dir():
-        raise ValueError(f"image must be a file, got the folder {image}. Name one of its files.")
+        raise DataError(f"image must be a file, got the folder {image}. Name one of its files.")
     found = load_model(model, device=chosen).explain(image)
     _print(Console(), found)
     if plot is not None:

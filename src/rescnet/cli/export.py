@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
+from ..errors import DataError
 from ..text import count, show_bytes, show_seconds
 from .shared import Device, Layers, Model, Overwrite, Root, TestViews, check_out, progress_bar, say
 
@@ -94,7 +95,7 @@ def report(
     check_out(page, overwrite)
     dataset = None
     if not (without_images or source or folder.about.get("source")):
-        raise ValueError(
+        raise DataError(
             f"images must be named: {model} does not record what it was trained on. Name images with test images by "
             "--source, or use --without-images."
         )

@@ -18,6 +18,7 @@ from ..data import Dataset, load
 from ..data.archives import PUBLIC_SETS
 from ..data.loading import is_folder, parse_source, size_for
 from ..data.splits import fingerprint, hold_out_images, join_validation
+from ..errors import ConfigError, DataError
 from ..network.network import Network
 from ..progress import Bar
 from ..saving import ModelFolder
@@ -57,7 +58,7 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
         return None
     sides = text.lower().replace("×", ",").replace("x", ",").split(",")
     if len(sides) != 2 or not all(side.strip().isdecimal() and int(side) > 0 for side in sides):
-        raise ValueError(f"image size must be height and width in pixels, e.g. 32,32, got {text!r}.")
+        raise DataError(f"image size must be height and width in pixels, e.g. 32,32, got {text!r}.")
     return int(sides[0]), int(sides[1])
 
 
@@ -72,7 +73,7 @@ def check_limit(dataset: Dataset, limit: int | None) -> None:
     """Raise ValueError if a limit leaves fewer than two training images per class."""
     classes = len(np.unique(dataset.train.labels))
     if limit is not None and limit < min(2 * classes, len(dataset.train)):
-        raise ValueError(f"limit must be at least {2 * classes} with {classes} classes, got {limit}.")
+        raise ConfigError(f"limit must be at least {2 * classes} with {classes} classes, got {limit}.")
 
 
 def dataset_of(model: ModelFolder, source: str | None = None, root: Path | None = None) -> tuple[Dataset, bool]:
@@ -83,7 +84,7 @@ def dataset_of(model: ModelFolder, source: str | None = None, root: Path | None 
     """
     trained_on = model.about.get("source")
     if source is None and not trained_on:
-        raise ValueError(
+        raise DataError(
             f"images must be named: {model.path} does not record what it was trained on. Name a data set, a folder or "
             "an .npz file."
         )
@@ -93,7 +94,7 @@ def dataset_of(model: ModelFolder, source: str | None = None, root: Path | None 
         root = Path(model.about["root"])
     place = Path(parse_source(chosen)[0])
     if source is None and place.is_absolute() and not place.exists():
-        raise ValueError(f"the training images of {model.path} must exist, got {chosen}. Name their new place.")
+        raise ConfigError(f"the training images of {model.path} must exist, got {chosen}. Name their new place.")
     dataset = load_source(chosen, root, **size_for(chosen, model.image_shape))
     _check_shape(dataset, model)
     held_out = model.about.get("held_out") if own else None
@@ -108,7 +109,7 @@ def check_held_out(dataset: Dataset, about: dict[str, Any]) -> None:
     """Raise ValueError if the validation images are not those of the training; it may have used some of them."""
     expected = (about.get("held_out") or {}).get("sha256")
     if expected and fingerprint(dataset.validation) != expected:
-        raise ValueError(
+        raise ConfigError(
             f"{dataset.name} must not have changed since training: its validation images are not known any more. "
             "Evaluate on other images."
         )
@@ -120,7 +121,7 @@ def _check_shape(dataset: Dataset, model: ModelFolder) -> None:
             f"{height}×{width} {'grey' if channels == 1 else 'colour'}"
             for channels, height, width in (dataset.shape, model.image_shape)
         )
-        raise ValueError(f"{dataset.name} must have {ours} images for this model, got {theirs} ones.")
+        raise ConfigError(f"{dataset.name} must have {ours} images for this model, got {theirs} ones.")
 
 
 def stream_outputs(network: Network, images: NDArray[Any], console: Console) -> Tensor:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..errors import ConfigError
 from ..files import atomic_write
 from .shared import Layers, Overwrite, check_out, say
 
@@ -31,7 +32,7 @@ def playground(
     from ..playground import build_page
 
     if layers is not None and model is None:
-        raise ValueError("MODEL must be given with --layers. The page has a slider for its own layers.")
+        raise ConfigError("MODEL must be given with --layers. The page has a slider for its own layers.")
     check_out(out, overwrite)
     data = None
     if model is not None:

@@ -48,7 +48,6 @@ def predict(
 
     from ..data.file_inputs import read_like
     from ..network.device import choose_device
-    from ..network.probabilities import network_probabilities
     from ..saving import ModelFolder, load_model
     from .images import BATCH, outputs_of
 
@@ -68,7 +67,7 @@ def predict(
     outputs = list(outputs_of(network, (part for part in parts if len(part)), len(files), console))
     if not outputs:
         raise next(iter(errors.values()))
-    shares = network_probabilities(network, torch.cat(outputs))
+    shares = network.probabilities(torch.cat(outputs))
     rows = list(_most_probable([file for file in files if file not in errors], shares, folder.class_names))
     if out is not None:
         _write(out, rows)

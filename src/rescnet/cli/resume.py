@@ -15,6 +15,7 @@ from ..config.compute import ComputeOptions
 from ..config.option import check_unchanged
 from ..config.presets import check_asked_options
 from ..data.splits import fingerprints
+from ..errors import ConfigError
 from ..network.device import choose_device, choose_precision
 from ..network.history import reason_to_stop
 from ..saving import InterruptedRun, ModelFolder, read_run, run_from_bytes, run_to_bytes
@@ -77,14 +78,14 @@ def _continued(
     """Return the rest of a run, None if nothing is left, or raise ValueError if it cannot continue as requested."""
     about = run.folder.about
     if "fingerprints" not in about:
-        raise ValueError(
+        raise ConfigError(
             f"{place} must be saved by rescnet train to be resumed: it does not record its training images. Continue "
             "it in Python with start of rescnet.train."
         )
     config = _merged(run.folder.config, asked, place)
     check_asked_options(config, asked)
     if config.layers < len(run.layers):
-        raise ValueError(
+        raise ConfigError(
             f"layers must be at least {len(run.layers)}, the layers of {place}, got {config.layers}. To use fewer, "
             f"give --layers {config.layers} to evaluate, predict, export or report."
         )
@@ -97,7 +98,7 @@ def _continued(
     device = choose_device(compute.device) if workers.count == 1 else workers.device
     if (choose_precision(compute, device) != "exact") != run.folder.half:
         before, now = ("half", "full") if run.folder.half else ("full", "half")
-        raise ValueError(f"precision must stay {before}, but {device} computes in {now}. Resume on another device.")
+        raise ConfigError(f"precision must stay {before}, but {device} computes in {now}. Resume on another device.")
     folder = run.folder
     if source is not None:
         folder = replace(folder, about=about | {"source": full_name(source)})
@@ -123,7 +124,7 @@ def _notes(run: InterruptedRun, compute: ComputeOptions) -> list[str]:
     damaged = f"; {run.damaged} is damaged, so layer {done + 1} is learned again" if run.damaged else ""
     notes = [f"continuing after layer {done} of {run.folder.path}{damaged}"]
     before = ComputeOptions(**run.folder.about.get("compute", {}))
-    changed = [name for name in ("device", "memory", "maps") if getattr(before, name) != getattr(compute, name)]
+    changed = [name for name in ("device", "max_memory", "maps") if getattr(before, name) != getattr(compute, name)]
     if changed:
         notes.append(
             f"with another {' and '.join(changed)} sums are added in another order: the network equals that of an "
@@ -150,7 +151,7 @@ def _check_not_stopped(config: NetworkConfig, run: InterruptedRun) -> None:
         remedies.append("--no-stop-at-zero-error")
     if reason_to_stop(replace(config, stop_at_zero_error=False), history):
         remedies.append(f"--patience 0 or more than {history.layers_since_best()}")
-    raise ValueError(
+    raise ConfigError(
         f"{run.folder.path} stopped after {count(len(history), 'layer', 'layers')} because {reason}, so no layer would "
         f"be added. Add {' and '.join(remedies)}."
     )
@@ -161,7 +162,7 @@ def _check_images(dataset: Dataset, run: InterruptedRun) -> None:
     expected, found = run.folder.about.get("fingerprints") or {}, fingerprints(dataset)
     if expected != found:
         changed = next((name for name in found if expected.get(name) != found[name]), "some")
-        raise ValueError(
+        raise ConfigError(
             f"the {changed} images of {dataset.name} must be those that {run.folder.path} started with. Restore them, "
             "or start a new run."
         )

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from ..config.defaults import CHOSEN
 from ..config.option import declared_types, options_of
+from ..errors import ConfigError
 from ..files import atomic_write, check_new_file
 from ..progress import Bar
 
@@ -98,7 +99,7 @@ def write_json(file: Path, content: Any) -> None:
 def one_source(source: str | None, dataset: str | None) -> str | None:
     """Return the source given as an argument or as ``--dataset``; None if neither was given."""
     if source is not None and dataset is not None:
-        raise ValueError(f"the images must be named once, got {source} and --dataset {dataset}. Leave one out.")
+        raise ConfigError(f"the images must be named once, got {source} and --dataset {dataset}. Leave one out.")
     return dataset if source is None else source
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..errors import ConfigError
 from ..family.svm import DenseFeatures, newton_svm
 from ..network.inputs import as_images
 
@@ -31,7 +32,7 @@ def fit_svc(images: NDArray[Any], labels: NDArray[Any], device: torch.device, se
     from sklearn.svm import SVC
 
     if len(images) > MOST_FOR_SVC:
-        raise ValueError(f"svc must have at most {MOST_FOR_SVC:,} training images, got {len(images):,}. Use fewer.")
+        raise ConfigError(f"svc must have at most {MOST_FOR_SVC:,} training images, got {len(images):,}. Use fewer.")
     return _fit_pixels(SVC(C=SVC_COST, cache_size=1000), images, labels)  # its γ divides by the variance of the pixels
 
 

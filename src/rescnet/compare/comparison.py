@@ -17,6 +17,7 @@ from ..config.option import validated
 from ..config.presets import check_names
 from ..data import Dataset, ImageSet
 from ..data.splits import first_of_each_class, stratified_split
+from ..errors import ConfigError, DataError
 from ..family.config import FamilyConfig, make_member, member_names
 from ..family.fitting import fit_member
 from ..network.device import choose_device
@@ -69,7 +70,7 @@ class Contestant:
             return lambda new: torch.from_numpy(model.predict(new)), model.network.nbytes, model.network.config
         # A class without an image has no score: fit the classes that occur, and map their numbers back.
         present, numbered = torch.unique(labels, return_inverse=True)
-        member = fit_member(pixels, numbered, len(present), config, device, memory_budget(compute.memory, device))
+        member = fit_member(pixels, numbered, len(present), config, device, memory_budget(compute.max_memory, device))
         size = sum(tensor.nbytes for tensor in member.tensors())
         return lambda new: present[member.outputs(as_images(new, member.image_shape)).argmax(1).cpu()], size, config
 
@@ -100,10 +101,10 @@ def _parse_one(text: str) -> Contestant:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise ValueError(f"option of {name} must be key=value, got {word!r}: write for example filters=20.")
+            raise ConfigError(f"option of {name} must be key=value, got {word!r}: write for example filters=20.")
         options[key] = {"true": True, "false": False}.get(value.strip(), value.strip().replace("/", " "))
     if options and name in BASELINES:
-        raise ValueError(f"{name} must have no options, got {next(iter(options))!r}. Leave it out.")
+        raise DataError(f"{name} must have no options, got {next(iter(options))!r}. Leave it out.")
     own = {"preset", "quality"} if name == RESCNET else set()
     owner = NetworkConfig if name == RESCNET else FamilyConfig
     check_names({key: value for key, value in options.items() if key not in own}, name, owner)

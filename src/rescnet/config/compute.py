@@ -25,7 +25,7 @@ class ComputeOptions(Options):
         "exact computes in dtype. balanced keeps maps, features and factors in float16. fast solves to three digits. "
         "auto is exact on a CPU and balanced on a GPU.",
     )
-    memory: str = _placement(
+    max_memory: str = _placement(
         "auto",
         "Memory for training, e.g. 500MB or 16GB; auto is 80 % of a GPU's memory, or 60 % of the host's.",
         common=True,
@@ -37,5 +37,5 @@ class ComputeOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.memory != "auto":
-            parse_bytes(self.memory)
+        if self.max_memory != "auto":
+            parse_bytes(self.max_memory)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any, Literal, cast, get_args
 
+from ..errors import ConfigError
 from ..text import check_known
 from .network import CODE_SIZE
 
@@ -40,7 +41,7 @@ def check_quality(quality: str) -> Quality:
 def quality_beside(preset: str | None, quality: str | None) -> Quality:
     """Return a quality, by default ``"balanced"``, or raise ValueError if a preset is given too."""
     if preset is not None and quality is not None:
-        raise ValueError(f"quality must not be used with a preset, got {quality} and {preset}. Leave one out.")
+        raise ConfigError(f"quality must not be used with a preset, got {quality} and {preset}. Leave one out.")
     return check_quality("balanced" if quality is None else quality)
 
 

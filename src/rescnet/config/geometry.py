@@ -7,6 +7,8 @@ from itertools import product
 from math import ceil, gcd, prod
 from typing import Literal
 
+from ..errors import ConfigError
+
 Bins = Literal["official", "adaptive"]
 Reduction = Literal["max", "mean"]
 Rectifier = Literal["relu", "both"]
@@ -25,9 +27,9 @@ class BlockGrid:
 
     def __post_init__(self) -> None:
         if min(*self.block, *self.stride) < 1:
-            raise ValueError(f"block and stride must be at least one pixel, got {self.block} and {self.stride}.")
+            raise ConfigError(f"block and stride must be at least one pixel, got {self.block} and {self.stride}.")
         if self.block[0] > self.map_size[0] or self.block[1] > self.map_size[1]:
-            raise ValueError(
+            raise ConfigError(
                 f"block_sizes must be at most {min(self.map_size)} on images of {self.map_size[0]}×{self.map_size[1]}, "
                 f"got {self.block[0]}."
             )
@@ -76,10 +78,10 @@ def pyramid_cells(grid: BlockGrid, levels: tuple[int, ...], bins: Bins) -> list[
     ``"adaptive"`` bins divide the *grid of blocks* evenly, so all cells are filled, some sharing blocks.
     """
     if not levels or min(levels) < 1:
-        raise ValueError(f"pyramid must be positive numbers, e.g. (4, 2, 1), got {levels}.")
+        raise ConfigError(f"pyramid must be positive numbers, e.g. (4, 2, 1), got {levels}.")
     finest, room = max(levels), min(grid.shape)
     if finest > room:
-        raise ValueError(
+        raise ConfigError(
             f"pyramid must be at most {room} on a grid of {grid.shape[0]}×{grid.shape[1]} blocks, got {finest}. Use "
             "smaller blocks or a smaller stride for a finer one."
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ..errors import ConfigError, DataError
 from ..text import check_known
 
 
@@ -51,7 +52,7 @@ def check_bank(name: str) -> None:
     try:
         check_known("bank", name, sorted(BANKS))
     except ValueError as error:
-        raise ValueError(f"{error} Import the file that registers it, if it is your own.") from None
+        raise ConfigError(f"{error} Import the file that registers it, if it is your own.") from None
 
 
 def parse_mixture(mixture: str) -> list[tuple[float, str]]:
@@ -72,7 +73,7 @@ def parse_mixture(mixture: str) -> list[tuple[float, str]]:
         except ValueError:
             weight = -1.0
         if len(words) not in (1, 2) or not 0 < weight <= 1e6:
-            raise ValueError(f"bank must be a mixture, e.g. 'pca' or '3 pca + 1 stacked-lda', got {mixture!r}.")
+            raise ConfigError(f"bank must be a mixture, e.g. 'pca' or '3 pca + 1 stacked-lda', got {mixture!r}.")
         check_bank(words[-1])
         parts.append((weight, words[-1]))
     total = sum(weight for weight, _ in parts)
@@ -160,12 +161,12 @@ class Augmentation:
             name, *amount = term.split() or [""]
             value = _amount(name, amount)
             if name in found:
-                raise ValueError(f"{option} must name each change once, got {name} twice in {text!r}.")
+                raise ConfigError(f"{option} must name each change once, got {name} twice in {text!r}.")
             if name in LARGEST and amount and value > LARGEST[name]:
-                raise ValueError(f"{name} must be at most {LARGEST[name]}, got {value:g} in {text!r}.")
+                raise DataError(f"{name} must be at most {LARGEST[name]}, got {value:g} in {text!r}.")
             if name not in LARGEST or not value > 0 or (name == "shift" and value % 1):
                 others = "" if option == "test_views" else " + rotate 10 + jitter 0.1"
-                raise ValueError(f"{option} must be a list of changes, e.g. 'flip + shift 2{others}', got {text!r}.")
+                raise ConfigError(f"{option} must be a list of changes, e.g. 'flip + shift 2{others}', got {text!r}.")
             found[name] = value
         return Augmentation(
             "flip" in found, int(found.get("shift", 0)), found.get("rotate", 0.0), found.get("jitter", 0.0)
@@ -193,7 +194,7 @@ class Augmentation:
     def views(self) -> list[View]:
         """Return the views that predictions are averaged over; the unchanged image is the first."""
         if self.rotate or self.jitter:
-            raise ValueError("test_views must be flips and shifts only. Leave rotate and jitter out.")
+            raise ConfigError("test_views must be flips and shifts only. Leave rotate and jitter out.")
         ways = ((-1, 0), (1, 0), (0, -1), (0, 1)) if self.shift else ()
         places = [(0, 0), *((self.shift * down, self.shift * right) for down, right in ways)]
         return [(flip, *place) for flip in ((False, True) if self.flip else (False,)) for place in places]

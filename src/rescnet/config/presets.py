@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..errors import ConfigError
 from ..text import nearest
 from .compute import ComputeOptions
 from .defaults import QUALITIES, SMALL_SIDE, Quality, default_settings, quality_beside
@@ -35,7 +36,7 @@ def load_preset(name: str) -> dict[str, Any]:
     """Return the options of a preset."""
     if name not in preset_names():
         known = [PAPER, *preset_names()]
-        raise ValueError(f"preset must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
+        raise ConfigError(f"preset must be one of {', '.join(known)}, got {name!r}.{nearest(name, known)}")
     return tomllib.loads(resources.files(__package__).joinpath("presets", f"{name}.toml").read_text("utf-8"))
 
 
@@ -44,9 +45,9 @@ def load_file(path: str | Path) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
-        raise ValueError(f"configuration file must be readable, got {str(path)!r} ({error.strerror}).") from None
+        raise ConfigError(f"configuration file must be readable, got {str(path)!r} ({error.strerror}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"configuration file must be TOML, got {str(path)!r}: {error}.") from None
+        raise ConfigError(f"configuration file must be TOML, got {str(path)!r}: {error}.") from None
 
 
 def make_config(
@@ -83,10 +84,10 @@ def make_config(
     """
     wanted = quality_beside(preset, quality)
     if quality is not None and image_shape is None:
-        raise ValueError(f"quality must be given with image_shape, got {quality} alone. Leave it out.")
+        raise ConfigError(f"quality must be given with image_shape, got {quality} alone. Leave it out.")
     if preset == PAPER:
         if image_shape is None:
-            raise ValueError("preset 'paper' needs images: it follows from their size. Give image_shape.")
+            raise ConfigError("preset 'paper' needs images: it follows from their size. Give image_shape.")
         start = paper_settings(image_shape, classes)
     elif preset is None and image_shape is not None:
         start = default_settings(image_shape, images, classes or USUAL_CLASSES, wanted)
@@ -180,7 +181,7 @@ def check_names(values: Mapping[str, Any], source: str, *owners: type) -> None:
     for name in values:
         if name not in known:
             hint = nearest(name, known, cutoff=0.5)
-            raise ValueError(f"option names must be known, got {name!r} in {source}.{hint}")
+            raise ConfigError(f"option names must be known, got {name!r} in {source}.{hint}")
 
 
 def _options_in(values: Mapping[str, Any], owner: type, source: str) -> dict[str, Any]:

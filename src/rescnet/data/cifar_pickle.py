@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .image_set import DataError, regular_file
+from ..errors import DataError
+from .image_set import regular_file
 
 _RECONSTRUCT = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct")}
 _MAX_BYTES = 200_000_000

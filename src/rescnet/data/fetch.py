@@ -18,9 +18,9 @@ from typing import IO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from ..errors import DataError
 from ..files import atomic_write
 from .archives import Layout, PublicSet, RemoteFile
-from .image_set import DataError
 
 Progress = Callable[[int, int], None]  # called with the bytes received and the total bytes
 

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import DataError
 from .image_files import SUFFIXES, read_headers, read_images
-from .image_set import CHANNELS, DataError
+from .image_set import CHANNELS
 from .image_sizes import choose_size, fit_notes
 
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"  # of image files

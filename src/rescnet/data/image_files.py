@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .image_set import DataError, regular_file
+from ..errors import DataError
+from .image_set import regular_file
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import DataError
 from ..text import count
 from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_images
-from .image_set import DataError, Dataset, ImageSet
+from .image_set import Dataset, ImageSet
 from .image_sizes import Size, choose_size, fit_notes
 from .splits import checksum
 

@@ -1,4 +1,4 @@
-"""Data sets in memory: `ImageSet` is one split, `Dataset` all splits, `DataError` the error of this package."""
+"""Data sets in memory: `ImageSet` is one split, `Dataset` all splits."""
 
 from __future__ import annotations
 
@@ -10,23 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import DataError
 from ..text import count, show_shape
 
 Images = npt.NDArray[Any]  # (n, c, h, w), uint8 or float32
 Labels = npt.NDArray[np.int64]  # (n,), each in 0..C-1
 CHANNELS = (1, 3)  # grey or colour: transparency is dropped from files, and an array with it is no data set
-_LONGEST_MESSAGE = 1000  # characters
-
-
-class DataError(ValueError):
-    """A data set that cannot be found, downloaded or read.
-
-    The message names the file or value, the rule it breaks, and the remedy. The command line prints it unchanged. A
-    forged value can be of any length, so a long message is cut.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} …")
 
 
 def regular_file(path: Path) -> Path:

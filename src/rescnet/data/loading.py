@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import DataError
 from ..text import nearest
 from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
 from .folder_cache import cached
 from .image_folder import scan_folder
-from .image_set import CHANNELS, DataError, Dataset, ImageSet
+from .image_set import CHANNELS, Dataset, ImageSet
 from .npz import read_npz
 from .readers import READERS
 from .splits import keep_first

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .image_set import CHANNELS, DataError, Dataset, Images, ImageSet, Labels, regular_file
+from ..errors import DataError
+from .image_set import CHANNELS, Dataset, Images, ImageSet, Labels, regular_file
 
 Arrays = dict[str, npt.NDArray[Any]]
 _IMAGES_KEYS = ("images", "x", "x_train")

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import DataError
 from .archives import Layout, LayoutFormat, PublicSet
 from .cifar_pickle import read_cifar_pickle
-from .image_set import DataError, Dataset, ImageSet, regular_file, text_lines
+from .image_set import Dataset, ImageSet, regular_file, text_lines
 from .npz import load_arrays
 
 _MAGIC = 0x0800  # unsigned bytes; the last digit is the number of axes

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .image_set import DataError, Dataset, ImageSet
+from ..errors import ConfigError, DataError
+from .image_set import Dataset, ImageSet
 
 Indices = NDArray[np.intp]  # of images, ascending
 CHECKSUM_BYTES = 6  # one of 10,000 other images is mistaken for one of 100,000 with a chance of 1 in 280,000
@@ -32,7 +33,7 @@ def stratified_split(labels: NDArray[Any], fraction: float, seed: int) -> tuple[
     (4, 2)
     """
     if not 0 < fraction < 1:
-        raise ValueError(f"validation_fraction must be between 0 and 1, got {fraction:g}. Use 0.2, for example.")
+        raise ConfigError(f"validation_fraction must be between 0 and 1, got {fraction:g}. Use 0.2, for example.")
     generator = np.random.default_rng(seed)
     held_out = []
     for label in np.unique(labels):
@@ -40,7 +41,7 @@ def stratified_split(labels: NDArray[Any], fraction: float, seed: int) -> tuple[
         held_out.append(members[: min(round(fraction * len(members)), len(members) - 1)])
     validation = np.sort(np.concatenate(held_out))
     if not len(validation):
-        raise ValueError(
+        raise ConfigError(
             f"validation_fraction must hold out at least one image, got {fraction:g} of {len(labels)} images. "
             "Use a larger fraction or more images."
         )

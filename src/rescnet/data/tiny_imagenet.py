@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import DataError
 from .archives import Layout, PublicSet
 from .image_files import Progress, read_images
-from .image_set import DataError, Dataset, ImageSet, text_lines
+from .image_set import Dataset, ImageSet, text_lines
 
 Sample = tuple[Path, int]
 """An image file and its label."""

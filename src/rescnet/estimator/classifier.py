@@ -206,7 +206,7 @@ class ResCNetClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Image
         dtype: Any = automatic_dtype(layout) if self.dtype == "auto" else self.dtype
         quality: Any = self.quality
         precision: Any = self.precision
-        compute = ComputeOptions(device=self.device, memory=str(self.max_memory), dtype=dtype, precision=precision)
+        compute = ComputeOptions(device=self.device, max_memory=str(self.max_memory), dtype=dtype, precision=precision)
         wishes = Wishes(
             config=asked_config(self.get_params(deep=False), layout, seed),
             quality=quality,

@@ -16,7 +16,7 @@ from ..config.defaults import SMALL_SIDE
 from ..config.network import NetworkConfig
 from ..config.option import OptionError, check_unchanged, options_of
 from ..config.presets import PAPER
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
 from ..network.history import StopReason
 from ..network.inputs import InputWarning
 from ..network.layouts import ImageLayout
@@ -110,17 +110,17 @@ def under_parameter(error: OptionError) -> OptionError:
 def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config: Config | NetworkConfig) -> None:
     """Raise ValueError if a new fit of images and classes cannot add layers to a fitted estimator's network."""
     if layout != fitted._layout:
-        raise ValueError(
+        raise DataError(
             f"X must hold images of shape {fitted.image_shape_} with warm_start, got {layout.shape}. {FIT_AGAIN}"
         )
     if not np.array_equal(classes, fitted.classes_):
-        raise ValueError(
+        raise DataError(
             f"y must have the classes {fitted.classes_.tolist()} with warm_start, got {classes.tolist()}. {FIT_AGAIN}"
         )
     before, layers = fitted.model_.network.config, len(fitted.model_.network.layers)
     after = config if isinstance(config, NetworkConfig) else NetworkConfig(**(vars(before) | config.options))
     if after.layers < layers:
-        raise ValueError(f"n_layers must be at least {layers} with warm_start, got {after.layers}. {FIT_AGAIN}")
+        raise ConfigError(f"n_layers must be at least {layers} with warm_start, got {after.layers}. {FIT_AGAIN}")
     try:
         check_unchanged(before, after, ("layers",), "All layers share it: use warm_start=False to fit again.")
     except OptionError as error:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..data.file_inputs import is_path, listed_files, read_to_train
 from ..data.loading import load_to_train
+from ..errors import DataError
 from ..network.inputs import how_to_fit, plain_values
 from ..network.layouts import ChannelRule, ImageLayout, find_layout
 from .sources import is_torch_data, named_labels, read_test_images, read_torch_data
@@ -70,7 +71,7 @@ class ImageClassifier(ABC, ClassifierMixin, BaseEstimator):  # type: ignore[misc
             array, targets, weights = array[kept], targets[kept], weights[kept]
         classes, labels = np.unique(targets, return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(f"y must have at least two classes, got one class, {classes.tolist()[0]!r}.")
+            raise DataError(f"y must have at least two classes, got one class, {classes.tolist()[0]!r}.")
         return TrainingImages(array, layout, classes, labels, weights)
 
     def _images_seen(self, layout: ImageLayout, classes: NDArray[Any], preprocessing: dict[str, Any] | None) -> None:
@@ -127,12 +128,12 @@ def _labelled(X: Any, y: Any, ordered: bool) -> tuple[Any, Any]:
     if not (is_path(X) or is_torch_data(X)):
         return X, y
     if y is not None:
-        raise ValueError(f"y must be None, since the {'source' if is_path(X) else type(X).__name__} holds the labels.")
+        raise DataError(f"y must be None, since the {'source' if is_path(X) else type(X).__name__} holds the labels.")
     if is_path(X):
         return named_labels(load_to_train(X).train)
     images, labels = read_torch_data(X, ordered)
     if labels is None:
-        raise ValueError(f"X must yield (image, label), got a {type(X).__name__} of images without labels.")
+        raise DataError(f"X must yield (image, label), got a {type(X).__name__} of images without labels.")
     return images, labels
 
 
@@ -150,7 +151,7 @@ def check_pixels(X: NDArray[Any]) -> None:
     for start in range(0, len(X), step):
         bad = ~np.isfinite(X[start : start + step]).reshape(-1, X[0].size).all(1)
         if bad.any():
-            raise ValueError(
+            raise DataError(
                 f"X must have finite pixels, got NaN or infinity, first in image {start + int(bad.argmax())}."
             )
 
@@ -161,17 +162,17 @@ def check_same_images(X: NDArray[Any], layout: ImageLayout, name: str) -> None:
     ``name`` is the estimator's: scikit-learn prescribes the message about a wrong number of columns.
     """
     if X.ndim < 2:
-        raise ValueError(f"X must be a batch of images, got shape {X.shape}. Reshape your data.")
+        raise DataError(f"X must be a batch of images, got shape {X.shape}. Reshape your data.")
     if layout.matches(X.shape[1:]):
         return
     if X.shape == layout.shape:
-        raise ValueError(f"X must be a batch, got a single image of shape {X.shape}. Use X[None].")
+        raise DataError(f"X must be a batch, got a single image of shape {X.shape}. Use X[None].")
     if X.ndim == 2:
-        raise ValueError(
+        raise DataError(
             f"X has {X.shape[1]} features, but {name} is expecting {layout.numbers} features as input, images of "
             f"{layout.shape}."
         )
     remedy = how_to_fit(X.shape[1:], layout.shape)
-    raise ValueError(
+    raise DataError(
         f"X must hold images of shape {layout.shape}, as {name} was fitted on, got {X.shape[1:]}. {remedy}."
     )

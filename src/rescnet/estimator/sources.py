@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 from ..data import ImageSet
 from ..data.file_inputs import in_units
 from ..data.loading import load, size_for
+from ..errors import DataError
 from ..network.inputs import plain_values
 from ..network.layouts import ImageLayout
 
@@ -28,7 +29,7 @@ def read_torch_data(data: Any, ordered: bool) -> tuple[list[NDArray[Any]], list[
     ``ordered`` refuses a loader that shuffles, since the results could not be matched to its images.
     """
     if ordered and isinstance(data, DataLoader) and isinstance(data.sampler, RandomSampler):
-        raise ValueError("X must be a DataLoader in fixed order here, got one that shuffles. Use shuffle=False.")
+        raise DataError("X must be a DataLoader in fixed order here, got one that shuffles. Use shuffle=False.")
     batched = isinstance(data, DataLoader) and data.batch_sampler is not None
     images: list[NDArray[Any]] = []
     labels: list[Any] = []
@@ -39,9 +40,9 @@ def read_torch_data(data: Any, ordered: bool) -> tuple[list[NDArray[Any]], list[
             of_images = label[0] if batched else label[:1]
             labels.extend(one.item() if isinstance(one, Tensor) and one.ndim == 0 else one for one in of_images)
     if not images:
-        raise ValueError(f"X must hold images, got an empty {type(data).__name__}.")
+        raise DataError(f"X must hold images, got an empty {type(data).__name__}.")
     if labels and len(labels) != len(images):
-        raise ValueError(f"X must yield (image, label), got {len(images)} images and {len(labels)} labels.")
+        raise DataError(f"X must yield (image, label), got {len(images)} images and {len(labels)} labels.")
     return images, labels or None
 
 

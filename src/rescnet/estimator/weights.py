@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ConfigError
 from ..training.data import as_weights
 
 
@@ -28,9 +29,9 @@ def _of_classes(class_weight: Any, classes: NDArray[Any], totals: NDArray[Any]) 
         present = totals > 0
         return np.where(present, totals.sum() / (present.sum() * np.where(present, totals, 1)), 0.0)
     if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight must be 'balanced', a dict by class, or None, got {class_weight!r}.")
+        raise ConfigError(f"class_weight must be 'balanced', a dict by class, or None, got {class_weight!r}.")
     names = classes.tolist()
     if unknown := [name for name in class_weight if name not in names]:
-        raise ValueError(f"class_weight must name classes of y, got {unknown[0]!r}.")
+        raise ConfigError(f"class_weight must name classes of y, got {unknown[0]!r}.")
     found = as_weights([class_weight.get(name, 1) for name in names], len(names), "class_weight")
     return np.ones(len(names)) if found is None else found.numpy()

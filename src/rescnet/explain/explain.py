@@ -16,9 +16,9 @@ from numpy.polynomial.legendre import leggauss
 from torch import Tensor
 
 from ..config.grammars import MIRROR, View
+from ..errors import DataError
 from ..network.inputs import Array, as_images
 from ..network.network import Network
-from ..network.probabilities import network_probabilities
 from ..network.readout import KernelReadout, views_of
 from ..network.stack import Layer, LayerStack, Step
 from ..numerics.code_kernel import code_kernel
@@ -50,7 +50,7 @@ def explain(
     """
     images = as_images(image if len(image.shape) == 4 else image[None], network.image_shape)
     if len(images) != 1:
-        raise ValueError(f"image must be one image, got {len(images)}.")
+        raise DataError(f"image must be one image, got {len(images)}.")
     used = network.first_layers(network.used_layers)
     used = replace(used, stack=replace(used.stack, half=False))
     outputs, readout = used.outputs(images)[0], used.readout
@@ -68,7 +68,7 @@ def explain(
         images[0].cpu().numpy(),
         names,
         _numbers(outputs),
-        _numbers(network_probabilities(used, outputs[None].cpu())[0]),
+        _numbers(used.probabilities(outputs[None].cpu())[0]),
         _numbers(layer_outputs),
         tuple(shown.tolist()),
         of_layers,

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ConfigError
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -128,7 +130,7 @@ class Explanation:
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise ValueError("plot needs matplotlib. Use pip install matplotlib.") from None
+            raise ConfigError("plot needs matplotlib. Use pip install matplotlib.") from None
         figure = plt.figure(figsize=(9, 5), layout="constrained")
         rows = figure.add_gridspec(2, 1)
         above, below = figure.add_subfigure(rows[0]), figure.add_subfigure(rows[1])

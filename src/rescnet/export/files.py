@@ -20,19 +20,18 @@ from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..errors import ConfigError
 from ..files import check_new_file
-from ..model import Model, as_model
+from ..model import HasModel, Model, as_model
 from ..network.network import Network
 from ..text import count, show_bytes
+from ..version import __version__
 from .verify import Run, differences, is_explained
-
-if TYPE_CHECKING:
-    from ..estimator import ResCNetClassifier
 
 ONNX_LIMIT = 2_000_000_000  # bytes of weights; protobuf holds 2 GiB in one file
 _NOISY = ("torch.onnx", "onnxscript", "onnx_ir")
@@ -78,7 +77,7 @@ class ExportedNetwork(nn.Module):
 
 
 def export_program(
-    model: Model | Network | ResCNetClassifier,
+    model: Model | Network | HasModel,
     path: str | Path,
     layers: int | None = None,
     tolerance: float = 1e-4,
@@ -130,7 +129,7 @@ def export_program(
 
 
 def export_onnx(
-    model: Model | Network | ResCNetClassifier,
+    model: Model | Network | HasModel,
     path: str | Path,
     layers: int | None = None,
     tolerance: float = 1e-4,
@@ -147,10 +146,10 @@ def export_onnx(
     try:
         runtime, *_ = (import_module(name) for name in ("onnxruntime", "onnx", "onnxscript"))
     except ImportError as error:
-        raise ValueError(f"export to ONNX needs {error.name}. Run pip install 'rescnet[export]'.") from error
+        raise ConfigError(f"export to ONNX needs {error.name}. Run pip install 'rescnet[export]'.") from error
     size = sum(buffer.nbytes for buffer in ExportedNetwork(network).buffers())
     if size > ONNX_LIMIT:
-        raise ValueError(
+        raise ConfigError(
             f"an ONNX file must hold at most {show_bytes(ONNX_LIMIT)}, got {show_bytes(size)} in "
             f"{len(network.layers)} layers. Export fewer layers, or to .pt2."
         )
@@ -191,7 +190,7 @@ def _checked(
     wanted = network.used_layers if layers is None else layers
     readout = None if without_readout or wanted != network.used_layers else network.readout
     if not 1 <= wanted <= most:
-        raise ValueError(f"layers must be between 1 and {most}, got {wanted}.")
+        raise ConfigError(f"layers must be between 1 and {most}, got {wanted}.")
     check_new_file(target, overwrite, suffix)
     stack = network.to("cpu").stack
     return given, target, Network(replace(stack, layers=stack.layers[:wanted]), readout)
@@ -218,7 +217,7 @@ def _export(
         images, found = differences(network, run, tolerance)
         difference = float(found.max())
         if not is_explained(network, images, found, tolerance):
-            raise ValueError(
+            raise ConfigError(
                 f"the exported outputs differ from the network's by {difference:.2g}, more than {tolerance:.2g}, "
                 f"so {target} was not written. Export fewer layers or use a larger tolerance."
             )
@@ -239,7 +238,6 @@ def images_wanted(network: Network) -> str:
 
 
 def _metadata(model: Model | Network, network: Network) -> dict[str, str]:
-    from .. import __version__
 
     facts = {
         "rescnet_version": __version__,

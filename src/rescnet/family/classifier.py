@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ..data.file_inputs import read_like
+from ..errors import ConfigError
 from ..estimator.image_classifier import ImageClassifier, check_pixels, draw_seed
 from ..model import describe_images
 from ..network.device import choose_device
@@ -46,7 +47,7 @@ class FamilyClassifier(ImageClassifier):
         Position of the channel axis in an image with three axes.
     device : str, default="auto"
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``; ``"auto"`` uses a GPU if there is one.
-    memory : str or int, default="auto"
+    max_memory : str or int, default="auto"
         Memory for training, e.g. ``"2GB"``; ``"auto"`` is 80 % of a GPU's memory, or 60 % of the host's.
     random_state : int, RandomState or None, default=None
         Seed of all random draws; an int makes fits repeatable.
@@ -83,7 +84,7 @@ class FamilyClassifier(ImageClassifier):
         image_shape: Sequence[int] | None = None,
         channels: ChannelRule = "auto",
         device: str = "auto",
-        memory: str | int = "auto",
+        max_memory: str | int = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.member = member
@@ -91,20 +92,20 @@ class FamilyClassifier(ImageClassifier):
         self.image_shape = image_shape
         self.channels = channels
         self.device = device
-        self.memory = memory
+        self.max_memory = max_memory
         self.random_state = random_state
 
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
         """Learn the filters and the classifier; ``y``, shape (n,), are labels of any type that can be sorted."""
         array, layout, classes, labels, _ = self._training_images(X, y)
         if self.options is not None and not isinstance(self.options, Mapping):
-            raise ValueError(f"options must be a dict, e.g. {{'svm_cost': 0.5}}, or None, got {self.options!r}.")
+            raise ConfigError(f"options must be a dict, e.g. {{'svm_cost': 0.5}}, or None, got {self.options!r}.")
         options = dict(self.options or {}) | {"seed": draw_seed(self.random_state)}
         config = make_member(str(self.member), layout.image_shape, options)
         device = choose_device(self.device)
         check_pixels(array)
         images = as_images(layout.to_images(array))
-        budget = memory_budget(str(self.memory), device)
+        budget = memory_budget(str(self.max_memory), device)
         self.network_ = fit_member(images, torch.from_numpy(labels), len(classes), config, device, budget)
         self._images_seen(layout, classes, describe_images(images))
         self.config_ = config

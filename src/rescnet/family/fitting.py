@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from ..config.defaults import SMALL_SIDE
+from ..errors import ConfigError
 from ..stages.discriminant import LinearHead
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
@@ -170,8 +171,8 @@ class Fitting:
 
     def _check_memory(self, size: int, what: str) -> None:
         if size > self.memory:
-            raise ValueError(
-                f"memory must be at least {show_bytes(size)} for {what}, got {show_bytes(self.memory)}. Use fewer "
+            raise ConfigError(
+                f"max_memory must be at least {show_bytes(size)} for {what}, got {show_bytes(self.memory)}. Use fewer "
                 f"filters or a coarser pyramid."
             )
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..errors import ConfigError
 from ..numerics.linear_algebra import accurate_product
 from ..stages.discriminant import LinearHead
 
@@ -47,7 +48,7 @@ def fit_svm(
     if isinstance(features, Tensor):
         return newton_svm(DenseFeatures(features), columns, labels.to(features.device), classes, cost, tolerance)
     if features.nnz > MOST_NUMBERS:
-        raise ValueError(
+        raise ConfigError(
             f"histograms must have at most {MOST_NUMBERS:,} non-zero numbers, got {features.nnz:,}. Use a GPU, fewer "
             f"filters or images, or a coarser pyramid."
         )

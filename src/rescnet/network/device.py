@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 
 from ..config.compute import ComputeOptions
+from ..errors import ConfigError
 
 
 def choose_precision(compute: ComputeOptions, device: torch.device) -> str:
     """Return ``exact``, ``balanced`` or ``fast``; float64 is always exact."""
     if compute.dtype == "float64":
         if compute.precision in ("balanced", "fast"):
-            raise ValueError(f"precision must be exact with dtype float64, got {compute.precision!r}.")
+            raise ConfigError(f"precision must be exact with dtype float64, got {compute.precision!r}.")
         return "exact"
     if compute.precision == "auto":
         return "balanced" if device.type == "cuda" else "exact"
@@ -25,8 +26,8 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ValueError(f"device must be auto, cpu, cuda or cuda:0, got {name!r}.") from None
+        raise ConfigError(f"device must be auto, cpu, cuda or cuda:0, got {name!r}.") from None
     missing = device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
     if missing or device.type not in ("cpu", "cuda"):
-        raise ValueError(f"device must be available, got {name!r}. Use 'cpu'.")
+        raise ConfigError(f"device must be available, got {name!r}. Use 'cpu'.")
     return device

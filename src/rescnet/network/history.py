@@ -9,6 +9,7 @@ from math import nan
 from typing import TYPE_CHECKING
 
 from ..config.network import NetworkConfig
+from ..errors import ConfigError
 from ..text import count
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class History:
         try:
             import matplotlib.pyplot as plt
         except ImportError:
-            raise ValueError("plot needs matplotlib. Use pip install matplotlib.") from None
+            raise ConfigError("plot needs matplotlib. Use pip install matplotlib.") from None
         if axes is None:
             axes = plt.figure(figsize=(7, 3.6), layout="constrained").add_subplot()
         readout, layers = self.readout or ReadoutRecord(), [record.layer for record in self.records]

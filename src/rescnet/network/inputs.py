@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from ..errors import DataError
+
 Array: TypeAlias = "Tensor | NDArray[Any]"
 
 
@@ -34,36 +36,36 @@ def as_images(images: Any, shape: tuple[int, int, int] | None = None, name: str 
     """
     first = images[0] if isinstance(images, list | tuple) and images else images
     if isinstance(first, str | PathLike):
-        raise ValueError(
+        raise DataError(
             f"{name} must be an array or a tensor, got the path {fspath(first)!r}. Use Model.predict or "
             "ResCNetClassifier, which read image files."
         )
     tensor = _as_tensor(images, name)
     if shape is not None and tuple(tensor.shape) == shape:
-        raise ValueError(f"{name} must be a batch, got a single image of shape {shape}. Use images[None].")
+        raise DataError(f"{name} must be a batch, got a single image of shape {shape}. Use images[None].")
     if tensor.dim() != 4:
-        raise ValueError(
+        raise DataError(
             f"{name} must have shape (n, channels, height, width), got {tuple(tensor.shape)}. Grey images have one "
             "channel."
         )
     if tensor.numel() == 0:
-        raise ValueError(f"{name} must not be empty, got shape {tuple(tensor.shape)}.")
+        raise DataError(f"{name} must not be empty, got shape {tuple(tensor.shape)}.")
     if shape is not None and tuple(tensor.shape[1:]) != shape:
-        raise ValueError(
+        raise DataError(
             f"{name} must have shape {shape} (channels, height, width), got {tuple(tensor.shape[1:])}. "
             f"{how_to_fit(tuple(tensor.shape[1:]), shape)}."
         )
     if shape is None and tensor.shape[3] in USUAL_CHANNELS and tensor.shape[1] >= max(5, 2 * tensor.shape[3]):
-        raise ValueError(
+        raise DataError(
             f"{name} must have channels first, (n, channels, height, width), got {tuple(tensor.shape)}. Use "
             f"np.transpose(images, (0, 3, 1, 2))."
         )
     if tensor.is_floating_point():
         parts = torch.split(tensor, CHUNK)
         if bad := sum(int((~torch.isfinite(part)).flatten(1).any(1).sum()) for part in parts):
-            raise ValueError(f"{name} must have finite pixels, got NaN or infinity in {bad} of {len(tensor)} images.")
+            raise DataError(f"{name} must have finite pixels, got NaN or infinity in {bad} of {len(tensor)} images.")
         if (largest := max(float(part.abs().max()) for part in parts)) > LARGEST_PIXEL:
-            raise ValueError(
+            raise DataError(
                 f"{name} must have pixels up to {LARGEST_PIXEL:g}, got {largest:.3g}. Scale them, e.g. to 0 … 255."
             )
     elif tensor.dtype != torch.uint8:
@@ -75,17 +77,17 @@ def as_labels(labels: Any, images: Tensor, classes: int | None = None, name: str
     """Return labels as int64 (n,), classes counted from 0; raise ValueError if they are not."""
     tensor = _as_tensor(labels, name)
     if tensor.dim() != 1 or len(tensor) != len(images):
-        raise ValueError(f"{name} must have shape ({len(images)},), one per image, got {tuple(tensor.shape)}.")
+        raise DataError(f"{name} must have shape ({len(images)},), one per image, got {tuple(tensor.shape)}.")
     if tensor.is_floating_point() and not bool((tensor == tensor.round()).all() & tensor.isfinite().all()):
-        raise ValueError(f"{name} must be whole numbers, the class of each image counted from 0.")
+        raise DataError(f"{name} must be whole numbers, the class of each image counted from 0.")
     tensor = tensor.to(torch.int64)
     if int(tensor.min()) < 0 or (classes is not None and int(tensor.max()) >= classes):
         rule = "at least 0" if classes is None else f"between 0 and {classes - 1}"
-        raise ValueError(f"{name} must be {rule}, got {int(tensor.min())} to {int(tensor.max())}.")
+        raise DataError(f"{name} must be {rule}, got {int(tensor.min())} to {int(tensor.max())}.")
     if classes is None and int(tensor.max()) >= max(1000, 10 * len(tensor)):
-        raise ValueError(f"{name} must be numbered without gaps, got {int(tensor.max())} for {len(tensor)} images.")
+        raise DataError(f"{name} must be numbered without gaps, got {int(tensor.max())} for {len(tensor)} images.")
     if classes is None and int(tensor.min()) == int(tensor.max()):
-        raise ValueError(f"{name} must have at least two classes, got only {int(tensor[0])}.")
+        raise DataError(f"{name} must have at least two classes, got only {int(tensor[0])}.")
     return tensor
 
 
@@ -137,7 +139,7 @@ def plain_values(values: Any, name: str = "images") -> Any:
     parts = values if isinstance(values, list | tuple) else (values,)
     masked = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
     if masked:
-        raise ValueError(f"{name} must have no masked values, got {masked}. Fill them, e.g. with filled(0).")
+        raise DataError(f"{name} must have no masked values, got {masked}. Fill them, e.g. with filled(0).")
     if isinstance(values, Tensor):
         return _for_numpy(values)
     if isinstance(values, list | tuple) and any(isinstance(part, Tensor) for part in values):
@@ -159,7 +161,7 @@ def refuse_unequal_shapes(values: Any, name: str = "images") -> None:
     first = np.shape(values[0])
     for index, value in enumerate(values):
         if np.shape(value) != first:
-            raise ValueError(
+            raise DataError(
                 f"{name} must be of equal shape, got {first} for number 0 and {np.shape(value)} for number {index}."
             )
 
@@ -168,21 +170,21 @@ def _as_tensor(values: Any, name: str) -> Tensor:
     if isinstance(values, Tensor):
         tensor = values.detach()
     elif isinstance(values, Dataset | DataLoader):
-        raise ValueError(
+        raise DataError(
             f"{name} must be an array or a tensor, got a {type(values).__name__} of PyTorch. Only ResCNetClassifier "
             "reads these; stack the images, e.g. torch.stack([image for image, label in data])."
         )
     else:
         array = np.asarray(plain_values(values, name))
         if array.dtype.kind not in "buif":
-            raise ValueError(f"{name} must be whole or floating numbers, got type {array.dtype}.")
+            raise DataError(f"{name} must be whole or floating numbers, got type {array.dtype}.")
         if array.dtype.kind == "u" and array.dtype.itemsize > 1:
             array = array.astype(np.int64)
         if array.dtype == np.longdouble or array.dtype.byteorder == ">":
             array = array.astype(array.dtype.newbyteorder("=") if array.dtype.itemsize <= 8 else np.float64)
         tensor = _from_numpy(array, mapped=isinstance(values, np.memmap))
     if tensor.is_complex():
-        raise ValueError(f"{name} must be whole or floating numbers, got complex ones.")
+        raise DataError(f"{name} must be whole or floating numbers, got complex ones.")
     if tensor.dtype == torch.bool:
         tensor = tensor.to(torch.uint8)
     return tensor

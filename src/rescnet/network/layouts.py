@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ConfigError, DataError
 from .inputs import USUAL_CHANNELS
 
 Channels = Literal["none", "first", "last"]
@@ -102,17 +103,17 @@ def find_layout(array_shape: tuple[int, ...], image_shape: Sequence[int] | None,
     'last'
     """
     if channels not in ("auto", "first", "last"):
-        raise ValueError(f"channels must be auto, first or last, got {channels!r}.")
+        raise ConfigError(f"channels must be auto, first or last, got {channels!r}.")
     given = array_shape[1:]
     if len(given) not in (1, 2, 3) or 0 in given:
-        raise ValueError(
+        raise DataError(
             f"X must be images (n, height, width), (n, height, width, channels) or (n, channels, height, width), or "
             f"flat rows, got shape {array_shape}. Reshape your data."
         )
     if image_shape is not None:
         wanted = _checked_shape(image_shape)
         if given not in (wanted, (prod(wanted),)):
-            raise ValueError(
+            raise ConfigError(
                 f"image_shape must match X of shape {array_shape}, got {wanted}, {prod(wanted)} numbers per image."
             )
         given = wanted
@@ -135,7 +136,7 @@ def read_layout(facts: Any, image_shape: tuple[int, int, int]) -> ImageLayout:
         found = ImageLayout(tuple(shape), channels)
         if found.image_shape == image_shape:
             return found
-    raise ValueError(f"preprocessing.layout must be that of images of {image_shape}, got {facts!r:.60}.")
+    raise ConfigError(f"preprocessing.layout must be that of images of {image_shape}, got {facts!r:.60}.")
 
 
 def shape_of_row(columns: int) -> tuple[int, int]:
@@ -151,7 +152,7 @@ def shape_of_row(columns: int) -> tuple[int, int]:
         return 1, columns
     third = isqrt(columns // 3)
     guess = f"({third}, {third}, 3)" if 3 * third * third == columns else "(height, width)"
-    raise ValueError(
+    raise ConfigError(
         f"image_shape must be set for rows of {columns} columns, which are no square images. Use e.g. "
         f"image_shape={guess}, or (1, {columns}) for lines."
     )
@@ -166,7 +167,7 @@ def _find_channels(shape: tuple[int, ...], rule: ChannelRule) -> Channels:
         return "last"
     if shape[0] in USUAL_CHANNELS:
         return "first"
-    raise ValueError(
+    raise ConfigError(
         f"channels must be 'first' or 'last' for images of shape {shape}, where neither axis has 1, 3 or 4 entries."
     )
 
@@ -178,5 +179,5 @@ def _checked_shape(image_shape: Any) -> tuple[int, ...]:
     except (TypeError, ValueError):
         good = False
     if not good:
-        raise ValueError(f"image_shape must be two or three sides, e.g. (28, 28) or (32, 32, 3), got {image_shape!r}.")
+        raise ConfigError(f"image_shape must be two or three sides, e.g. (28, 28) or (32, 32, 3), got {image_shape!r}.")
     return shape

@@ -15,6 +15,7 @@ import torch
 
 from ..config.grammars import class_sums_of
 from ..config.network import NetworkConfig
+from ..errors import TooLittleMemoryError
 from ..fused import has_log_kernel, has_patch_sum_kernel, has_pooling_kernel, pooling_numbers
 from ..numerics.sketch import sketch_size
 from ..stages.convolution import INPUT_COPIES as CONVOLVED
@@ -28,14 +29,10 @@ LIBRARIES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20}  # bytes: BLAS, the convolu
 LARGEST_WORKSPACE = {"cpu": 192 * 2**20, "cuda": 4 * 2**30}  # bytes; more is hardly faster
 
 
-class TooLittleMemoryError(ValueError):
-    """A budget in bytes that is too small for something that needs more."""
-
-    def __init__(self, needed: int, what: str, budget: int, remedy: str) -> None:
-        super().__init__(
-            f"memory must be at least {show_bytes(needed)} {what}, got {show_bytes(budget)}. Allow more, or {remedy}."
-        )
-        self.needed = needed
+def too_little(needed: int, what: str, budget: int, remedy: str) -> TooLittleMemoryError:
+    """Return the error of a budget that is too small for something that needs more bytes."""
+    rule = f"max_memory must be at least {show_bytes(needed)} {what}, got {show_bytes(budget)}"
+    return TooLittleMemoryError(f"{rule}. Allow more, or {remedy}.", needed)
 
 
 @dataclass(frozen=True)

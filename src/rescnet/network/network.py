@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
+from ..errors import ConfigError
 from ..fused import has_log_kernel, has_pooling_kernel
 from ..text import count, show_shape
 from .device import choose_device
 from .inputs import Array, as_images, warn_of_other_units
+from .probabilities import probabilities
 from .readout import KernelReadout
 from .replay import MOST_IMAGES, Replays
 from .stack import Layer, LayerStack
@@ -112,6 +114,12 @@ class Network:
         """Return the class of each image, shape (n,); see :meth:`outputs`."""
         return self.outputs(images, layers).argmax(1)
 
+    def probabilities(self, outputs: Tensor) -> Tensor:
+        """Return the probabilities (n, C) of outputs; calibrated if the readout has a fitted temperature."""
+        if self.readout is None:
+            return probabilities(outputs, self.config.ceiling)
+        return probabilities(outputs, 1.0, self.readout.temperature)
+
     def to(self, device: torch.device | str) -> Network:
         """Return the network on a device, e.g. ``"cuda"``; only a GPU computes in half precision."""
         place = choose_device(str(device))
@@ -168,11 +176,11 @@ class Network:
 
     def _layers_asked(self, layers: int | None) -> int:
         if not self.layers:
-            raise ValueError("network must have layers. Train it first.")
+            raise ConfigError("network must have layers. Train it first.")
         if layers is None:
             return self.used_layers
         if not 1 <= layers <= len(self.layers):
-            raise ValueError(f"layers must be between 1 and {len(self.layers)}, got {layers}.")
+            raise ConfigError(f"layers must be between 1 and {len(self.layers)}, got {layers}.")
         return layers
 
 

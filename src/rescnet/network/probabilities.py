@@ -16,13 +16,8 @@ less likely than the one before it by at least a billionth.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from .network import Network
 
 TEMPERATURE = 0.05  # of λ
 LARGEST = 2.0  # lower limit of an image's largest output, in temperatures
@@ -49,13 +44,6 @@ def probabilities(outputs: Tensor, ceiling: float, temperature: float | None = N
     of_heads = (largest / LARGEST).clamp(SMALLEST, TEMPERATURE * max(ceiling, 1e-9))
     places = outputs.argsort(dim=1, descending=True, stable=True).argsort(dim=1)
     return torch.softmax(outputs / (of_heads if temperature is None else temperature) - APART * places, dim=1)
-
-
-def network_probabilities(network: Network, outputs: Tensor) -> Tensor:
-    """Return the probabilities (n, C) of a network's outputs: calibrated if its readout has a fitted temperature."""
-    readout = network.readout
-    ceiling = network.config.ceiling if readout is None else 1.0
-    return probabilities(outputs, ceiling, getattr(readout, "temperature", None))
 
 
 def fit_temperature(outputs: Tensor, labels: Tensor) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..errors import ConfigError
 from ..model import Model
 from ..network.readout.kernel import KernelReadout, Quantised
 from ..network.stack import Layer
@@ -34,7 +35,7 @@ def model_data(model: Model) -> dict[str, Any]:
     config, readout, (channels, height, width) = network.config, network.readout, network.image_shape
     room = MOST_BYTES - sum(tensor.nbytes for layer in network.layers for tensor in (layer.weights, layer.head.weights))
     if room < 0:
-        raise ValueError(
+        raise ConfigError(
             f"model must have at most {show_bytes(MOST_BYTES)} of layers to be shown in a page, got "
             f"{show_bytes(MOST_BYTES - room)}. Use --layers to show the first ones."
         )

@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from ..data import Dataset, ImageSet
+from ..errors import ConfigError
 from ..model import Model
 from ..network.inputs import as_images
 from ..numerics.intervals import wilson_interval
@@ -34,17 +35,17 @@ def evaluation_images(model: Model, dataset: Dataset | None) -> EvaluationImages
         return None
     found = dataset.test or dataset.validation
     if found is None:
-        raise ValueError(
+        raise ConfigError(
             f"{dataset.name} must have test or validation images, got neither. Use another data set, or leave out "
             "images (--without-images; in Python, dataset=None)."
         )
     if found.shape != model.network.image_shape:
-        raise ValueError(
+        raise ConfigError(
             f"{dataset.name} must have images of the network's shape {model.network.image_shape} "
             f"(channels, height, width), got {found.shape}. Use the data set of the training."
         )
     if tuple(dataset.class_names) != tuple(model.class_names):
-        raise ValueError(
+        raise ConfigError(
             f"{dataset.name} must have the model's classes {_first_names(model.class_names)}, "
             f"got {_first_names(dataset.class_names)}. Use the data set of the training."
         )

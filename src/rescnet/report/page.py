@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data import Dataset
+from ..errors import ConfigError, DataError
 from ..files import atomic_write, check_new_file
 from ..model import Model, as_model
 from ..text import count
@@ -77,10 +78,10 @@ def write_report(
     check_new_file(target, overwrite)
     model = as_model(model)
     if not len(model.network.layers):
-        raise ValueError("network must have at least one layer, got none. Train it first.")
+        raise ConfigError("network must have at least one layer, got none. Train it first.")
     images = evaluation_images(model, dataset)
     if images_shown < 1:
-        raise ValueError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
+        raise DataError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
     evaluation = evaluate(model, images, progress) if images else None
     data = collect(model, dataset, evaluation, images_shown, progress)
     layers = count(len(model.network.layers), "layer", "layers")

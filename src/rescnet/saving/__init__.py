@@ -19,7 +19,8 @@ versions of rescnet read every format from number 6 on: an option or a fact that
 meaning of older files. Earlier formats are refused.
 """
 
-from .folder import ModelFileError, check_place, check_space, partial_of
+from ..errors import ModelFileError
+from .folder import check_place, check_space, partial_of
 from .reading import InterruptedRun, ModelFolder, load_model, read_run, run_from_bytes, run_to_bytes
 from .tensors import layer_bytes
 from .writing import ModelWriter, save_model

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..errors import ModelFileError
 from ..files import atomic_write
 from ..text import show_bytes
 
@@ -28,21 +29,9 @@ COPY_AGAIN = "Copy the model again or train it again."
 _PARTS = {f".{name}.part" for name in (MODEL, READOUT, SOLUTION)}
 _OWN_FILES = {MODEL, HISTORY, LAYERS, READOUT, SOLUTION, *_PARTS, "report.html"}
 _LEFT_BY_A_KILL = {LAYERS, HISTORY, f".{MODEL}.part"}  # before the first layer was finished
-_LONGEST_MESSAGE = 1000  # characters
 _SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # no waiting for the other end of a pipe
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _SAFE
-
-
-class ModelFileError(ValueError):
-    """A model that cannot be read or must not be overwritten; the message names the file, the fault and a remedy.
-
-    A forged value can be of any length, so a long message is cut.
-    """
-
-    def __init__(self, message: str) -> None:
-        short = message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]} …"
-        super().__init__(" ".join(short.split("\n")))
 
 
 class WriteError(OSError):

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import ConfigError
+
 KINDS = {"b", "i", "u", "f", "O"}  # of NumPy's types; all other labels become text
 
 
@@ -40,5 +42,5 @@ def read_labels(class_names: Sequence[str], kind: str | None) -> NDArray[Any]:
     except TypeError:
         found = np.dtype("V")
     if found.kind not in KINDS:
-        raise ValueError(f"label_type must be the type of whole numbers, floats, bools or objects, got {kind!r}.")
+        raise ConfigError(f"label_type must be the type of whole numbers, floats, bools or objects, got {kind!r}.")
     return names == "True" if found.kind == "b" else names.astype(found)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
+from ..errors import ConfigError, ModelFileError
 from ..model import Model
 from ..network.device import choose_device
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
@@ -24,18 +25,7 @@ from ..network.layouts import read_layout
 from ..network.network import Network
 from ..network.readout import KernelReadout
 from ..network.stack import Layer, LayerStack
-from .folder import (
-    COPY_AGAIN,
-    HISTORY,
-    LAYERS,
-    MODEL,
-    READOUT,
-    SOLUTION,
-    FolderLock,
-    ModelFileError,
-    read_file,
-    read_verified,
-)
+from .folder import COPY_AGAIN, HISTORY, LAYERS, MODEL, READOUT, SOLUTION, FolderLock, read_file, read_verified
 from .labels import read_labels
 from .layout import (
     CHECKSUM,
@@ -87,7 +77,7 @@ def load_model(
     folder = ModelFolder.open(path)
     wanted = folder.depth if layers is None else layers
     if not 1 <= wanted <= len(folder.records):
-        raise ValueError(f"layers must be between 1 and {len(folder.records)}, got {wanted}.")
+        raise ConfigError(f"layers must be between 1 and {len(folder.records)}, got {wanted}.")
     place = choose_device(str(device))
     half = folder.half and place.type == "cuda" and dtype in (None, torch.float32)
     network = Network(LayerStack(folder.config, folder.image_shape, len(folder.class_names), half=half))

@@ -10,11 +10,12 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from ..config.network import NetworkConfig
+from ..errors import ModelFileError
 from ..network.readout import Encoder, KernelReadout, LeaveOneOutCorrection, Quantised
 from ..network.stack import Layer
 from ..stages.discriminant import LinearHead
 from ..stages.images import ValueRange
-from .folder import COPY_AGAIN, ModelFileError
+from .folder import COPY_AGAIN
 
 _CORRECTION = ("centres", "coefficients")  # tensors of a leave-one-out correction
 _UNREADABLE = (SafetensorError, KeyError, IndexError, ValueError, TypeError, RuntimeError)

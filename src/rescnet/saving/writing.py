@@ -12,20 +12,20 @@ from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .. import __version__
 from ..config.network import NetworkConfig
 from ..config.option import options_of
 from ..errors import ConfigError
-from ..model import Model, as_model
+from ..model import HasModel, Model, as_model
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
 from ..network.readout import KernelReadout
 from ..network.stack import Layer
+from ..version import __version__
 from .folder import (
     HISTORY,
     LAYERS,
@@ -49,13 +49,10 @@ from .layout import CHECKSUM, FORMAT, VERSION, Content, layer_name, misfit_of, p
 from .reading import InterruptedRun
 from .tensors import layer_to_bytes, readout_to_bytes, solution_to_bytes
 
-if TYPE_CHECKING:
-    from ..estimator import ResCNetClassifier
-
 _OF_THE_END = {"stopped", "readout", "used_layers"}  # facts that no longer hold when a run is resumed
 
 
-def save_model(model: Model | ResCNetClassifier, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+def save_model(model: Model | HasModel, path: str | os.PathLike[str], overwrite: bool = False) -> None:
     """Save a model: all of it, or nothing if an error occurs.
 
     Parameters
@@ -72,7 +69,7 @@ def save_model(model: Model | ResCNetClassifier, path: str | os.PathLike[str], o
         raise ConfigError(f"path must be a folder, got {type(path).__name__}. Write rescnet.save(model, path).")
     model, place = as_model(model), Path(path)
     if not model.network.layers:
-        raise ValueError("model must have layers. Train it first.")
+        raise ConfigError("model must have layers. Train it first.")
     check_folder(place, overwrite)
     if place.exists() and not (place / MODEL).exists():  # an empty folder is kept: it may be a mounted volume
         _write_all(place, model)
@@ -286,13 +283,13 @@ def _check_facts(content: dict[str, Any]) -> None:
     try:
         parsed = parse_object(json.dumps(content, allow_nan=False).encode())
     except TypeError as error:  # its message names the type
-        raise ValueError(f"about must hold facts for JSON: {error}. Use text, numbers, lists and dicts.") from None
+        raise ConfigError(f"about must hold facts for JSON: {error}. Use text, numbers, lists and dicts.") from None
     except RecursionError:
         parsed = None
     if parsed is None:
-        raise ValueError("about must not be nested so deeply. Use fewer levels.")
+        raise ConfigError("about must not be nested so deeply. Use fewer levels.")
     if misfit := misfit_of(parsed, Content):
-        raise ValueError(misfit)
+        raise ConfigError(misfit)
 
 
 def _without(about: Mapping[str, Any], keys: set[str]) -> dict[str, Any]:

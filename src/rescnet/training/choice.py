@@ -21,6 +21,7 @@ from ..config.compute import ComputeOptions
 from ..config.defaults import Quality, default_settings
 from ..config.grammars import MIRROR
 from ..config.network import NetworkConfig
+from ..errors import ConfigError
 from ..network.device import choose_device
 from ..network.history import LayerRecord
 from ..network.memory import RunSizes
@@ -114,7 +115,7 @@ def choose_network(
         seconds += spent
         if fitting is None:
             fixed = f", or leave {' and '.join(kept)} out" if (kept := sorted(SHRINKABLE & given.keys())) else ""
-            raise ValueError(
+            raise ConfigError(
                 f"time_limit must be at least {show_seconds(ceil(10 * seconds) / 10)} for {len(images):,} images, got "
                 f"{limit:g} s. Allow more time, or use fewer or smaller images{fixed}."
             )

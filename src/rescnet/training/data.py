@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
+from ..errors import ConfigError, DataError
 from ..network.inputs import CHUNK, SEVERAL, Array, InputWarning, as_images, as_labels, plain_values
 from ..network.memory import RunSizes
 
@@ -43,7 +44,7 @@ class TrainingData:
         shape = (checked.shape[1], checked.shape[2], checked.shape[3])
         config.check_images(shape[0], shape[1:])
         if config.patience and validation is None:
-            raise ValueError(f"patience must be 0 without validation images, got {config.patience}.")
+            raise ConfigError(f"patience must be 0 without validation images, got {config.patience}.")
         classes, others = int(checked_labels.max()) + 1, {}
         for name, given in (("validation", validation), ("test", test)):
             if given is not None:
@@ -113,14 +114,14 @@ def as_weights(weights: Any, images: int, name: str = "weights") -> Tensor | Non
     try:
         found = torch.tensor(np.asarray(plain_values(weights, name)).astype(np.float64))
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers, got {type(weights).__name__}.") from None
+        raise DataError(f"{name} must be numbers, got {type(weights).__name__}.") from None
     if found.shape != (images,):
-        raise ValueError(f"{name} must have shape ({images},), one per image, got {tuple(found.shape)}.")
+        raise DataError(f"{name} must have shape ({images},), one per image, got {tuple(found.shape)}.")
     bad = ~(found.isfinite() & (found >= 0))
     if bool(bad.any()):
-        raise ValueError(f"{name} must be finite and at least 0, got {float(found[bad][0]):g}.")
+        raise DataError(f"{name} must be finite and at least 0, got {float(found[bad][0]):g}.")
     if not bool(found.any()):
-        raise ValueError(f"{name} must not all be zero.")
+        raise DataError(f"{name} must not all be zero.")
     return None if bool((found == 1).all()) else found
 
 

@@ -18,6 +18,7 @@ import torch
 
 from ..config.compute import ComputeOptions, Place
 from ..config.network import NetworkConfig
+from ..errors import TooLittleMemoryError
 from ..fused import patch_sums_bytes
 from ..fused.half_precision import padded_channels
 from ..network.device import choose_precision
@@ -26,12 +27,12 @@ from ..network.memory import (
     LARGEST_WORKSPACE,
     LIBRARIES,
     RunSizes,
-    TooLittleMemoryError,
     banks_of_layers,
     host_memory,
     memory_budget,
     readout_file_bytes,
     readout_rows,
+    too_little,
     workspace_per_image,
 )
 from ..numerics.linear_algebra import padded_size
@@ -139,7 +140,7 @@ class MemoryPlan:
         if chunk < 1:
             what = f"for this network ({show_bytes(sums)} of sums and heads)"
             remedy = "use smaller images, fewer filters or layers"
-            raise TooLittleMemoryError(least + sketches.bytes, what, budget, remedy)
+            raise too_little(least + sketches.bytes, what, budget, remedy)
         return MemoryPlan(
             features=features,
             width=width,
@@ -182,7 +183,7 @@ def check_size_fits(
 ) -> None:
     """Raise ValueError if not even two grey images (h, w) fit into memory; called before images are read."""
     sizes = RunSizes((1, *size), 2, 2, 0, *_itemsize_and_half(compute, device))
-    MemoryPlan.of(config, sizes, Machine(device, memory_budget(compute.memory, device)), compute.maps)
+    MemoryPlan.of(config, sizes, Machine(device, memory_budget(compute.max_memory, device)), compute.maps)
 
 
 def plan_run(
@@ -191,8 +192,8 @@ def plan_run(
     """Return the plan of one worker. A budget too small for layers and readout is refused by what needs more."""
     itemsize, half = _itemsize_and_half(compute, device)
     sizes, here = data.sizes(config, itemsize, half, workers.count), workers.on_this_machine
-    machine = Machine(device, memory_budget(compute.memory, device, here), here, workers.count)
-    whole = memory_budget(compute.memory, device)
+    machine = Machine(device, memory_budget(compute.max_memory, device, here), here, workers.count)
+    whole = memory_budget(compute.max_memory, device)
     plan, _ = _check_all(
         lambda: MemoryPlan.of(config, sizes, machine, compute.maps),
         lambda: check_readout_fits(config, data, itemsize, whole),

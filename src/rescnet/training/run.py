@@ -16,7 +16,7 @@ from ..network.network import Network
 from .data import LabelledImages, TrainingData, warn_of_absent_classes, warn_of_equal_images
 from .distributed.workers import Workers
 from .listener import Listener
-from .readout.fit import Collected, fit_readout
+from .readout.fit import fit_readout
 from .time_plan import TimePlan, product_speed
 from .trainer import Trainer
 
@@ -104,7 +104,7 @@ class TrainingRun:
         self.history.stopped = reason
         if self._config.has_kernel and reason is not StopReason.DEADLINE and self.history.readout is None:
             assert self._trainer is not None
-            collected = Collected.of(self._trainer)
+            collected = self._trainer.collected()
             step = self._listener.readout_step if self._listener else None
             self._trainer = None  # the readout needs the memory of maps and sums
             self.history.readout = fit_readout(self.network, self._data, collected, step, self._readout_start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from ..errors import ConfigError
 from ..network.history import LayerRecord, ReadoutRecord
 from ..network.network import Network
 from .listener import Listener
@@ -32,7 +33,7 @@ class TensorBoardLog(Listener):
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError as error:
-            raise ValueError("tensorboard must be installed. Use: pip install 'rescnet[tensorboard]'") from error
+            raise ConfigError("tensorboard must be installed. Use: pip install 'rescnet[tensorboard]'") from error
         self.folder = Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
             raise NotADirectoryError(f"the TensorBoard log must be a folder, got the file {str(self.folder)!r}.")

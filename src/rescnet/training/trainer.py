@@ -15,6 +15,7 @@ from ..config.compute import ComputeOptions
 from ..config.grammars import Augmentation
 from ..config.network import NetworkConfig
 from ..config.option import OptionError, check_unchanged
+from ..errors import ConfigError, DataError
 from ..network.device import choose_device, choose_precision
 from ..network.history import History, LayerRecord, depth_to_use
 from ..network.memory import memory_budget
@@ -30,6 +31,7 @@ from .distributed.workers import Workers
 from .heads import FeatureSums, Targets, no_head, solve_on_rank0
 from .layer_patches import LayerInput, LayerPatches
 from .memory_plan import plan_run
+from .readout.fit import Collected
 from .readout.sketches import Sketches
 from .stopwatch import Stopwatch
 from .stores import AugmentedImages, MapStore, make_store, store_images
@@ -46,7 +48,7 @@ class Trainer:
         self.precision = choose_precision(compute, self.device)
         half = self.precision != "exact"
         self.plan = plan_run(config, data, compute, self.device, workers)
-        self.readout_budget = memory_budget(compute.memory, self.device)
+        self.readout_budget = memory_budget(compute.max_memory, self.device)
         self.stack = LayerStack(config, data.image_shape, data.classes, half=half)
         self.network, self.history = Network(self.stack), History()
         self._scratch = compute.scratch
@@ -60,6 +62,11 @@ class Trainer:
             self._kept_features = torch.zeros(shape, dtype=dtype, device=self.device)
 
     @torch.inference_mode()
+    def collected(self) -> Collected:
+        """Return what the readout needs, once all layers are learned."""
+        outputs = {name: stream.output for name, stream in {"training": self.training, **self.others}.items()}
+        return Collected(self.sketches, outputs, self.readout_budget, self.workers)
+
     def add_layer(self) -> LayerRecord:
         """Learn one more layer and pass all images through it."""
         number = len(self.stack.layers) + 1
@@ -103,7 +110,7 @@ class Trainer:
     def resume_from(self, network: Network, history: History) -> None:
         """Take over a network's layers and pass all images through them."""
         if (network.image_shape, network.classes) != (self.stack.image_shape, self.stack.classes):
-            raise ValueError(
+            raise DataError(
                 f"images must be of shape {network.image_shape} and {network.classes} classes to continue the network, "
                 f"got {self.stack.image_shape} and {self.stack.classes}."
             )
@@ -112,7 +119,7 @@ class Trainer:
             rule = f"must be at least the {len(network.layers)} of the network to continue, got {self.config.layers}."
             raise OptionError("layers", rule)
         if len(history) != len(network.layers):
-            raise ValueError(
+            raise ConfigError(
                 f"history must have {len(network.layers)} records, one per layer of the network, got {len(history)}."
             )
         watch = Stopwatch(self.device)

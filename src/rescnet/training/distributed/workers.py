@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from ...errors import ConfigError
 from ...stages.images import ValueRange
 
 T = TypeVar("T")
@@ -59,7 +60,9 @@ class Workers:
     def shard(self, total: int, what: str = "images") -> slice:
         """Return this worker's part of n images; raise ValueError if there are fewer images than workers."""
         if total < self.count:
-            raise ValueError(f"{what} must be at least {self.count}, one per worker, got {total}. Start fewer workers.")
+            raise ConfigError(
+                f"{what} must be at least {self.count}, one per worker, got {total}. Start fewer workers."
+            )
         return slice(total * self.rank // self.count, total * (self.rank + 1) // self.count)
 
     def first_alone(self, read: Callable[[], T]) -> T:
@@ -174,12 +177,14 @@ def own_device(name: str, local_rank: int, here: int = 1) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name.startswith("cuda:") and here > 1:
-        raise ValueError(
+        raise ConfigError(
             f"device must be 'cuda' with {here} workers on one machine, got {name!r}. Each takes its own GPU."
         )
     if name != "cuda":
         return torch.device(name)
     if local_rank >= torch.cuda.device_count():
         gpus = torch.cuda.device_count()
-        raise ValueError(f"workers must be at most {gpus} on a machine with {gpus} GPUs, got {local_rank + 1} or more.")
+        raise ConfigError(
+            f"workers must be at most {gpus} on a machine with {gpus} GPUs, got {local_rank + 1} or more."
+        )
     return torch.device("cuda", local_rank)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ...config.network import NetworkConfig
-from ...network.memory import TooLittleMemoryError
+from ...network.memory import too_little
 from ...network.readout.kernel import Encoder, Quantised, lengths_of
 from ...numerics.code_kernel import Codes
 from ...numerics.linear_algebra import add_single_gram_, eigen, product
@@ -157,7 +157,7 @@ def check_components(config: NetworkConfig, rows: int, size: tuple[int, int], bu
     needed = decomposition_bytes(rows, numbers)
     if rows <= min(config.readout_size, numbers) and needed > budget:
         what = f"for {rows:,} components of a readout, one per image"
-        raise TooLittleMemoryError(needed, what, budget, "use a smaller readout_size")
+        raise too_little(needed, what, budget, "use a smaller readout_size")
 
 
 def subspace_operations(rows: int, numbers: int, size: int) -> int:

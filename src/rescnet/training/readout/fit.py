@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -27,9 +26,6 @@ from .metric import learned_metric
 from .sketches import Sketches
 from .system import Solution, exact_bytes, ridge_for, solve_exactly
 
-if TYPE_CHECKING:
-    from ..trainer import Trainer
-
 METRIC_FROM = 5000  # training images: with fewer, a learned metric is no better
 COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
 
@@ -42,13 +38,6 @@ class Collected:
     outputs: dict[str, Tensor]
     budget: int
     workers: Workers
-
-    @staticmethod
-    def of(trainer: Trainer) -> Collected:
-        """Take them from a trainer whose layers are learned."""
-        streams = {"training": trainer.training, **trainer.others}
-        outputs = {name: stream.output for name, stream in streams.items()}
-        return Collected(trainer.sketches, outputs, trainer.readout_budget, trainer.workers)
 
 
 @dataclass(frozen=True)

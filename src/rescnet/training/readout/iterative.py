@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ...config.network import NetworkConfig
 from ...fused import halves_of_exp
-from ...network.memory import TooLittleMemoryError
+from ...network.memory import too_little
 from ...numerics.code_kernel import Codes, code_kernel
 from ...numerics.linear_algebra import (
     NotPositiveDefiniteError,
@@ -71,7 +71,7 @@ def check_least_memory(config: NetworkConfig, rows: int, columns: int, itemsize:
     needed = held + PER_PAIR * min(LEAST_LANDMARKS, rows) ** 2
     if budget < needed:
         what = f"to fit a readout of {rows:,} images{' and copies' if config.rows_per_image > 1 else ''}"
-        raise TooLittleMemoryError(needed, what, budget, "use a smaller readout_size")
+        raise too_little(needed, what, budget, "use a smaller readout_size")
     return budget - held
 
 

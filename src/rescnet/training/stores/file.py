@@ -18,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...errors import ConfigError
 from ...stages.patches import gather_patches
 from ...text import show_bytes
 from .store import MapStore, Shape
@@ -115,7 +116,7 @@ def reserve_file(size: int, folder: str | Path | None) -> Any:
     try:
         file = tempfile.TemporaryFile(prefix="rescnet-maps-", dir=folder)  # noqa: SIM115  (its store closes it)
     except OSError as error:
-        raise ValueError(f"scratch must be a writable folder, got {place!r} ({_reason(error)}).") from None
+        raise ConfigError(f"scratch must be a writable folder, got {place!r} ({_reason(error)}).") from None
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, size)
@@ -123,7 +124,7 @@ def reserve_file(size: int, folder: str | Path | None) -> Any:
             file.truncate(size)
     except OSError as error:
         file.close()
-        raise ValueError(
+        raise ConfigError(
             f"scratch must have room for {show_bytes(size)} of maps, got {place!r} ({_reason(error)}). Use another "
             "folder or more memory."
         ) from None

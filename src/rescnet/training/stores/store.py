@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from ...errors import ConfigError
 from ...fused.half_precision import padded_channels
 from ...stages.augment import change_images
 from ...stages.patches import gather_patches
@@ -141,7 +142,7 @@ class AugmentedImages(MapStore):
     def chunks(self, size: int) -> Iterator[Tensor]:
         """Yield images with all their copies; ``size`` is a multiple of the copies."""
         if size % self.per_image:
-            raise ValueError(f"chunk size must be a multiple of {self.per_image} entries per image, got {size}.")
+            raise ConfigError(f"chunk size must be a multiple of {self.per_image} entries per image, got {size}.")
         start = 0
         for images in self._images.chunks(size // self.per_image):
             changes = self._changes[start : start + len(images)].flatten(0, 1)
