@@ -61,12 +61,12 @@ class Trainer:
             shape, dtype = (len(self.training.labels), self.plan.width), torch.float16 if half else self.dtype
             self._kept_features = torch.zeros(shape, dtype=dtype, device=self.device)
 
-    @torch.inference_mode()
     def collected(self) -> Collected:
         """Return what the readout needs, once all layers are learned."""
         outputs = {name: stream.output for name, stream in {"training": self.training, **self.others}.items()}
         return Collected(self.sketches, outputs, self.readout_budget, self.workers)
 
+    @torch.inference_mode()
     def add_layer(self) -> LayerRecord:
         """Learn one more layer and pass all images through it."""
         number = len(self.stack.layers) + 1
