@@ -172,6 +172,11 @@ def test_peak_memory_sees_an_allocation():
     del block
 
 
+def run_in_tests(command):
+    folder = Path(__file__).parent.parent  # of train_network
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120, cwd=folder)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system does not tell a process's peak")
 def test_peak_memory_stays_within_the_budget():
@@ -181,6 +186,7 @@ def test_peak_memory_stays_within_the_budget():
 import os, pathlib, re
 import numpy as np, torch
 from rescnet import ComputeOptions, NetworkConfig, train
+from train_network import train_network
 torch.set_num_threads(1)
 rng = np.random.default_rng(0)
 small = rng.integers(0, 256, (60, 3, 24, 24)).astype(np.uint8)
@@ -197,7 +203,7 @@ for classes in (5, 300):
         os._exit(0)
     os.wait()
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    done = run_in_tests([sys.executable, "-c", script])
     few, many = map(int, done.stdout.split())
     assert max(few, many) <= parse_bytes(budget) - LIBRARIES["cpu"]
 
@@ -209,7 +215,8 @@ def test_peak_memory_does_not_grow_with_the_images(tmp_path):
     script = """
 import os, sys
 import numpy as np, torch
-from rescnet import ComputeOptions, NetworkConfig, train
+from rescnet import ComputeOptions, NetworkConfig
+from train_network import train_network
 torch.set_num_threads(1)
 config = NetworkConfig(
     filters=16, layers=2, block_sizes=(8,), block_stride=4, pyramid=(2, 1), tolerance=0.2, stop_at_zero_error=False
@@ -227,7 +234,7 @@ for name in sys.argv[2:]:
     for file, count in zip(files, (250, 2500), strict=True):
         np.save(file, np.random.default_rng(0).integers(0, 256, (count, 1, 16, 16)).astype(np.uint8))
     command = [sys.executable, "-c", script, tmp_path, *files]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = run_in_tests(command)
     few, many = map(int, done.stdout.split())
     assert many < 1.1 * few
     assert {file.name for file in tmp_path.iterdir()} == {"few.npy", "many.npy"}

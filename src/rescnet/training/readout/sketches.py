@@ -34,7 +34,7 @@ class SketchPlan:
 
         ``least`` are the bytes of the smallest plan without them.
         """
-        if config.readout != "kernel":
+        if not config.has_kernel:
             return SketchPlan()
         one = config.layers * sketch_size(config, sizes.image_shape[1:]) * torch.float16.itemsize
         others = 0 if config.mirrors_kernel or len(config.views) > 1 else sizes.other
