@@ -216,7 +216,7 @@ def test_an_interrupted_fit_by_conjugate_gradients_continues(
     folder, save, steps = tmp_path / "model", ModelWriter.save_solution, []
 
     def saved(writer, solution):
-        save(solution, writer)
+        save(writer, solution)
         steps.append(solution.shape[1] == 2 * 10 + PROBES)  # 10 classes
         if sum(steps) == 8:
             raise KeyboardInterrupt

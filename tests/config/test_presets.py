@@ -113,11 +113,11 @@ def test_readout_options_need_the_readout(asked, tmp_path):
 
 def test_a_file_may_hold_options_of_the_machine_too(tmp_path):
     file = tmp_path / "mine.toml"
-    file.write_text('filters = 12\nmemory = "2GB"\n')
+    file.write_text('filters = 12\nmax_memory = "2GB"\n')
     assert make_config("digits", file).filters == 12
     assert make_compute(file, dtype="float64") == ComputeOptions(max_memory="2GB", dtype="float64")
-    file.write_text('memry = "2GB"\n')
-    with pytest.raises(ValueError, match=r"'memry' in .*mine\.toml\. Did you mean 'memory'\?"):
+    file.write_text('max_memry = "2GB"\n')
+    with pytest.raises(ValueError, match=r"'max_memry' in .*mine\.toml\. Did you mean 'max_memory'\?"):
         make_compute(file)
 
 

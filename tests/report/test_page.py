@@ -66,7 +66,7 @@ def test_bad_input_writes_nothing(model, dataset, tmp_path):
             {"dataset": Dataset("renamed", renamed, renamed)},
         ),
         (r"images_shown must be at least 1, got 0", {"dataset": dataset, "images_shown": 0}),
-        (r"model must have class names, got a network", {"model": model.network}),
+        (r"model must have labels, got a network", {"model": model.network}),
         (r"must have at least one layer, got none", {"model": replace(model, network=empty, history=History())}),
     ):
         with pytest.raises(ValueError, match=message):
