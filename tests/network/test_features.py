@@ -199,7 +199,8 @@ def test_views_must_fit_the_images(blobs):
 
 
 def test_a_network_is_moved_by_name(blobs):
-    network, _ = train_network(blobs[0][:40], blobs[1][:40], Config(layers=1, filters=4, augment=""))
+    config, compute = Config(layers=1, filters=4, augment=""), ComputeOptions(device="cpu")
+    network, _ = train_network(blobs[0][:40], blobs[1][:40], config, compute=compute)
     moved = network.to("cpu")
     assert torch.equal(moved.outputs(blobs[0]), network.outputs(blobs[0])) and moved.readout is network.readout
     half = replace(network, stack=replace(network.stack, half=True))
