@@ -79,6 +79,8 @@ def test_options_change_the_default_network(few):
     assert found == replace(default, layers=2, filters=6)
     with pytest.raises(ValueError, match=r"got 'layer' in Config\. Did you mean 'layers'"):
         Config(layer=2)
+    with pytest.raises(TypeError, match=r"train has no parameter 'layers'\. Write config=rescnet\.Config\(layers="):
+        train(*few, layers=2)
     with pytest.raises(ValueError, match=r"^quality must be left out with a NetworkConfig"):
         train(*few, config_of(), quality="best")
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ParamSpec, Self, TypeVar
 
+from ..text import nearest
 from .defaults import Quality
 from .network import NetworkConfig
-from .option import OptionError, declared_types, validated
+from .option import OptionError, declared_types, options_of, validated
 from .presets import PAPER, check_names, load_preset, make_config, options_in_file
+
+P = ParamSpec("P")
+R = TypeVar("R")
+MOVED = {"memory": "max_memory=...", "preset": "config='cifar10'", "options": "config=rescnet.Config(ridge=0.5)"}
 
 
 class Config:
@@ -102,3 +110,24 @@ def _check(name: str, value: Any) -> None:
     if declared_types(NetworkConfig)[name] in (int, float) and isinstance(value, str):
         raise OptionError(name, f"must be a number, got {value!r}.")
     validated(name, value, NetworkConfig)
+
+
+def refuses_unknown(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function whose error of an unknown or former parameter says what to write."""
+    owner = function.__qualname__.removesuffix(".__init__")
+    known = [name for name in inspect.signature(function).parameters if name != "self"]
+
+    @wraps(function)
+    def checked(*values: P.args, **parameters: P.kwargs) -> R:
+        for name in parameters.keys() - set(known):
+            option = name.removeprefix("n_")
+            if option in options_of(NetworkConfig):
+                remedy = f"Write config=rescnet.Config({option}=...)."
+            elif name in MOVED:
+                remedy = f"Write {MOVED[name]}."
+            else:
+                remedy = nearest(name, known).strip() or f"Parameters: {', '.join(known)}."
+            raise TypeError(f"{owner} has no parameter {name!r}. {remedy}")
+        return function(*values, **parameters)
+
+    return checked

@@ -14,7 +14,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from ..config.choices import Config
+from ..config.choices import Config, refuses_unknown
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.option import OptionError
@@ -35,7 +35,6 @@ from .configuration import (
     asked_config,
     automatic_dtype,
     check_grows,
-    refuses_unknown,
     under_parameter,
     warn_if_none_was_added,
 )

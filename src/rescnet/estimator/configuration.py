@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import warnings
-from collections.abc import Callable, Mapping
-from functools import wraps
-from typing import Any, ParamSpec
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,36 +18,12 @@ from ..errors import ConfigError, DataError
 from ..network.history import StopReason
 from ..network.inputs import InputWarning
 from ..network.layouts import ImageLayout
-from ..text import nearest
-
-P = ParamSpec("P")
 
 PARAMETERS: dict[str, str] = {
     name: entry.metadata["sklearn"] for name, entry in options_of(NetworkConfig).items() if entry.metadata["sklearn"]
 }
 """The estimator's parameter of each option that has one."""
-MOVED = {"memory": "max_memory=...", "preset": "config='cifar10'", "options": "config=rescnet.Config(ridge=0.5)"}
 FIT_AGAIN = "Use warm_start=False to fit again."
-
-
-def refuses_unknown(init: Callable[P, None]) -> Callable[P, None]:
-    """Return a constructor whose error of an unknown or former parameter says what to write."""
-    known = inspect.signature(init).parameters
-
-    @wraps(init)
-    def checked(*values: P.args, **parameters: P.kwargs) -> None:
-        for name in parameters.keys() - known.keys():
-            option = name.removeprefix("n_")
-            if option in options_of(NetworkConfig):
-                remedy = f"Write config=rescnet.Config({option}=...)."
-            elif name in MOVED:
-                remedy = f"Write {MOVED[name]}."
-            else:
-                remedy = nearest(name, known).strip() or f"Parameters: {', '.join([*known][1:])}."
-            raise TypeError(f"ResCNetClassifier has no parameter {name!r}. {remedy}")
-        init(*values, **parameters)
-
-    return checked
 
 
 def automatic_dtype(layout: ImageLayout) -> str:

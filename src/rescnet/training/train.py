@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
-from ..config.choices import Config
+from ..config.choices import Config, refuses_unknown
 from ..config.compute import ComputeOptions
 from ..config.defaults import Quality
 from ..config.network import NetworkConfig
@@ -29,6 +29,7 @@ from .saver import ModelSaver
 from .table import TrainingTable
 
 
+@refuses_unknown
 def train(
     images: Array | str | PathLike[str],
     labels: ArrayLike | None = None,
