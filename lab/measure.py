@@ -35,10 +35,10 @@ from rescnet.data import load
 from rescnet.network.device import choose_device
 from rescnet.numerics.code_kernel import Codes, kernel_scale, median_squared_distance
 from rescnet.text import parse_bytes
-from rescnet.training.distributed.workers import Workers, join_workers
 from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, landmarks_for, solve_iteratively
 from rescnet.training.readout.system import ridge_for
 from rescnet.training.run import TrainingRun
+from rescnet.training.workers import Workers, join_workers
 
 from .bench import choose_cases, measure_case
 from .costs import measure_ceilings, stage_rates

@@ -21,9 +21,9 @@ from rescnet.data import load
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.network.device import choose_device
 from rescnet.training.data import TrainingData
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.fit import fit_readout
 from rescnet.training.trainer import Trainer
+from rescnet.training.workers import Workers
 
 from .provenance import origin, shown_command
 from .records import keep_bench
@@ -80,7 +80,7 @@ def main() -> None:
     dataset = max((name for name in PUBLIC_SETS if arguments.preset.startswith(name)), key=len)
     splits = split_images(load(dataset), arguments.held_out, arguments.limit, arguments.seed)
     pairs = {name: (images.images, images.labels) for name, images in splits.items()}
-    data = TrainingData.of(config, *pairs.pop("train"), **pairs)
+    data = TrainingData.of(*pairs.pop("train"), **pairs)
     compute, began = ComputeOptions(max_memory=arguments.max_memory), time.perf_counter()
     trainer = Trainer(config, data, compute, Workers())
     for _ in range(config.layers):

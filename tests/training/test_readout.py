@@ -27,12 +27,12 @@ from rescnet.saving.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.stages.augment import change_images, draw_changes, view_images
 from rescnet.text import parse_bytes
 from rescnet.training.data import TrainingData
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.listener import Listener
 from rescnet.training.readout.fit import CodeFit
 from rescnet.training.readout.iterative import solve_iteratively
 from rescnet.training.run import TrainingRun
 from rescnet.training.trainer import Trainer
+from rescnet.training.workers import Workers
 
 DOUBLE = ComputeOptions(device="cpu", dtype="float64")
 SINGLE = ComputeOptions(device="cpu")
@@ -200,7 +200,7 @@ def test_predictions_are_the_mean_over_views():
 def fitted_by_hand(**options):
     """Return a fit whose layers are learned, and that has solved nothing yet."""
     config = config_of(**options)
-    data = TrainingData.of(config, *some(TRAINING), some(VALIDATION), some(TEST))
+    data = TrainingData.of(*some(TRAINING), some(VALIDATION), some(TEST))
     trainer = Trainer(config, data, SINGLE, Workers())
     for _ in range(config.layers):
         trainer.add_layer()

@@ -8,6 +8,7 @@ layers of a stack in turn; the last one is used by all further layers. An augmen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from ..errors import ConfigError, DataError
@@ -55,15 +56,16 @@ def check_bank(name: str) -> None:
         raise ConfigError(f"{error} Import the file that registers it, if it is your own.") from None
 
 
-def parse_mixture(mixture: str) -> list[tuple[float, str]]:
+@cache
+def parse_mixture(mixture: str) -> tuple[tuple[float, str], ...]:
     """Return the share and the name of each bank of a mixture.
 
     Examples
     --------
     >>> parse_mixture("pca + stacked-lda")
-    [(0.5, 'pca'), (0.5, 'stacked-lda')]
+    ((0.5, 'pca'), (0.5, 'stacked-lda'))
     >>> parse_mixture("3 pca + 1 stacked-lda")
-    [(0.75, 'pca'), (0.25, 'stacked-lda')]
+    ((0.75, 'pca'), (0.25, 'stacked-lda'))
     """
     parts = []
     for term in mixture.split("+"):
@@ -77,7 +79,7 @@ def parse_mixture(mixture: str) -> list[tuple[float, str]]:
         check_bank(words[-1])
         parts.append((weight, words[-1]))
     total = sum(weight for weight, _ in parts)
-    return [(weight / total, name) for weight, name in parts]
+    return tuple((weight / total, name) for weight, name in parts)
 
 
 def class_sums_of(mixture: str) -> list[ClassSums]:
@@ -148,6 +150,7 @@ class Augmentation:
     jitter: float = 0.0  # largest relative change of contrast and of each channel
 
     @staticmethod
+    @cache
     def parse(text: str, option: str = "augment") -> Augmentation:
         """Read a list of changes; errors name the ``option``.
 
@@ -173,6 +176,7 @@ class Augmentation:
         )
 
     @staticmethod
+    @cache
     def parse_copies(text: str) -> tuple[int, Augmentation]:
         """Read the number of copies, by default one, and their changes.
 

@@ -18,8 +18,8 @@ from ..numerics.linear_algebra import cholesky_solver
 from ..stages.discriminant import HEADS, LinearHead, fit_head
 from ..stages.moments import Moments, RowMoments
 from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
-from .distributed.workers import Workers
 from .stream import ImageStream
+from .workers import Workers
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tensor cores
 TARGET_COPIES = 7  # of a row of targets: one-hot classes, residuals, both signs' targets, and intermediate results

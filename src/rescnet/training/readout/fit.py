@@ -18,7 +18,7 @@ from ...numerics.code_kernel import Codes, kernel_scale, median_squared_distance
 from ...stages.augment import change_images, draw_changes
 from ...stages.residual import one_hot
 from ..data import TrainingData
-from ..distributed.workers import Workers
+from ..workers import Workers
 from .cross_validation import FOLDS, MOST_ROWS, judge
 from .encoder import SketchRows, codes_of, decomposition_bytes
 from .iterative import LARGEST_TILE, KernelProducts, Progress, check_least_memory, landmarks_for, solve_iteratively

@@ -19,8 +19,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ...errors import ConfigError
-from ...stages.images import ValueRange
+from ..errors import ConfigError
+from ..stages.images import ValueRange
 
 T = TypeVar("T")
 SHORTEST_PAUSE, LONGEST_PAUSE = 2e-5, 2e-3  # seconds between two checks of an exchange
