@@ -213,12 +213,12 @@ def test_sketches_collected_in_training_are_those_of_a_second_pass(options):
     fit = fitted_by_hand(**options)
     assert "training" in fit._rows and ("test" in fit._rows) == (options != FLIP)
     readout = fit.solve()[0]
-    found, right = fit._training_images(), [fit.accuracy(name, readout) for name in ("validation", "test")]
+    (sketches, output), right = fit._training_images(), [fit.accuracy(name, readout) for name in ("validation", "test")]
     fit._rows = {}
     again = fit._training_images()
-    assert len(found.sketches) == len(readout)
-    torch.testing.assert_close(found.sketches, again.sketches, rtol=0, atol=1e-4)
-    torch.testing.assert_close(found.output, again.output, rtol=0, atol=1e-5)
+    assert len(sketches) == len(readout)
+    torch.testing.assert_close(sketches, again[0], rtol=0, atol=1e-4)
+    torch.testing.assert_close(output, again[1], rtol=0, atol=1e-5)
     assert right == [fit.accuracy(name, readout) for name in ("validation", "test")]
 
 

@@ -90,6 +90,23 @@ class Workers:
         for tensor in tensors if self.exchanges else ():
             self._exchange(dist.broadcast, tensor, src=0)
 
+    def from_rank0(self, compute: Callable[[], tuple[Tensor, ...]], like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return tensors that rank 0 computes, to all workers; ``like`` are of the same shapes and types.
+
+        If rank 0 fails with an ArithmeticError, all workers raise one.
+        """
+        failure: ArithmeticError | None = None
+        if self.is_rank0:
+            try:
+                like = compute()
+            except ArithmeticError as error:  # the others must not wait
+                failure = error
+        if self.sum_int(failure is not None):
+            raise failure or FloatingPointError("rank 0 could not solve a system of equations. See its message.")
+        found = tuple(tensor.contiguous() for tensor in like)
+        self.broadcast(*found)
+        return found
+
     def sum_int(self, number: int) -> int:
         """Return the sum of a number over all workers."""
         sums = torch.tensor([number], dtype=torch.int64, device=self.device)
