@@ -7,9 +7,10 @@ layers of a stack in turn; the last one is used by all further layers. An augmen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import ConfigError, DataError
 from ..text import check_known
@@ -23,24 +24,25 @@ class ClassSums(NamedTuple):
     places: int  # copies of Σ p by position
 
 
-class BankFacts(NamedTuple):
-    """Facts about a filter bank that are needed before it learns, and where no bank is imported."""
+class Bank(NamedTuple):
+    """A filter bank: what is needed before it learns, and the function that learns, once that is imported."""
 
     directions: str = ""  # name of its filters, if they are linearly independent directions of the patch space
     class_sums: ClassSums | None = None
+    learn: Callable[..., Any] | None = None  # set by ``register_bank``
 
 
-BANKS = {  # ``register_bank`` adds to them
-    "canonical": BankFacts("canonical", ClassSums(2, 6, 1)),
-    "cca": BankFacts(),
-    "dct": BankFacts("DCT"),
-    "ica": BankFacts("ICA"),
-    "lda": BankFacts("LDA", ClassSums(1, 4, 3)),
-    "orthogonal-subspace": BankFacts("", ClassSums(1, 6, 1)),
-    "patches": BankFacts(),
-    "pca": BankFacts("PCA"),
-    "random": BankFacts(),
-    "stacked-lda": BankFacts(),
+BANKS = {  # ``register_bank`` adds those of other packages
+    "canonical": Bank("canonical", ClassSums(2, 6, 1)),
+    "cca": Bank(),
+    "dct": Bank("DCT"),
+    "ica": Bank("ICA"),
+    "lda": Bank("LDA", ClassSums(1, 4, 3)),
+    "orthogonal-subspace": Bank("", ClassSums(1, 6, 1)),
+    "patches": Bank(),
+    "pca": Bank("PCA"),
+    "random": Bank(),
+    "stacked-lda": Bank(),
 }
 
 
