@@ -14,9 +14,8 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from rescnet import ComputeOptions, NetworkConfig
+from rescnet import ComputeOptions, Config, NetworkConfig
 from rescnet.config.option import options_of
-from rescnet.config.presets import make_config
 from rescnet.data import load
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.network.device import choose_device
@@ -75,7 +74,7 @@ def main() -> None:
     made.add_argument("--max-memory", default="auto", help="memory limit, e.g. 40GB")
     made.add_argument("--out", default="", help="file for the entry, instead of the record")
     arguments = made.parse_args()
-    config = make_config(arguments.preset, seed=arguments.seed, **changes_of(arguments.changes))
+    config = Config(arguments.preset, seed=arguments.seed, **changes_of(arguments.changes)).complete()
     configs = configs_of(config, arguments.readout)
     dataset = max((name for name in PUBLIC_SETS if arguments.preset.startswith(name)), key=len)
     splits = split_images(load(dataset), arguments.held_out, arguments.limit, arguments.seed)

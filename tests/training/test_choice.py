@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, Config, ResCNetClassifier
-from rescnet.config.presets import make_config
 from rescnet.errors import TooLittleMemoryError
 from rescnet.network.history import LayerRecord
 from rescnet.training import choice
@@ -146,6 +145,6 @@ def test_the_memory_that_a_refusal_names_is_enough(generator, count, monkeypatch
 
 
 def test_one_process_keeps_its_own_choice():
-    choice = Choice(make_config(image_shape=(3, 32, 32), images=500), ("a note",))
+    choice = Choice(Config().complete((3, 32, 32), images=500), ("a note",))
     found = choose_on_rank0(Workers(), lambda: choice)
     assert (found.config, found.notes) == (choice.config, ("a note",))

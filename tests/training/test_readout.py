@@ -14,9 +14,8 @@ from digits import IMAGES, LABELS
 from safetensors.torch import load as load_tensors
 from train_network import train_network
 
-from rescnet import ComputeOptions, load, save
+from rescnet import ComputeOptions, Config, load, save
 from rescnet.config.grammars import Augmentation
-from rescnet.config.presets import make_config
 from rescnet.model import Model
 from rescnet.network.memory import readout_file_bytes
 from rescnet.network.probabilities import probabilities
@@ -43,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("one_cpu")
 
 def config_of(**options):
     base = {"layers": 2, "filters": 4, "readout": "kernel", "stop_at_zero_error": False}
-    return make_config("digits", **base | options)
+    return Config("digits", **base | options).complete()
 
 
 def some(part):
@@ -502,6 +501,6 @@ def test_heads_alone_have_no_readout():
     assert network.readout is None and history.readout is None
     torch.testing.assert_close(network.outputs(IMAGES[TEST]), layers_alone(trained()[0], IMAGES[TEST]))
     with pytest.raises(ValueError, match="readout_size must be used with readout 'kernel', got readout 'heads'"):
-        make_config("digits", readout_size=100)
+        Config("digits", readout_size=100).complete()
     with pytest.raises(ValueError, match="readout_size must be finite and at least 1, got 0"):
         config_of(readout_size=0)
