@@ -23,8 +23,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rescnet import ComputeOptions, Network, NetworkConfig, preset_names
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, Config, Network, NetworkConfig, preset_names
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.files import check_new_file
 from rescnet.network.device import choose_device, choose_precision
@@ -85,8 +84,9 @@ def choose_cases(
             name, changes["filters"] = f"{name} filters={width}", width
         classes = min(public.classes, train)
         if preset == DEFAULT:
-            changes |= {"image_shape": public.shape, "classes": classes, "images": train, "augment": "flip"}
-        config = make_config(None if preset == DEFAULT else preset, **changes)
+            config = Config(**changes, augment="flip").complete(public.shape, classes, train)
+        else:
+            config = Config(preset, **changes).complete()
         cases.append(Case(name, config, public.shape, train, test, classes))
     return cases
 

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rescnet import ComputeOptions, preset_names, train
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, Config, preset_names, train
 
 from .provenance import origin
 from .records import RECORDS
@@ -69,7 +68,7 @@ def digest(case: Case) -> str:
     _, preset, count, compute, options = case
     shape = next(shape for name, shape in SHAPES.items() if preset.startswith(name))
     validation, test = gratings(shape, 24, 1), gratings(shape, 16, 2)
-    config = make_config(preset, stop_at_zero_error=False, **options)
+    config = Config(preset, stop_at_zero_error=False, **options).complete()
     model = train(*gratings(shape, count, 0), config, validation=validation, test=test, compute=compute)
     network, history = model.network, model.history
     found: list[Any] = [] if network.readout is None else network.readout.learned()

@@ -29,16 +29,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from rescnet import ComputeOptions, NetworkConfig
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, Config, NetworkConfig
 from rescnet.data import load
 from rescnet.network.device import choose_device
 from rescnet.numerics.code_kernel import Codes, kernel_scale, median_squared_distance
 from rescnet.text import parse_bytes
-from rescnet.training.distributed.workers import Workers, join_workers
 from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, landmarks_for, solve_iteratively
 from rescnet.training.readout.system import ridge_for
 from rescnet.training.run import TrainingRun
+from rescnet.training.workers import Workers, join_workers
 
 from .bench import choose_cases, measure_case
 from .costs import measure_ceilings, stage_rates
@@ -54,7 +53,7 @@ READOUT_NUMBERS, READOUT_CLASSES, READOUT_BYTES = 1024, 200, 45 * 10**9  # bytes
 
 def small_config(**changes: Any) -> NetworkConfig:
     """Return a network for 16×16 grey images."""
-    return make_config("paper", image_shape=SHAPE, classes=CLASSES, **(SMALL | {"stop_at_zero_error": False} | changes))
+    return Config("paper", **(SMALL | {"stop_at_zero_error": False} | changes)).complete(SHAPE, CLASSES)
 
 
 def gratings(file: Path, count: int) -> None:
@@ -106,7 +105,7 @@ def capped_memory(arguments: argparse.Namespace) -> dict[str, Any]:
     data = load("cifar10")
     assert data.test is not None
     cap = parse_bytes(arguments.max_memory or "16GB")
-    config = make_config("cifar10", layers=6, stop_at_zero_error=False)
+    config = Config("cifar10", layers=6, stop_at_zero_error=False).complete()
     found: dict[str, Any] = {"question": "memory", "dataset": "cifar10", "cap": cap}
     networks: list[list[Any]] = []
     for name, compute in (("free", ComputeOptions()), ("capped", ComputeOptions(max_memory=str(cap)))):

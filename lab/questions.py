@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rescnet import NetworkConfig
-from rescnet.config.presets import make_config
+from rescnet import Config, NetworkConfig
 from rescnet.text import check_known
 
 LAB = Path(__file__).resolve().parent
@@ -66,7 +65,8 @@ class Experiment:
 
     def config(self, file: Path | None = None, **overrides: Any) -> NetworkConfig:
         """Return the settings: preset, then file, then changes, then overrides."""
-        base = make_config(self.preset or self.dataset, file).to_dict()
+        preset = self.preset or self.dataset
+        base = (Config.read(file, preset) if file else Config(preset)).complete().to_dict()
         return NetworkConfig(**(base | self.changes | overrides))
 
 

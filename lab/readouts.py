@@ -14,16 +14,15 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from rescnet import ComputeOptions, NetworkConfig
+from rescnet import ComputeOptions, Config, NetworkConfig
 from rescnet.config.option import options_of
-from rescnet.config.presets import make_config
 from rescnet.data import load
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.network.device import choose_device
 from rescnet.training.data import TrainingData
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.fit import fit_readout
 from rescnet.training.trainer import Trainer
+from rescnet.training.workers import Workers
 
 from .provenance import origin, shown_command
 from .records import keep_bench
@@ -75,12 +74,12 @@ def main() -> None:
     made.add_argument("--max-memory", default="auto", help="memory limit, e.g. 40GB")
     made.add_argument("--out", default="", help="file for the entry, instead of the record")
     arguments = made.parse_args()
-    config = make_config(arguments.preset, seed=arguments.seed, **changes_of(arguments.changes))
+    config = Config(arguments.preset, seed=arguments.seed, **changes_of(arguments.changes)).complete()
     configs = configs_of(config, arguments.readout)
     dataset = max((name for name in PUBLIC_SETS if arguments.preset.startswith(name)), key=len)
     splits = split_images(load(dataset), arguments.held_out, arguments.limit, arguments.seed)
     pairs = {name: (images.images, images.labels) for name, images in splits.items()}
-    data = TrainingData.of(config, *pairs.pop("train"), **pairs)
+    data = TrainingData.of(*pairs.pop("train"), **pairs)
     compute, began = ComputeOptions(max_memory=arguments.max_memory), time.perf_counter()
     trainer = Trainer(config, data, compute, Workers())
     for _ in range(config.layers):

@@ -13,8 +13,7 @@ import torch
 from digits import IMAGES, LABELS
 from PIL import Image
 
-from rescnet import Model
-from rescnet.config.presets import make_config
+from rescnet import Config, Model
 from rescnet.network.history import StopReason
 from rescnet.saving import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.text import show_bytes
@@ -260,7 +259,7 @@ def test_copies_are_counted_on_the_disk_and_among_the_parameters(place, rescnet,
 
 def test_a_missing_readout_says_what_fits_it(rescnet, tmp_path):
     """A run on the command line resumes there; one of Python goes on in Python."""
-    config = make_config(image_shape=(1, 8, 8), classes=10, images=60, layers=2, augment="")
+    config = Config(layers=2, augment="").complete((1, 8, 8), 10, 60)
     run = TrainingRun(IMAGES[:60], LABELS[:60], config)
     next(iter(run))
     save_model(Model(run.network, run.history, tuple("0123456789")), tmp_path / "own")

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from rescnet.cli import app, errors, resume, train  # noqa: F401  (so that the children need not import them)
-from rescnet.training.distributed import workers
+from rescnet.training import workers
 
 
 def attempt(words, rank, port, said):

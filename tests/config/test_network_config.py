@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rescnet import ComputeOptions, NetworkConfig
+from rescnet import ComputeOptions, Config, NetworkConfig
 from rescnet.config.option import OptionError, check_unchanged, options_of
-from rescnet.config.presets import make_config
 from rescnet.stages.filters import BankOptions
 
 
@@ -61,7 +60,7 @@ def test_every_option_is_declared_in_full(owner):
 
 
 def test_a_configuration_survives_json():
-    config = make_config("cifar100", ridge=0.25)
+    config = Config("cifar100", ridge=0.25).complete()
     assert NetworkConfig(**config.to_dict()) == config
 
 
@@ -112,7 +111,7 @@ def test_bank_options_are_those_of_the_configuration():
 
 def test_check_unchanged_names_the_first_fixed_option():
     """``layers`` may always change, ``ridge`` only at a warm start, ``sigmoid_scale`` never."""
-    before = make_config("digits")
+    before = Config("digits").complete()
     for change, fixed_by, is_error in (
         ({"layers": 99}, ("layers", "run"), False),
         ({"ridge": 0.7}, ("layers",), False),
@@ -120,7 +119,7 @@ def test_check_unchanged_names_the_first_fixed_option():
         ({"sigmoid_scale": 3.0}, ("layers",), True),
     ):
         (name,) = change
-        after = make_config("digits", **change)
+        after = Config("digits", **change).complete()
         if not is_error:
             check_unchanged(before, after, fixed_by, "Train again.")
             continue

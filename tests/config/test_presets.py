@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from rescnet import ComputeOptions, preset_names
+from rescnet import ComputeOptions, Config, NetworkConfig, preset_names
+from rescnet.config.choices import starting_point
 from rescnet.config.defaults import QUALITIES, check_quality, default_settings
 from rescnet.config.grammars import bank_of_layer, parse_mixture, share_out
-from rescnet.config.network import NetworkConfig
-from rescnet.config.presets import make_compute, make_config, starting_point
+from rescnet.config.presets import make_compute
 
 PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise with our heads are left out
     "mnist": {
@@ -40,7 +40,7 @@ PAPER = {  # Table 1 and section 3.2.1; steps and scales that work otherwise wit
 
 @pytest.mark.parametrize("name", PAPER)
 def test_presets_are_the_papers(name):
-    config = make_config(name)
+    config = Config(name).complete()
     for key, value in PAPER[name].items():
         assert getattr(config, key) == value, key
     assert (config.positives, config.negatives, config.tolerance) == (2, 32, 0)  # appendix A.4
@@ -54,7 +54,7 @@ def test_presets_are_the_papers(name):
     ],
 )  # fmt: skip
 def test_learning_rates_of_the_presets(name, layer, rate):
-    assert make_config(name).rate_of(layer) == pytest.approx(rate)
+    assert Config(name).complete().rate_of(layer) == pytest.approx(rate)
 
 
 @pytest.mark.parametrize(
@@ -66,31 +66,31 @@ def test_learning_rates_of_the_presets(name, layer, rate):
     ],
 )
 def test_feature_counts(name, size, features):
-    config = make_config(name)
+    config = Config(name).complete()
     assert config.features(size) == features
     per_cell = config.filters * (config.filters + 1) // 2
-    kept = make_config(name, pooling="mean", matrix_log=True, pyramid_bins="adaptive")
+    kept = Config(name, pooling="mean", matrix_log=True, pyramid_bins="adaptive").complete()
     assert kept.features(size) == 21 * per_cell  # 38,430 on MNIST and 26,775 on CIFAR-10, as the paper counts
 
 
 def test_file_and_keywords_override_the_preset(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("filters = 12\nridge = 0.5\n")
-    config = make_config("cifar10", file, ridge=0.7)
+    config = Config.read(file, "cifar10", ridge=0.7).complete()
     assert (config.filters, config.ridge, config.block_sizes) == (12, 0.7, (16,))
 
 
 def test_an_unknown_key_names_the_nearest(tmp_path):
     with pytest.raises(
-        ValueError, match=r"option names must be known, got 'filterz' in keywords\. Did you mean 'filters'\?"
+        ValueError, match=r"option names must be known, got 'filterz' in Config\. Did you mean 'filters'\?"
     ):
-        make_config("digits", filterz=3)
+        Config("digits", filterz=3).complete()
     file = tmp_path / "mine.toml"
     file.write_text("learning_rat = 0.5\n")
     with pytest.raises(ValueError, match=r"'learning_rat' in .*mine.toml\. Did you mean 'learning_rate'\?"):
-        make_config("digits", file)
+        Config.read(file, "digits").complete()
     with pytest.raises(ValueError, match=r"preset must be one of paper, cifar10, .*, got 'cifar1'\. Did you mean"):
-        make_config("cifar1")
+        Config("cifar1").complete()
 
 
 @pytest.mark.parametrize("asked", [{"loo_correction": True}, {"kernel_width": 2.0}, {"kernel_ridge": 0.1}], ids=str)
@@ -100,21 +100,21 @@ def test_readout_options_need_the_readout(asked, tmp_path):
     message = f"{name} must be used with readout 'kernel', got readout 'heads'"
     for preset, options in (("cifar10", {}), ("cifar10-best", {"readout": "heads"})):
         with pytest.raises(ValueError, match=message):
-            make_config(preset, **options, **asked)
+            Config(preset, **options, **asked).complete()
     file = tmp_path / "mine.toml"
     file.write_text(f"{name} = {str(asked[name]).lower()}\n")
     with pytest.raises(ValueError, match=message):
-        make_config("cifar10", file)
-    assert getattr(make_config("cifar10", file, readout="kernel"), name) == asked[name]
-    assert getattr(make_config("cifar10-best", **asked), name) == asked[name]
-    assert make_config("cifar10-best", readout="heads").loo_correction
-    assert not make_config("cifar10", loo_correction=False).loo_correction
+        Config.read(file, "cifar10").complete()
+    assert getattr(Config.read(file, "cifar10", readout="kernel").complete(), name) == asked[name]
+    assert getattr(Config("cifar10-best", **asked).complete(), name) == asked[name]
+    assert Config("cifar10-best", readout="heads").complete().loo_correction
+    assert not Config("cifar10", loo_correction=False).complete().loo_correction
 
 
 def test_a_file_may_hold_options_of_the_machine_too(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('filters = 12\nmax_memory = "2GB"\n')
-    assert make_config("digits", file).filters == 12
+    assert Config.read(file, "digits").complete().filters == 12
     assert make_compute(file, dtype="float64") == ComputeOptions(max_memory="2GB", dtype="float64")
     file.write_text('max_memry = "2GB"\n')
     with pytest.raises(ValueError, match=r"'max_memry' in .*mine\.toml\. Did you mean 'max_memory'\?"):
@@ -123,12 +123,12 @@ def test_a_file_may_hold_options_of_the_machine_too(tmp_path):
 
 def test_a_folder_is_no_configuration_file(tmp_path):
     with pytest.raises(ValueError, match=r"configuration file must be readable, got .*directory"):
-        make_config("digits", tmp_path)
+        Config.read(tmp_path, "digits").complete()
 
 
 @pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 16, 20), (3, 32, 32), (3, 64, 64)])
 def test_the_papers_network_suits_the_images(shape):
-    config = make_config("paper", image_shape=shape)
+    config = Config("paper").complete(shape)
     config.check_images(shape[0], shape[1:])
     size = config.size_of_filter(1)
     assert shape[0] * size**2 >= config.filters // 2  # as many principal components as are asked for
@@ -147,7 +147,7 @@ def test_the_default_network_suits_the_images(shape, images, quality):
     more = default_settings(shape, 10 * images, 10, quality)
     better = default_settings(shape, images, 10, "best")
     assert config.layers <= min(more["layers"], better["layers"])
-    assert make_config(image_shape=shape, classes=10, images=images, quality=quality).layers == config.layers
+    assert Config().complete(shape, 10, images, quality).layers == config.layers
 
 
 @pytest.mark.parametrize(("images", "size"), [(1999, 3800), (2000, 400), (5000, 1000), (50_000, 3800)])
@@ -158,20 +158,20 @@ def test_many_images_have_one_component_per_five(images, size):
 def test_a_wrong_quality_is_named():
     with pytest.raises(ValueError, match=r"quality must be one of fast, balanced, best, got 'bets'\. Did"):
         check_quality("bets")
-    with pytest.raises(ValueError, match="preset 'paper' needs images"):
-        make_config("paper")
+    with pytest.raises(ValueError, match="image_shape must be given with preset 'paper'"):
+        Config("paper").complete()
 
 
 def test_colour_and_many_classes_get_multiclass_scores():
-    few, many = (make_config("paper", image_shape=(1, 28, 28), classes=classes) for classes in (10, 11))
-    assert few == make_config("paper", image_shape=(1, 28, 28)) and (few.head, few.posterior) == ("lda", "sigmoid")
-    preset = make_config("cifar10")
-    for config in (preset, many, make_config("paper", image_shape=(3, 32, 32), classes=2), make_config("cifar100")):
+    few, many = (Config("paper").complete((1, 28, 28), classes) for classes in (10, 11))
+    assert few == Config("paper").complete((1, 28, 28)) and (few.head, few.posterior) == ("lda", "sigmoid")
+    preset = Config("cifar10").complete()
+    for config in (preset, many, Config("paper").complete((3, 32, 32), 2), Config("cifar100").complete()):
         assert (config.head, config.posterior) == ("multiclass-lda", "normalised-sigmoid")
-    assert make_config("paper", image_shape=(3, 32, 32), classes=11, head="ridge").head == "ridge"  # keywords win
-    small = make_config("paper", image_shape=(1, 8, 8), classes=11)
-    assert small == make_config("digits", head=preset.head, posterior=preset.posterior)
-    assert make_config("mnist", image_shape=(1, 28, 28), classes=11) == make_config("mnist")
+    assert Config("paper", head="ridge").complete((3, 32, 32), 11).head == "ridge"  # keywords win
+    small = Config("paper").complete((1, 8, 8), 11)
+    assert small == Config("digits", head=preset.head, posterior=preset.posterior).complete()
+    assert Config("mnist").complete((1, 28, 28), 11) == Config("mnist").complete()
 
 
 SHAPES = {"cifar": (3, 32, 32), "mnist": (1, 28, 28), "fashion": (1, 28, 28), "tiny": (3, 64, 64), "digits": (1, 8, 8)}
@@ -179,7 +179,7 @@ SHAPES = {"cifar": (3, 32, 32), "mnist": (1, 28, 28), "fashion": (1, 28, 28), "t
 
 @pytest.mark.parametrize("name", preset_names())
 def test_a_preset_asks_for_filters_its_patches_have(name):
-    config = make_config(name)
+    config = Config(name).complete()
     shape = next(shape for start, shape in SHAPES.items() if name.startswith(start))
     config.check_images(shape[0], shape[1:])
     parts = parse_mixture(bank_of_layer(config.bank, 1))
@@ -190,22 +190,20 @@ def test_a_preset_asks_for_filters_its_patches_have(name):
 
 def test_presets_import_no_torch():
     """A configuration is there without the seconds that torch takes to import."""
-    code = "import sys, rescnet.config.presets as presets; presets.make_config('cifar10')"
+    code = "import sys, rescnet.config.choices as choices; choices.Config('cifar10').complete()"
     subprocess.run([sys.executable, "-c", f"{code}; assert not {{'torch', 'sklearn'}} & set(sys.modules)"], check=True)
 
 
-def test_quality_goes_with_images_only():
-    with pytest.raises(ValueError, match="quality must not be used with a preset, got fast and digits"):
-        make_config("digits", quality="fast")
-    with pytest.raises(ValueError, match="quality must be given with image_shape, got fast alone"):
-        make_config(quality="fast")
+def test_the_default_network_needs_images_and_a_known_quality():
+    with pytest.raises(ValueError, match="image_shape must be given with no preset"):
+        Config().complete()
     with pytest.raises(ValueError, match="quality must be one of fast, balanced, best, got 'Best'"):
-        make_config(image_shape=(1, 8, 8), quality="Best")
+        Config().complete((1, 8, 8), quality="Best")
 
 
 @pytest.mark.parametrize("quality", ["fast", "best"])
 def test_a_network_started_from_its_own_quality(quality):
-    config = make_config(image_shape=(1, 8, 8), classes=10, images=300, quality=quality)
+    config = Config().complete((1, 8, 8), 10, 300, quality)
     about = {"images": {"train": 300}, "quality": quality}
     assert starting_point(config, about, (1, 8, 8), 10) == (None, config)
     assert starting_point(config, about | {"quality": "unknown"}, (1, 8, 8), 10)[1] != config
@@ -222,5 +220,5 @@ def test_a_network_started_from_its_own_quality(quality):
 def test_options_without_an_effect_are_refused_but_loaded(options, message):
     """Models of earlier versions may have them."""
     with pytest.raises(ValueError, match=message):
-        make_config(image_shape=(1, 8, 8), images=300, **options)
+        Config(**options).complete((1, 8, 8), images=300)
     NetworkConfig(**{"readout": "kernel", "filters": 4} | options).check_images(1, (32, 32))

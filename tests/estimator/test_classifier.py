@@ -28,7 +28,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import rescnet
 from rescnet import Config, NetworkConfig, ResCNetClassifier
 from rescnet.config.option import options_of
-from rescnet.config.presets import make_config
 from rescnet.data.splits import stratified_split
 from rescnet.estimator.configuration import PARAMETERS
 from rescnet.network.history import StopReason
@@ -377,7 +376,7 @@ def test_presets_and_sizes():
     assert (large.model_.network.config.block_sizes, large.model_.network.config.block_stride) == ((10,), 2)
     assert large.model_.network.layers[0].weights.dtype == torch.float32
     preset = small(n_layers=1, preset="mnist", bank="pca").fit(rng.random((24, 28, 28)), labels)
-    assert preset.model_.network.config.block_sizes == make_config("mnist").block_sizes
+    assert preset.model_.network.config.block_sizes == Config("mnist").complete().block_sizes
     tiny = small(n_layers=1).fit(rng.random((24, 5)), labels)
     assert tiny.image_shape_ == (1, 5)
     assert tiny.model_.network.image_shape == (1, 8, 10)

@@ -11,8 +11,7 @@ from PIL import Image
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from train_network import train_network
 
-from rescnet import Model, data, train
-from rescnet.config.presets import make_config
+from rescnet import Config, Model, data, train
 from rescnet.family import FamilyClassifier
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -187,7 +186,7 @@ def test_a_folder_is_fitted_and_scored(pictures, images, caplog):
 
 
 def test_sources_of_train(pictures, tmp_path):
-    config = make_config("digits", layers=1, filters=4)
+    config = Config("digits", layers=1, filters=4).complete()
     dataset = data.load(pictures)
     np.savez(tmp_path / "own.npz", images=dataset.train.images[:, 0], labels=dataset.train.labels)
     expected, _ = train_network(dataset.train.images, dataset.train.labels, config)

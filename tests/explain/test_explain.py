@@ -11,7 +11,6 @@ from digits import IMAGES, LABELS
 from train_network import train_network
 
 from rescnet import ComputeOptions, Config, Model, ResCNetClassifier, load, save
-from rescnet.config.presets import make_config
 from rescnet.explain.explain import NEIGHBOURS, explain
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
@@ -31,7 +30,7 @@ NETWORKS = {
 
 @cache
 def trained(name):
-    config = make_config("digits", **{"layers": 2, "filters": 4} | NETWORKS[name])
+    config = Config("digits", **{"layers": 2, "filters": 4} | NETWORKS[name]).complete()
     return train_network(IMAGES[:80], LABELS[:80], config, compute=DOUBLE)
 
 
@@ -96,7 +95,7 @@ def test_a_training_image_is_nearest_to_itself(name, index):
 @pytest.mark.parametrize("name", ["kernel", "copies"])
 def test_weighted_training_images_keep_their_class(name, monkeypatch, tmp_path):
     monkeypatch.setattr("rescnet.explain.explain.NEIGHBOURS", 80)
-    config = make_config("digits", **{"layers": 2, "filters": 4} | NETWORKS[name])
+    config = Config("digits", **{"layers": 2, "filters": 4} | NETWORKS[name]).complete()
     weights = np.where(np.arange(80) % 3, 1, 1e-4)
     network, history = train_network(IMAGES[:80], LABELS[:80], config, weights=weights, compute=DOUBLE)
     save(Model(network, history, tuple("0123456789")), tmp_path / "model")

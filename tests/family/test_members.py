@@ -202,8 +202,6 @@ def test_a_registered_bank_works_in_rescnet_and_the_family(tmp_path, monkeypatch
         assert float(network.layers[1].weights[0].abs().std()) < 1e-12
     finally:
         from rescnet.config.grammars import BANKS
-        from rescnet.stages.filters import bank
 
-        bank._BANKS.pop("checkerboard")
         BANKS.pop("checkerboard")
         sys.modules.pop("my_bank")

@@ -9,8 +9,8 @@ import pytest
 import torch
 from fused.on_device import DEVICE
 
+from rescnet import Config
 from rescnet.config.geometry import BlockGrid, pyramid_cells
-from rescnet.config.presets import make_config
 from rescnet.fused.pooling import Atoms, fused_pool
 from rescnet.numerics.linear_algebra import with_zeros
 from rescnet.stages.pooling import pool_features, pooling_input
@@ -65,7 +65,7 @@ def test_kernel_equals_stage_at_any_geometry(size, block, stride, levels, cells,
     ("preset", "size"), [("mnist", 28), ("cifar10", 32), ("tiny-imagenet", 64), ("cifar10-best", 32)]
 )
 def test_kernel_equals_stage_at_the_presets(preset, size, dtype):
-    config = make_config(preset)
+    config = Config(preset).complete()
     maps = random_maps(BATCH, config.filters, (size, size), dtype)
     bound = 2e-4 if dtype == torch.float32 else 2e-3
     options = {"diagonal": config.keeps_diagonal, "reduction": config.pooling}

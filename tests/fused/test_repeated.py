@@ -8,8 +8,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rescnet.config.presets import make_config
-
 REPEATS = 50
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="races need a GPU")
@@ -27,9 +25,10 @@ def assert_same_bits(function):
 )
 def test_features(preset, side):
     """Strips of several products at 64×64 once differed in one program of 10,000."""
+    from rescnet import Config
     from rescnet.fused import logs_for, pool_maps
 
-    config = make_config(preset, image_shape=(3, side, side), classes=10)
+    config = Config(preset).complete((3, side, side), 10)
     coarse = torch.randn(400, config.filters, side // 4, side // 4, device="cuda")
     maps = torch.nn.functional.interpolate(coarse, scale_factor=4, mode="bilinear")
     maps = (maps + 0.2 * torch.randn_like(maps)).half()

@@ -11,8 +11,7 @@ import torch
 
 from lab.bench import choose_cases, main, measure_case, smooth_noise
 from lab.costs import STAGES
-from rescnet import ComputeOptions, preset_names
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, Config, preset_names
 
 CPU = torch.device("cpu")
 
@@ -44,7 +43,9 @@ def test_every_preset_in_full_size_on_a_gpu_and_some_small_on_a_cpu():
     assert (full["cifar10"].train, full["cifar10"].test) == (50_000, 10_000)
     assert (full["cifar100-best"].classes, full["cifar100-best"].shape) == (100, (3, 32, 32))
     assert (full["tiny-imagenet-best"].train, full["tiny-imagenet-best"].shape) == (100_000, (3, 64, 64))
-    assert all(full[name].config.to_dict() == make_config(name).to_dict() for name in full if name.endswith("-best"))
+    assert all(
+        full[name].config.to_dict() == Config(name).complete().to_dict() for name in full if name.endswith("-best")
+    )
     small = choose_cases([], CPU)
     assert all(case.train <= 1_500 and case.config.filters <= 32 for case in small)
     asked = choose_cases(["mnist"], CPU, images=50, filters=5)[0]
@@ -73,7 +74,7 @@ def test_the_readout_is_fitted_to_the_layers_measured():
 def test_the_default_network_is_measured_whole():
     (case,) = choose_cases(["default"], CPU)
     assert (case.train, case.test, case.shape) == (500, 100, (3, 32, 32))
-    assert case.config == make_config(image_shape=(3, 32, 32), classes=10, images=500, augment="flip")
+    assert case.config == Config(augment="flip").complete((3, 32, 32), 10, 500)
     (case,) = choose_cases(["default"], CPU, images=20, filters=4)
     result = measure_case(case, ComputeOptions(device="cpu"))
     assert len(result["seconds_by_layer"]) == result["layers"] == 3

@@ -9,12 +9,13 @@ import torch
 
 from lab.bench import choose_cases, measure_case
 from lab.costs import STAGES, layer_costs, measure_ceilings, stage_rates
-from rescnet import ComputeOptions
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, Config
 from rescnet.stages.convolution import convolve
 
 SHAPE, CLASSES, TRAIN, OTHER = (3, 12, 10), 4, 7, 2
-CONFIG = make_config("digits", filters=5, filter_size=3, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca")
+CONFIG = Config(
+    "digits", filters=5, filter_size=3, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca"
+).complete()
 
 
 def costs(config=CONFIG, **options):
@@ -57,7 +58,7 @@ def test_moments_and_update_count_products_of_features():
 
 
 def test_cholesky_counts_what_loops_count():
-    config = make_config("digits", filters=4, block_sizes=(8,), pyramid=(1,), head="ridge")
+    config = Config("digits", filters=4, block_sizes=(8,), pyramid=(1,), head="ridge").complete()
     size = config.features((8, 8))
     operations = 0
     for column in range(size):

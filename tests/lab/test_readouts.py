@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lab.readouts import changes_of, configs_of, main
-from rescnet.config.presets import make_config
+from rescnet import Config
 from rescnet.data import Dataset, ImageSet
 
 
@@ -40,9 +40,9 @@ def test_each_readout_uses_its_own_options_and_the_same_layers(blobs, monkeypatc
 @pytest.mark.parametrize("words", ["ridge=50", "test_views=flip", "layers=2", "readout=heads"])
 def test_only_options_of_the_readout_may_change(words):
     with pytest.raises(ValueError, match=f"got {words.partition('=')[0]}. Use --changes for layers"):
-        configs_of(make_config("cifar10-best"), [words])
+        configs_of(Config("cifar10-best").complete(), [words])
 
 
 def test_a_network_without_a_readout_is_refused():
     with pytest.raises(ValueError, match="readout must be kernel, got heads"):
-        configs_of(make_config("cifar10"), [])
+        configs_of(Config("cifar10").complete(), [])

@@ -17,8 +17,7 @@ from lab.pages import network_rows
 from lab.questions import TABLES, Experiment, PaperFigure, load_question
 from lab.results import Results, summarise
 from lab.runner import ExperimentRun, RunOptions, experiment_key, split_images
-from rescnet import ComputeOptions, train
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.data import Dataset, ImageSet
 from rescnet.network.history import History, LayerRecord
 
@@ -38,7 +37,7 @@ def dataset(blobs):
 
 @pytest.fixture(scope="module")
 def config():
-    return make_config(
+    return NetworkConfig(
         filters=6, block_sizes=(4,), block_stride=2, pyramid=(2, 1), bank="pca", layers=5, stop_at_zero_error=False
     )
 

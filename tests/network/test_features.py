@@ -11,8 +11,7 @@ import pytest
 import torch
 from train_network import train_network
 
-from rescnet import ComputeOptions, Config
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, Config, NetworkConfig
 from rescnet.fused import has_numba
 from rescnet.model import Model
 from rescnet.network.stack import LayerStack
@@ -31,14 +30,14 @@ def pooled(maps, config, diagonal=False):
 
 
 def test_features_are_pooled_correlations():
-    config = make_config(**BASE)
+    config = NetworkConfig(**BASE)
     features = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     assert features.shape == (5, config.features((12, 12))) == (5, 5 * 6)
     torch.testing.assert_close(features, pooled(MAPS, config))
 
 
 def test_both_signs_are_separate_maps():
-    config = make_config(**BASE, rectifier="both")
+    config = NetworkConfig(**BASE, rectifier="both")
     features = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     assert features.shape == (5, config.features((12, 12))) == (5, 5 * 28)
     torch.testing.assert_close(features, pooled(torch.cat([MAPS, -MAPS], 1), config))
@@ -46,7 +45,7 @@ def test_both_signs_are_separate_maps():
 
 @pytest.mark.parametrize("pooling", ["max", "mean"])
 def test_features_are_the_same_without_numba(pooling, monkeypatch):
-    config = make_config(**BASE | {"block_sizes": (4, 6)}, pooling=pooling)
+    config = NetworkConfig(**BASE | {"block_sizes": (4, 6)}, pooling=pooling)
     compiled = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.setattr("rescnet.fused.has_numba", has_numba.__wrapped__)
@@ -57,7 +56,7 @@ def test_features_are_the_same_without_numba(pooling, monkeypatch):
 @pytest.mark.parametrize("readout", ["heads", "kernel"])
 def test_an_output_does_not_depend_on_what_was_predicted_before(blobs, readout, tmp_path):
     """In a process that has predicted nothing, and after other images, one by one and many at once: the same bits."""
-    images, config = blobs[0], make_config(**BASE, matrix_log=True, pooling="mean", augment="flip", readout=readout)
+    images, config = blobs[0], NetworkConfig(**BASE, matrix_log=True, pooling="mean", augment="flip", readout=readout)
     network, history = train_network(images[:60], blobs[1][:60], config, compute=ComputeOptions(device="cpu"))
     network.outputs(images)
     expected = network.outputs(images[60:61])
@@ -80,19 +79,19 @@ def test_an_output_does_not_depend_on_what_was_predicted_before(blobs, readout, 
 
 
 def test_maps_with_gradients_are_pooled_by_the_stage():
-    config, maps = make_config(**BASE), MAPS.clone().requires_grad_()
+    config, maps = NetworkConfig(**BASE), MAPS.clone().requires_grad_()
     features = LayerStack(config, (3, 12, 12), 2).features(maps)
     torch.testing.assert_close(features.detach(), pooled(MAPS, config))
     assert torch.autograd.grad(features.sum(), maps)[0].shape == maps.shape
 
 
 def test_features_of_several_block_sizes_are_joined():
-    config = make_config(**BASE | {"block_sizes": (4, 6)})
+    config = NetworkConfig(**BASE | {"block_sizes": (4, 6)})
     (small, _), (large, _) = config.grids((12, 12))
     assert (small.block, large.block) == ((4, 4), (6, 6))
     features = LayerStack(config, (3, 12, 12), 2).features(MAPS)
     assert features.shape == (5, config.features((12, 12)))
-    single = [pooled(MAPS, make_config(**BASE | {"block_sizes": (size,)})) for size in (4, 6)]
+    single = [pooled(MAPS, NetworkConfig(**BASE | {"block_sizes": (size,)})) for size in (4, 6)]
     torch.testing.assert_close(features, torch.cat(single, 1))
 
 
@@ -105,7 +104,7 @@ def logarithm(matrix):
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float64, 1e-9), (torch.float32, 1e-4), (torch.float16, 4e-3)])
 def test_matrix_logarithms_are_taken_cell_by_cell(dtype, bound):
-    config, maps = make_config(**BASE, pooling="mean", matrix_log=True), MAPS.to(dtype)
+    config, maps = NetworkConfig(**BASE, pooling="mean", matrix_log=True), MAPS.to(dtype)
     correlations = pooled(maps, config, diagonal=True).double().numpy()
     rows, columns = np.triu_indices(4)
     expected = []
@@ -142,7 +141,7 @@ def test_logarithms_in_threads_have_the_same_bits(monkeypatch):
 
 
 def test_features_of_images_in_threads_have_the_same_bits():
-    threads, config = torch.get_num_threads(), make_config("cifar10-best", filters=4)
+    threads, config = torch.get_num_threads(), Config("cifar10-best", filters=4).complete()
     stack = LayerStack(config, (3, 32, 32), 2)
     maps = torch.randn(5, 4, 32, 32, generator=torch.Generator().manual_seed(3))
     try:
@@ -169,7 +168,7 @@ OPTIONS = {
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 def test_a_network_is_trained_saved_and_continued(blobs, tmp_path, options):
     images, labels = blobs[0][:90], blobs[1][:90]
-    config = make_config(**BASE | options)
+    config = NetworkConfig(**BASE | options)
     compute = ComputeOptions(device="cpu")
     network, history = train_network(images, labels, config, test=(images[:30], labels[:30]), compute=compute)
     assert history[-1].test_accuracy > 0.5
@@ -179,7 +178,7 @@ def test_a_network_is_trained_saved_and_continued(blobs, tmp_path, options):
     save_model(Model(network, history, tuple("abcdef"), {}), tmp_path / "model")
     loaded = load_model(tmp_path / "model").network
     assert torch.equal(loaded.outputs(images[:30]), outputs)
-    begun = train_network(images, labels, make_config(**BASE | options | {"layers": 2}), compute=compute)
+    begun = train_network(images, labels, NetworkConfig(**BASE | options | {"layers": 2}), compute=compute)
     further, _ = train_network(images, labels, config, compute=compute, start=begun)
     assert torch.equal(further.outputs(images[:30]), outputs)
 

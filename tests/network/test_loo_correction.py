@@ -10,8 +10,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from train_network import train_network
 
-from rescnet import ComputeOptions, load, save
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, Config, load, save
 from rescnet.model import Model
 from rescnet.network.readout.loo_correction import JITTER, RIDGE, WIDTH, ErrorRegression, leave_one_out, nearness
 from rescnet.numerics.linear_algebra import factor_solve, inverse_blocks
@@ -31,7 +30,7 @@ def pair():
         train_network(
             IMAGES[:250],
             LABELS[:250],
-            make_config("digits", loo_correction=loo_correction, **OPTIONS),
+            Config("digits", loo_correction=loo_correction, **OPTIONS).complete(),
             **others,
             compute=ComputeOptions(dtype="float64"),
         )
@@ -76,7 +75,11 @@ def test_views_are_averaged_after_the_correction():
     options = OPTIONS | {"augment": "flip", "test_views": "flip + shift 1", "loo_correction": True}
     others = {"validation": (IMAGES[250:300], LABELS[250:300])}
     network, history = train_network(
-        IMAGES[:250], LABELS[:250], make_config("digits", **options), **others, compute=ComputeOptions(dtype="float64")
+        IMAGES[:250],
+        LABELS[:250],
+        Config("digits", **options).complete(),
+        **others,
+        compute=ComputeOptions(dtype="float64"),
     )
     new = IMAGES[250:300]
     found = network.outputs(new)

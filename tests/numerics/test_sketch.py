@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rescnet.config.presets import make_config
+from rescnet import Config
 from rescnet.numerics.sketch import LEAST, TOTAL, sketch, sketch_size, sketch_weights
 
 
@@ -43,7 +43,7 @@ def test_a_feature_that_does_not_vary_has_no_weight():
 
 @pytest.mark.parametrize(("layers", "filters"), [(1, 8), (25, 60), (2000, 60)])
 def test_the_size_of_a_sketch(layers, filters):
-    config = make_config("digits", layers=layers, filters=filters)
+    config = Config("digits", layers=layers, filters=filters).complete()
     size, features = sketch_size(config, (8, 8)), config.features((8, 8))
     assert 1 <= size <= features
     assert size in (features, TOTAL // layers, LEAST)

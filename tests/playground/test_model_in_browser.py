@@ -8,8 +8,7 @@ import torch
 from digits import IMAGES, LABELS
 from train_network import train_network
 
-from rescnet import Model
-from rescnet.config.presets import make_config
+from rescnet import Config, Model, NetworkConfig
 from rescnet.playground import build_page
 from rescnet.playground.model import model_data
 
@@ -26,12 +25,10 @@ OUTPUTS = """((images) => {
 })"""
 
 CONFIGS = {
-    "paper": make_config("digits", layers=3, filters=8),
-    "default": make_config(image_shape=(1, 8, 8), images=200),
-    "mirrored": make_config(
-        image_shape=(1, 8, 8), images=200, layers=2, stack_depth=2, augment="flip", loo_correction=True
-    ),
-    "official": make_config(
+    "paper": Config("digits", layers=3, filters=8).complete(),
+    "default": Config().complete((1, 8, 8), images=200),
+    "mirrored": Config(layers=2, stack_depth=2, augment="flip", loo_correction=True).complete((1, 8, 8), images=200),
+    "official": NetworkConfig(
         layers=2, filters=6, block_sizes=(4, 3), block_stride=2, pyramid=(2, 1), stop_at_zero_error=False,
         head="multiclass-lda", posterior="normalised-sigmoid",
     ),

@@ -12,9 +12,8 @@ from digits import IMAGES, LABELS
 from train_network import train_network
 from typer.testing import CliRunner
 
-from rescnet import Model, NetworkConfig, save
+from rescnet import Config, Model, NetworkConfig, save
 from rescnet.cli import app
-from rescnet.config.presets import make_config
 from rescnet.playground import build_page
 from rescnet.playground import model as playground_model
 from rescnet.playground.model import OPTIONS, model_data
@@ -23,7 +22,7 @@ from rescnet.playground.page import SCRIPTS, _asset
 
 @pytest.fixture(scope="module")
 def model(one_thread):
-    config = make_config("digits", layers=2, filters=6)
+    config = Config("digits", layers=2, filters=6).complete()
     network, history = train_network(IMAGES[:100], LABELS[:100], config)
     return Model(network, history, (*"abcdefghi", "</script>"), {"dataset": "digits"})
 
@@ -83,7 +82,7 @@ def test_large_models_are_refused(model, monkeypatch):
 
 
 def test_a_large_readout_is_left_out(one_thread, monkeypatch):
-    config = make_config(image_shape=(1, 8, 8), images=60, layers=1, filters=4)
+    config = Config(layers=1, filters=4).complete((1, 8, 8), images=60)
     network, history = train_network(IMAGES[:60], LABELS[:60], config)
     model = Model(network, history, tuple("0123456789"))
     assert model_data(model)["readout"] and "left out here" not in dict(model_data(model)["facts"])

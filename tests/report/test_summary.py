@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from rescnet import NetworkConfig
+from rescnet import Config, NetworkConfig
+from rescnet.config.choices import SOME_IMAGES
 from rescnet.config.defaults import default_settings
-from rescnet.config.presets import SOME_IMAGES, make_config
 from rescnet.network.history import History, ReadoutRecord
 from rescnet.numerics.intervals import left_out_interval, wilson_interval
 from rescnet.report.summary import (
@@ -61,9 +61,9 @@ def test_a_preset_is_no_data_set(model):
 
 @pytest.mark.parametrize("preset", ["digits", None])
 def test_rebuilt_command(preset):
-    facts = {} if preset else {"image_shape": (3, 32, 32), "classes": 10, "images": 500}
+    facts = () if preset else ((3, 32, 32), 10, 500)
     changes = {"layers": 12, "stop_at_zero_error": True, "bank": "3 pca + 1 stacked-lda", "pyramid": (3, 2)}
-    config, start = make_config(preset, **facts, **changes), make_config(preset, **facts)
+    config, start = Config(preset, **changes).complete(*facts), Config(preset).complete(*facts)
     words = shlex.split(rebuilt_command(config, start, preset, "digits"))
     assert words[:3] == ["rescnet", "train", "digits"]
     options: dict[str, object] = {}
@@ -72,7 +72,7 @@ def test_rebuilt_command(preset):
         name = flag[2:].replace("-", "_")
         options[name] = True if name == "stop_at_zero_error" else next(flags)
     assert options.pop("preset", None) == preset and (preset or options["augment"] == "")
-    assert make_config(preset, **facts, **options) == config
+    assert NetworkConfig(**(Config(preset).complete(*facts).to_dict() | options)) == config
 
 
 def test_recorded_command_and_preset(model):

@@ -7,8 +7,7 @@ import torch
 from sklearn.datasets import load_digits
 from train_network import train_network
 
-from rescnet import ComputeOptions
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, Config
 from rescnet.numerics.linear_algebra import CPU_PANEL, NotPositiveDefiniteError, cholesky_solver
 from rescnet.stages.discriminant import factorise, fit_head, multiclass_lda, one_vs_rest_lda, ridge_regression
 from rescnet.stages.moments import Moments, RowMoments, column_squares
@@ -21,7 +20,7 @@ def layer_features():
     """The second-order features of a first layer on the digits, shape (300, D), and their classes."""
     bunch = load_digits()
     images, labels = bunch.images[:300, None].astype("float32"), bunch.target[:300]
-    config = make_config("digits", layers=1, filters=12)
+    config = Config("digits", layers=1, filters=12).complete()
     network, _ = train_network(images, labels, config, compute=ComputeOptions(device="cpu"))
     stack = network.stack
     return stack.features(stack.maps(stack.layers[0], None, torch.as_tensor(images))), torch.as_tensor(labels)

@@ -12,10 +12,10 @@ from rescnet.config.grammars import Augmentation
 from rescnet.stages.augment import change_images, draw_changes
 from rescnet.stages.patches import gather_patches
 from rescnet.training.data import TrainingData
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.heads import residuals
 from rescnet.training.stores import AugmentedImages, store_images
 from rescnet.training.trainer import Trainer
+from rescnet.training.workers import Workers
 
 CHANGES = "flip + shift 2 + rotate 15 + jitter 0.2"
 SMALL = {
@@ -61,7 +61,7 @@ def test_copies_on_the_fly_equal_copies_in_advance(place, blobs, tmp_path):
 def test_copies_learn_their_own_residual(blobs):
     images, labels = blobs[0][:90], blobs[1][:90]
     config = NetworkConfig(**SMALL, augment="flip")
-    trainer = Trainer(config, TrainingData.of(config, images, labels), ComputeOptions(), Workers())
+    trainer = Trainer(config, TrainingData.of(images, labels), ComputeOptions(), Workers())
     trainer.add_layer()
     found = residuals(trainer.training, config, slice(3, 150))
     one_hot = torch.nn.functional.one_hot(torch.as_tensor(labels), 6).repeat_interleave(2, 0)

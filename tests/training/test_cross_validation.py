@@ -10,12 +10,12 @@ from rescnet.network.probabilities import fit_temperature
 from rescnet.network.readout import Encoder, Quantised
 from rescnet.network.readout.loo_correction import ErrorRegression, leave_one_out
 from rescnet.numerics.code_kernel import Codes, code_kernel, median_squared_distance
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout import cross_validation
 from rescnet.training.readout.cross_validation import FOLDS, cross_validate, judge
 from rescnet.training.readout.encoder import SketchRows
 from rescnet.training.readout.system import solve_exactly
 from rescnet.training.run import TrainingRun
+from rescnet.training.workers import Workers
 
 
 def made_sketches(images, side=1, numbers=200):

@@ -10,9 +10,8 @@ import pytest
 import torch
 from train_network import train_network
 
-from rescnet import ComputeOptions, NetworkConfig
+from rescnet import ComputeOptions, Config, NetworkConfig
 from rescnet.config.grammars import BANKS
-from rescnet.config.presets import make_config
 from rescnet.network.memory import LARGEST_WORKSPACE, LIBRARIES, RunSizes, memory_budget
 from rescnet.network.stack import LayerStack
 from rescnet.numerics.sketch import sketch_size
@@ -78,7 +77,7 @@ def test_maps_go_to_a_file_before_chunks_become_smaller():
 def test_sixteen_gigabytes_are_enough_for_cifar10_on_a_gpu(monkeypatch):
     """Maps go to the host, features stay; chunks and rows are those of a larger card, and so is the network."""
     monkeypatch.setattr("rescnet.training.memory_plan.host_memory", lambda: 64 * 10**9)
-    config, cuda = make_config("cifar10"), torch.device("cuda")
+    config, cuda = Config("cifar10").complete(), torch.device("cuda")
     sizes = RunSizes((3, 32, 32), 10, 50_000, 10_000, half=True)
     small, large = (MemoryPlan.of(config, sizes, Machine(cuda, budget)) for budget in (16 * 10**9, 80 * 10**9))
     assert (small.maps_place, large.maps_place) == ("host", "device")
@@ -102,7 +101,7 @@ def test_products_of_images_that_are_decomposed_are_counted():
     labels = torch.full((1,), 9).expand(1000)
     data = TrainingData(torch.zeros(1, dtype=torch.uint8).expand(1000, 1, 8, 8), labels, {})
     every, fewer = (
-        make_config("digits", layers=20, filters=4, readout="kernel", readout_size=size) for size in (1000, 999)
+        Config("digits", layers=20, filters=4, readout="kernel", readout_size=size).complete() for size in (1000, 999)
     )
     with pytest.raises(ValueError, match=r"at least 45\.6 MB for 1,000 components of a readout, one per image, got 40"):
         check_readout_fits(every, data, 4, 40 * 10**6)
@@ -158,7 +157,7 @@ def test_parts_hold_several_chunks(together, parts):
 @pytest.mark.parametrize(("half", "channels"), [(True, 56), (False, 50)])
 def test_half_precision_maps_are_counted_with_their_padding(half, channels):
     sizes = RunSizes((3, 32, 32), 10, 1000, 100, half=half)
-    plan = MemoryPlan.of(make_config("cifar10"), sizes, Machine(torch.device("cuda"), 80 * 10**9))
+    plan = MemoryPlan.of(Config("cifar10").complete(), sizes, Machine(torch.device("cuda"), 80 * 10**9))
     assert plan.maps_bytes == 1100 * channels * 32 * 32 * sizes.stored
 
 
@@ -293,14 +292,14 @@ def test_copies_for_the_gram_matrix_are_counted(half, kind, copies):
 def test_workers_of_one_host_share_its_memory(monkeypatch):
     """Maps of 6 GB, pinned in 8: one worker has room for them on a host of 64 GB, eight have not."""
     monkeypatch.setattr("rescnet.training.memory_plan.host_memory", lambda: 64 * 10**9)
-    config, cuda = make_config("cifar10"), torch.device("cuda")
+    config, cuda = Config("cifar10").complete(), torch.device("cuda")
     sizes = RunSizes((3, 32, 32), 10, 50_000, 10_000, half=True)
     plans = [MemoryPlan.of(config, sizes, Machine(cuda, 8 * 10**9, workers)) for workers in (1, 8)]
     assert [found.maps_place for found in plans] == ["host", "file"]
 
 
 def test_the_file_of_a_readout_has_the_images_of_all_workers():
-    config = make_config("cifar10-best")
+    config = Config("cifar10-best").complete()
     alone, shared = (
         MemoryPlan.of(config, RunSizes((3, 32, 32), 10, 1200 // count), Machine(CPU, 10**11, count, count))
         for count in (1, 2)
@@ -325,7 +324,7 @@ def test_few_images_are_solved_by_rows_and_take_less_memory():
 
 @pytest.mark.parametrize(("budget", "counted"), [(10**9, 500), (10**11, 10_500)])
 def test_sketches_of_test_images_are_planned_or_not_kept(budget, counted):
-    config = make_config(image_shape=(3, 32, 32), images=500)
+    config = Config().complete((3, 32, 32), images=500)
     found = MemoryPlan.of(config, RunSizes((3, 32, 32), 10, 500, 10_000), Machine(CPU, budget)).sketches
     each = config.layers * sketch_size(config, (32, 32)) * (4 if found.in_float32 else 2)
     assert found.bytes == counted * each

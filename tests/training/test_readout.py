@@ -14,9 +14,8 @@ from digits import IMAGES, LABELS
 from safetensors.torch import load as load_tensors
 from train_network import train_network
 
-from rescnet import ComputeOptions, load, save
+from rescnet import ComputeOptions, Config, load, save
 from rescnet.config.grammars import Augmentation
-from rescnet.config.presets import make_config
 from rescnet.model import Model
 from rescnet.network.memory import readout_file_bytes
 from rescnet.network.probabilities import probabilities
@@ -27,12 +26,12 @@ from rescnet.saving.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.stages.augment import change_images, draw_changes, view_images
 from rescnet.text import parse_bytes
 from rescnet.training.data import TrainingData
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.listener import Listener
 from rescnet.training.readout.fit import CodeFit
 from rescnet.training.readout.iterative import solve_iteratively
 from rescnet.training.run import TrainingRun
 from rescnet.training.trainer import Trainer
+from rescnet.training.workers import Workers
 
 DOUBLE = ComputeOptions(device="cpu", dtype="float64")
 SINGLE = ComputeOptions(device="cpu")
@@ -43,7 +42,7 @@ pytestmark = pytest.mark.usefixtures("one_cpu")
 
 def config_of(**options):
     base = {"layers": 2, "filters": 4, "readout": "kernel", "stop_at_zero_error": False}
-    return make_config("digits", **base | options)
+    return Config("digits", **base | options).complete()
 
 
 def some(part):
@@ -200,7 +199,7 @@ def test_predictions_are_the_mean_over_views():
 def fitted_by_hand(**options):
     """Return a fit whose layers are learned, and that has solved nothing yet."""
     config = config_of(**options)
-    data = TrainingData.of(config, *some(TRAINING), some(VALIDATION), some(TEST))
+    data = TrainingData.of(*some(TRAINING), some(VALIDATION), some(TEST))
     trainer = Trainer(config, data, SINGLE, Workers())
     for _ in range(config.layers):
         trainer.add_layer()
@@ -213,12 +212,12 @@ def test_sketches_collected_in_training_are_those_of_a_second_pass(options):
     fit = fitted_by_hand(**options)
     assert "training" in fit._rows and ("test" in fit._rows) == (options != FLIP)
     readout = fit.solve()[0]
-    found, right = fit._training_images(), [fit.accuracy(name, readout) for name in ("validation", "test")]
+    (sketches, output), right = fit._training_images(), [fit.accuracy(name, readout) for name in ("validation", "test")]
     fit._rows = {}
     again = fit._training_images()
-    assert len(found.sketches) == len(readout)
-    torch.testing.assert_close(found.sketches, again.sketches, rtol=0, atol=1e-4)
-    torch.testing.assert_close(found.output, again.output, rtol=0, atol=1e-5)
+    assert len(sketches) == len(readout)
+    torch.testing.assert_close(sketches, again[0], rtol=0, atol=1e-4)
+    torch.testing.assert_close(output, again[1], rtol=0, atol=1e-5)
     assert right == [fit.accuracy(name, readout) for name in ("validation", "test")]
 
 
@@ -502,6 +501,6 @@ def test_heads_alone_have_no_readout():
     assert network.readout is None and history.readout is None
     torch.testing.assert_close(network.outputs(IMAGES[TEST]), layers_alone(trained()[0], IMAGES[TEST]))
     with pytest.raises(ValueError, match="readout_size must be used with readout 'kernel', got readout 'heads'"):
-        make_config("digits", readout_size=100)
+        Config("digits", readout_size=100).complete()
     with pytest.raises(ValueError, match="readout_size must be finite and at least 1, got 0"):
         config_of(readout_size=0)

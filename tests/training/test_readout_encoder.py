@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from rescnet.network.readout import Encoder, Quantised
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout.encoder import WHITENING, SketchRows, codes_of, decomposition_bytes
+from rescnet.training.workers import Workers
 
 CPU = torch.device("cpu")
 

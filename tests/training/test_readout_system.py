@@ -7,10 +7,10 @@ import torch
 
 from rescnet.numerics.code_kernel import Codes, code_kernel
 from rescnet.numerics.linear_algebra import factor_solve
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.readout import system
 from rescnet.training.readout.iterative import TOLERANCE, KernelProducts, NystromPreconditioner, solve_iteratively
 from rescnet.training.readout.system import exact_bytes, solve_exactly
+from rescnet.training.workers import Workers
 
 SCALE, RIDGE = 0.1, 0.05
 

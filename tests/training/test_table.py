@@ -9,16 +9,15 @@ import pytest
 import torch
 from rich.console import Console
 
-from rescnet import ComputeOptions, Network, NetworkConfig
-from rescnet.config.presets import make_config
+from rescnet import ComputeOptions, Config, Network, NetworkConfig
 from rescnet.network.history import History, LayerRecord, ReadoutRecord, StopReason
 from rescnet.network.memory import RunSizes
 from rescnet.network.stack import LayerStack
 from rescnet.training.data import TrainingData
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.memory_plan import Machine, MemoryPlan
 from rescnet.training.table import TrainingTable
 from rescnet.training.trainer import Trainer
+from rescnet.training.workers import Workers
 
 
 def plan_of(config, place="auto"):
@@ -56,9 +55,9 @@ def test_the_plan_says_where_maps_live(place, device, words):
 def test_an_early_end_suggests_more_layers(layers, stops, helps):
     """Only a run that stopped by its training accuracy, with fewer layers than allowed, suggests it."""
     images, labels = torch.rand(12, 1, 8, 8).numpy(), torch.arange(12).numpy() % 3
-    config, said = make_config("digits", layers=layers, stop_at_zero_error=stops), io.StringIO()
+    config, said = Config("digits", layers=layers, stop_at_zero_error=stops).complete(), io.StringIO()
     with TrainingTable(Console(file=said, width=200), "digits", "cpu") as table:
-        trainer = Trainer(config, TrainingData.of(config, images, labels), ComputeOptions(), Workers())
+        trainer = Trainer(config, TrainingData.of(images, labels), ComputeOptions(), Workers())
         table.planned(trainer.network, trainer.plan)
         for _ in range(2):
             table.layer_added(trainer.add_layer())

@@ -8,7 +8,8 @@ from rescnet import NetworkConfig
 from rescnet.config.defaults import default_settings
 from rescnet.network.history import LayerRecord
 from rescnet.network.memory import RunSizes
-from rescnet.training.time_plan import TimePlan, readout_operations
+from rescnet.training.readout.fit import readout_operations
+from rescnet.training.time_plan import TimePlan
 
 RECORD = LayerRecord(
     2, 0.5, None, None, 0.5, 0.3, 1.0, {"filters": 6.0, "convolution": 1.0, "pooling": 2.0, "heads": 1.0}, 0

@@ -12,7 +12,6 @@ from torch.utils.data import DataLoader, TensorDataset
 from train_network import train_network
 
 from rescnet import Config, NetworkConfig, train
-from rescnet.config.presets import make_config
 from rescnet.network.history import History, LayerRecord, StopReason
 from rescnet.network.inputs import InputWarning
 from rescnet.training.listener import Listener
@@ -75,7 +74,7 @@ def test_a_run_yields_one_record_per_layer(few):
 
 def test_options_change_the_default_network(few):
     found = train_network(*few, Config(layers=2, filters=6, augment=""))[0].config
-    default = make_config(image_shape=tuple(few[0].shape[1:]), classes=int(few[1].max()) + 1, images=60)
+    default = Config().complete(tuple(few[0].shape[1:]), int(few[1].max()) + 1, 60)
     assert found == replace(default, layers=2, filters=6)
     with pytest.raises(ValueError, match=r"got 'layer' in Config\. Did you mean 'layers'"):
         Config(layer=2)

@@ -8,8 +8,8 @@ from train_network import train_network
 from rescnet import ComputeOptions, NetworkConfig, train
 from rescnet.network.history import StopReason
 from rescnet.training.data import TrainingData
-from rescnet.training.distributed.workers import Workers
 from rescnet.training.trainer import Trainer
+from rescnet.training.workers import Workers
 
 SMALL = {"filters": 8, "layers": 4, "block_sizes": [6], "block_stride": 2, "pyramid": (2, 1)}
 
@@ -204,7 +204,7 @@ def test_more_features_than_images_train_without_ridge_and_the_record_tells(halv
 def test_nan_never_enters_the_output(halves, monkeypatch):
     (images, labels), _ = halves
     config = small()
-    trainer = Trainer(config, TrainingData.of(config, images, labels), ComputeOptions(), Workers())
+    trainer = Trainer(config, TrainingData.of(images, labels), ComputeOptions(), Workers())
     trainer.add_layer()
     before = trainer.training.output.clone()
     monkeypatch.setattr(trainer.stack, "update", lambda layer, output, features: output * float("nan"))

@@ -93,10 +93,10 @@ def test_a_class_may_weigh_less_than_one_image(head, blobs):
 )
 def test_bad_weights_are_refused_in_one_sentence(weights, message, blobs):
     with pytest.raises(ValueError, match=message):
-        TrainingData.of(NetworkConfig(**SMALL), blobs[0][:60], blobs[1][:60], weights=weights)
+        TrainingData.of(blobs[0][:60], blobs[1][:60], weights=weights)
 
 
 def test_images_of_weight_zero_are_left_out(blobs):
-    data = TrainingData.of(NetworkConfig(**SMALL), *blobs, weights=WEIGHTS)
+    data = TrainingData.of(*blobs, weights=WEIGHTS)
     assert len(data.images) == len(data.labels) == int((WEIGHTS > 0).sum())
     assert data.weights is not None and data.weights.tolist() == WEIGHTS[WEIGHTS > 0].tolist()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rescnet.training.distributed.workers import Workers, join_workers, own_device
+from rescnet.training.workers import Workers, join_workers, own_device
 
 SCRIPT = Path(__file__).with_name("worker_runs.py")
 SMALL = {
@@ -159,7 +159,7 @@ def test_a_worker_that_exchanges_with_itself_fits_the_same_readout(with_itself):
 
 
 def test_bytes_are_sent_in_pieces(with_itself, monkeypatch):
-    monkeypatch.setattr("rescnet.training.distributed.workers.PIECE", 10)
+    monkeypatch.setattr("rescnet.training.workers.PIECE", 10)
     for data in (b"a run that was read" * 3, bytes(10), b"x"):
         before = with_itself.exchanged
         assert with_itself.broadcast_bytes(data) == data

@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gratings import gratings
 
 from rescnet import ComputeOptions, NetworkConfig
-from rescnet.training.distributed.workers import join_workers
 from rescnet.training.readout import fit, iterative
 from rescnet.training.run import TrainingRun
+from rescnet.training.workers import join_workers
 
 
 class Solutions:

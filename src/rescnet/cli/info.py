@@ -103,7 +103,7 @@ def _accuracies(folder: ModelFolder) -> dict[str, Any]:
 
 def _differences(folder: ModelFolder) -> dict[str, Any]:
     """Return the options that differ from the preset, or from the default network if there is no preset."""
-    from ..config.presets import starting_point
+    from ..config.choices import starting_point
 
     readout = folder.history().readout
     facts = folder.image_shape, len(folder.class_names), None if readout is None else readout.images

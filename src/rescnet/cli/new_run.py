@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from ..config.compute import ComputeOptions
     from ..data import Dataset
-    from ..training.distributed.workers import Workers
     from ..training.fitting import Wishes
     from ..training.tensorboard import TensorBoardLog
+    from ..training.workers import Workers
     from .training_run import TrainCommand
 
 

@@ -28,8 +28,8 @@ from .training_run import TrainCommand
 if TYPE_CHECKING:
     from ..config.network import NetworkConfig
     from ..data import Dataset
-    from ..training.distributed.workers import Workers
     from ..training.tensorboard import TensorBoardLog
+    from ..training.workers import Workers
 
 
 def resume_run(

@@ -77,8 +77,8 @@ def train(
       rescnet train my-images/ --layers 40 --patience 5 --augment "flip + shift 2"
     """
     from ..saving import ModelFolder
-    from ..training.distributed.workers import join_workers
     from ..training.tensorboard import TensorBoardLog
+    from ..training.workers import join_workers
     from .resume import resume_run, say_complete
 
     flags = NewRunFlags(

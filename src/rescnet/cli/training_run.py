@@ -26,12 +26,13 @@ from ..network.stack import LayerStack
 from ..saving import InterruptedRun, ModelFolder, check_space, layer_bytes
 from ..text import count, show_bytes
 from ..training.choice import Choice
-from ..training.distributed.workers import Workers
+from ..training.data import TrainingData
 from ..training.fitting import Interrupted, Wishes, fit
 from ..training.listener import Listener, Listeners
 from ..training.saver import ModelSaver
 from ..training.table import TrainingTable
 from ..training.tensorboard import TensorBoardLog
+from ..training.workers import Workers
 from .errors import ReportedInterrupt
 from .shared import say
 
@@ -136,11 +137,10 @@ class TrainCommand(Listener):
         start = None
         if self.resumed is not None and isinstance(config, NetworkConfig):
             start = _start(self.resumed, config)
+        test = pairs["test"] if self._measures_test else None
         _, history = fit(
-            *pairs["train"],
+            TrainingData.of(*pairs["train"], pairs.get("validation"), test),
             self.wishes,
-            validation=pairs.get("validation"),
-            test=pairs["test"] if self._measures_test else None,
             compute=self.compute,
             listener=listener,
             workers=self.workers,

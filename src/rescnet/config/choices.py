@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
 from ..text import nearest
-from .defaults import Quality
+from .defaults import QUALITIES, Quality, check_quality, default_settings
 from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of, validated
-from .presets import PAPER, check_names, load_preset, make_config, options_in_file
+from .presets import (
+    PAPER,
+    USUAL_CLASSES,
+    check_asked_options,
+    check_names,
+    load_preset,
+    options_in_file,
+    paper_settings,
+    preset_names,
+)
+
+SOME_IMAGES = 1000  # if their number is not known
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -76,14 +87,19 @@ class Config:
         It is that of :func:`rescnet.train`, but for what it finds out by trials on the images: whether mirror images
         are added, and what fits in a time limit.
         """
-        if self.preset is None and image_shape is None:
-            raise OptionError("image_shape", "must be given without a preset, since the network follows from it.")
-        sizes: dict[str, Any] = {"image_shape": image_shape, "classes": classes, "quality": quality}
-        if self.preset is not None:
-            del sizes["quality"]
-        elif images is not None:
-            sizes["images"] = images
-        return make_config(self.preset, **sizes, **self._options)
+        if self.preset is not None and self.preset != PAPER:
+            start = load_preset(self.preset)
+        elif image_shape is None:
+            preset = "preset 'paper'" if self.preset else "no preset"
+            raise OptionError("image_shape", f"must be given with {preset}, since the network follows from it.")
+        elif self.preset == PAPER:
+            start = paper_settings(image_shape, classes)
+        else:
+            number = SOME_IMAGES if images is None else images
+            start = default_settings(image_shape, number, classes or USUAL_CLASSES, check_quality(quality))
+        config = NetworkConfig(**(start | self._options))
+        check_asked_options(config, self._options)
+        return config
 
     def get_params(self, deep: bool = False) -> dict[str, Any]:
         """Return the preset and all options; None for those that are not set. scikit-learn calls it."""
@@ -103,6 +119,27 @@ class Config:
     def __repr__(self) -> str:
         preset = [] if self.preset is None else [repr(self.preset)]
         return f"Config({', '.join([*preset, *(f'{name}={value!r}' for name, value in self._options.items())])})"
+
+
+def starting_point(
+    config: NetworkConfig,
+    about: Mapping[str, Any],
+    image_shape: tuple[int, int, int],
+    classes: int,
+    fitted: int | None = None,
+) -> tuple[str | None, NetworkConfig]:
+    """Return what a network's options started from: a preset and its name, or the default network and None.
+
+    ``about`` are the facts about its run. Without the number of training images there, it is that of the readout,
+    ``fitted``. Mirror images are a default where the network has them, since a trial on the images decides.
+    """
+    preset = about.get("preset")
+    if preset in (PAPER, *preset_names()):
+        return preset, Config(preset).complete(image_shape, classes)
+    images = (about.get("images") or {}).get("train") or fitted or SOME_IMAGES
+    quality: Quality = about["quality"] if about.get("quality") in QUALITIES else "balanced"
+    mirrored = config.augment == "flip"
+    return None, NetworkConfig(**default_settings(image_shape, images, classes, quality, mirrored))
 
 
 def _check(name: str, value: Any) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from math import inf
 from typing import Any, Literal, cast, get_args
 
-from ..errors import ConfigError
 from ..text import check_known
 from .network import CODE_SIZE
 
@@ -36,13 +35,6 @@ def check_quality(quality: str) -> Quality:
     """Return a quality, or raise ValueError if there is no such one."""
     check_known("quality", quality, QUALITIES)
     return cast(Quality, quality)
-
-
-def quality_beside(preset: str | None, quality: str | None) -> Quality:
-    """Return a quality, by default ``"balanced"``, or raise ValueError if a preset is given too."""
-    if preset is not None and quality is not None:
-        raise ConfigError(f"quality must not be used with a preset, got {quality} and {preset}. Leave one out.")
-    return check_quality("balanced" if quality is None else quality)
 
 
 def default_settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from math import ceil, gcd, prod
 from typing import Literal
@@ -69,6 +70,7 @@ class Cell:
     right: int
 
 
+@cache
 def pyramid_cells(grid: BlockGrid, levels: tuple[int, ...], bins: Bins) -> list[Cell]:
     """Return the cells that hold a block: level after level, row by row.
 
@@ -76,6 +78,8 @@ def pyramid_cells(grid: BlockGrid, levels: tuple[int, ...], bins: Bins) -> list[
     of the *map* that holds the block's centre. Large blocks have no centre near the border, so cells there can be
     empty. PCANet leaves zeros in them; they are left out here: 16×16 blocks on 32×32 maps fill 14 of 21 cells.
     ``"adaptive"`` bins divide the *grid of blocks* evenly, so all cells are filled, some sharing blocks.
+
+    The list is computed once and shared: do not change it.
     """
     if not levels or min(levels) < 1:
         raise ConfigError(f"pyramid must be positive numbers, e.g. (4, 2, 1), got {levels}.")

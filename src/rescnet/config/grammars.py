@@ -7,8 +7,10 @@ layers of a stack in turn; the last one is used by all further layers. An augmen
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 from ..errors import ConfigError, DataError
 from ..text import check_known
@@ -22,24 +24,25 @@ class ClassSums(NamedTuple):
     places: int  # copies of Σ p by position
 
 
-class BankFacts(NamedTuple):
-    """Facts about a filter bank that are needed before it learns, and where no bank is imported."""
+class Bank(NamedTuple):
+    """A filter bank: what is needed before it learns, and the function that learns, once that is imported."""
 
     directions: str = ""  # name of its filters, if they are linearly independent directions of the patch space
     class_sums: ClassSums | None = None
+    learn: Callable[..., Any] | None = None  # set by ``register_bank``
 
 
-BANKS = {  # ``register_bank`` adds to them
-    "canonical": BankFacts("canonical", ClassSums(2, 6, 1)),
-    "cca": BankFacts(),
-    "dct": BankFacts("DCT"),
-    "ica": BankFacts("ICA"),
-    "lda": BankFacts("LDA", ClassSums(1, 4, 3)),
-    "orthogonal-subspace": BankFacts("", ClassSums(1, 6, 1)),
-    "patches": BankFacts(),
-    "pca": BankFacts("PCA"),
-    "random": BankFacts(),
-    "stacked-lda": BankFacts(),
+BANKS = {  # ``register_bank`` adds those of other packages
+    "canonical": Bank("canonical", ClassSums(2, 6, 1)),
+    "cca": Bank(),
+    "dct": Bank("DCT"),
+    "ica": Bank("ICA"),
+    "lda": Bank("LDA", ClassSums(1, 4, 3)),
+    "orthogonal-subspace": Bank("", ClassSums(1, 6, 1)),
+    "patches": Bank(),
+    "pca": Bank("PCA"),
+    "random": Bank(),
+    "stacked-lda": Bank(),
 }
 
 
@@ -55,15 +58,16 @@ def check_bank(name: str) -> None:
         raise ConfigError(f"{error} Import the file that registers it, if it is your own.") from None
 
 
-def parse_mixture(mixture: str) -> list[tuple[float, str]]:
+@cache
+def parse_mixture(mixture: str) -> tuple[tuple[float, str], ...]:
     """Return the share and the name of each bank of a mixture.
 
     Examples
     --------
     >>> parse_mixture("pca + stacked-lda")
-    [(0.5, 'pca'), (0.5, 'stacked-lda')]
+    ((0.5, 'pca'), (0.5, 'stacked-lda'))
     >>> parse_mixture("3 pca + 1 stacked-lda")
-    [(0.75, 'pca'), (0.25, 'stacked-lda')]
+    ((0.75, 'pca'), (0.25, 'stacked-lda'))
     """
     parts = []
     for term in mixture.split("+"):
@@ -77,7 +81,7 @@ def parse_mixture(mixture: str) -> list[tuple[float, str]]:
         check_bank(words[-1])
         parts.append((weight, words[-1]))
     total = sum(weight for weight, _ in parts)
-    return [(weight / total, name) for weight, name in parts]
+    return tuple((weight / total, name) for weight, name in parts)
 
 
 def class_sums_of(mixture: str) -> list[ClassSums]:
@@ -148,6 +152,7 @@ class Augmentation:
     jitter: float = 0.0  # largest relative change of contrast and of each channel
 
     @staticmethod
+    @cache
     def parse(text: str, option: str = "augment") -> Augmentation:
         """Read a list of changes; errors name the ``option``.
 
@@ -173,6 +178,7 @@ class Augmentation:
         )
 
     @staticmethod
+    @cache
     def parse_copies(text: str) -> tuple[int, Augmentation]:
         """Read the number of copies, by default one, and their changes.
 

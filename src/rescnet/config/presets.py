@@ -1,4 +1,4 @@
-"""Configurations from a preset, a file and keywords.
+"""Options in presets and files, and checks of those that a user sets.
 
 An option has the same name in a preset, in a TOML file (``--config``), as a flag (``--block-stride``) and in Python.
 Presets are TOML files in ``rescnet/config/presets``.
@@ -15,13 +15,12 @@ from typing import Any
 from ..errors import ConfigError
 from ..text import nearest
 from .compute import ComputeOptions
-from .defaults import QUALITIES, SMALL_SIDE, Quality, default_settings, quality_beside
+from .defaults import SMALL_SIDE
 from .grammars import Augmentation
 from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of
 
 PAPER = "paper"  # preset that follows from the images, so that it has no file
-SOME_IMAGES = 1000  # if their number is not known
 USUAL_CLASSES = 10  # if their number is not known; with more the paper's posteriors turn all signs at once
 NORMALISED = {"head": "multiclass-lda", "posterior": "normalised-sigmoid"}
 
@@ -48,78 +47,6 @@ def load_file(path: str | Path) -> dict[str, Any]:
         raise ConfigError(f"configuration file must be readable, got {str(path)!r} ({error.strerror}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"configuration file must be TOML, got {str(path)!r}: {error}.") from None
-
-
-def make_config(
-    preset: str | None = None,
-    file: str | Path | None = None,
-    *,
-    image_shape: tuple[int, int, int] | None = None,
-    classes: int | None = None,
-    images: int = SOME_IMAGES,
-    quality: Quality | None = None,
-    **overrides: Any,
-) -> NetworkConfig:
-    """Build a configuration from a preset, then a file, then keywords; the later ones win.
-
-    Parameters
-    ----------
-    preset : str, optional
-        One of :func:`preset_names`, or ``"paper"``: the paper's network, sized to the images.
-    file : str or Path, optional
-        TOML file; it may also hold options of the machine, which are ignored here.
-    image_shape, classes, images, quality : (channels, height, width), int, int and str, optional
-        Without a preset, start from the default network for such images and this number of classes and images. Without
-        ``image_shape`` too, from the defaults of :class:`NetworkConfig`, which are the paper's. The quality is by
-        default ``"balanced"``.
-    **overrides
-        Options of :class:`NetworkConfig`.
-
-    Examples
-    --------
-    >>> make_config("cifar10", layers=50).block_sizes
-    (16,)
-    >>> make_config(image_shape=(3, 32, 32), classes=10, images=500).layers
-    3
-    """
-    wanted = quality_beside(preset, quality)
-    if quality is not None and image_shape is None:
-        raise ConfigError(f"quality must be given with image_shape, got {quality} alone. Leave it out.")
-    if preset == PAPER:
-        if image_shape is None:
-            raise ConfigError("preset 'paper' needs images: it follows from their size. Give image_shape.")
-        start = paper_settings(image_shape, classes)
-    elif preset is None and image_shape is not None:
-        start = default_settings(image_shape, images, classes or USUAL_CLASSES, wanted)
-    else:
-        start = load_preset(preset) if preset else {}
-    from_file = options_in_file(file)
-    check_names(overrides, "keywords")
-    config = NetworkConfig(**(start | from_file | overrides))
-    for asked in (from_file, overrides):
-        check_asked_options(config, asked)
-    return config
-
-
-def starting_point(
-    config: NetworkConfig,
-    about: Mapping[str, Any],
-    image_shape: tuple[int, int, int],
-    classes: int,
-    fitted: int | None = None,
-) -> tuple[str | None, NetworkConfig]:
-    """Return what a network's options started from: a preset and its name, or the default network and None.
-
-    ``about`` are the facts about its run. Without the number of training images there, it is that of the readout,
-    ``fitted``. Mirror images are a default where the network has them, since a trial on the images decides.
-    """
-    preset = about.get("preset")
-    if preset in (PAPER, *preset_names()):
-        return preset, make_config(preset, image_shape=image_shape, classes=classes)
-    images = (about.get("images") or {}).get("train") or fitted or SOME_IMAGES
-    quality: Quality = about["quality"] if about.get("quality") in QUALITIES else "balanced"
-    mirrored = config.augment == "flip"
-    return None, NetworkConfig(**default_settings(image_shape, images, classes, quality, mirrored))
 
 
 def options_in_file(file: str | Path | None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from ..network.probabilities import probabilities
 from ..numerics.sketch import sketch
 from ..text import parse_seconds
 from ..training.choice import Choice
+from ..training.data import TrainingData
 from ..training.fitting import Interrupted, Wishes, fit
 from ..training.listener import Listener, Listeners
 from ..training.table import TrainingTable
@@ -224,10 +225,8 @@ class ResCNetClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Image
         with TrainingTable(Console(quiet=not self.verbose), type(self).__name__, str(device)) as table:
             try:
                 network, history = fit(
-                    images,
-                    labels,
+                    TrainingData.of(images, labels, weights=weights),
                     wishes,
-                    weights=weights,
                     compute=compute,
                     listener=Listeners(watch, table if self.verbose else None),
                     start=None if before is None else (before.network, before.history),

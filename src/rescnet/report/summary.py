@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from ..config.choices import starting_point
 from ..config.network import NetworkConfig
-from ..config.presets import starting_point
 from ..data import Dataset
 from ..model import Model
 from ..network.history import StopReason

@@ -30,11 +30,11 @@ from ..numerics.code_kernel import Codes, code_kernel, kernel_scale, median_squa
 from ..stages.augment import view_images
 from ..text import show_seconds
 from .data import TrainingData
-from .distributed.workers import Workers
 from .memory_plan import plan_run
 from .readout.system import solve_exactly
 from .time_plan import TimePlan, product_speed
 from .trainer import Trainer
+from .workers import Workers
 
 LEAST_IMAGES = 50  # of a trial of mirror images: with fewer, chance decides
 TRIAL_IMAGES = {"cpu": 300, "cuda": 2000}
@@ -57,6 +57,8 @@ class Choice:
 
 def choose_on_rank0(workers: Workers, choose: Callable[[], Choice]) -> Choice:
     """Return rank 0's choice on all workers: it depends on the speed of a machine."""
+    if not workers.exchanges:
+        return choose()
     sent = b""
     if workers.is_rank0:
         choice = choose()
@@ -67,57 +69,41 @@ def choose_on_rank0(workers: Workers, choose: Callable[[], Choice]) -> Choice:
 
 @torch.inference_mode()
 def choose_network(
-    images: Tensor,
-    labels: Tensor,
+    data: TrainingData,
     compute: ComputeOptions,
     quality: Quality = "balanced",
     time_limit: float | None = None,
     given: Mapping[str, Any] | None = None,
-    validation: tuple[Tensor, Tensor] | None = None,
     passed: float = 0.0,
     workers: Workers | None = None,
 ) -> Choice:
-    """Choose the network for training images (n, channels, height, width) with labels (n,).
+    """Choose the network for training images; validation images, if any, decide in place of leave-one-out.
 
     ``given`` are options that the user has set, which stay. ``time_limit`` is in seconds, of which some have
-    ``passed``. ``validation`` are images and labels that decide in place of leave-one-out. ``workers`` will train.
+    ``passed``. ``workers`` will train.
     """
     began, given, notes = perf_counter(), dict(given or {}), []
-    _, channels, height, width = images.shape
-    shape, classes = (channels, height, width), int(labels.max()) + 1
     device = choose_device(compute.device)
-    facts = shape, len(images), classes, quality
-    mirrored = False
+    sizes = data.image_shape, len(data.images), data.classes, quality
+    config = NetworkConfig(**(default_settings(*sizes) | given))
     if time_limit is None:  # which would take a smaller network: say what the whole one needs, not the trial
-        config = NetworkConfig(**(default_settings(*facts) | given | {"patience": 0}))
-        plan_run(config, TrainingData.of(config, images, labels), compute, device, workers or Workers())
-    if "augment" not in given and len(images) < LEAST_IMAGES:
+        plan_run(config, data, compute, device, workers or Workers())
+    if "augment" not in given and len(data.images) < LEAST_IMAGES:
         notes.append(f"mirror images: not added, since {LEAST_IMAGES} images are needed to try them")
     elif "augment" not in given:
-        config = NetworkConfig(**(default_settings(*facts) | given))
-        some = _spread(labels, TRIAL_IMAGES[device.type])
-        held_out, kind, count = None, "leave-one-out ", f"{len(some):,}"
-        if validation is not None and validation[0].shape[1:] == images.shape[1:]:  # others are refused in training
-            held = _spread(validation[1], TRIAL_IMAGES[device.type])
-            held_out = validation[0][held], validation[1][held]
-            kind, count = "", f"{len(held):,} validation"
-        plain, mean = _errors_of_mirrors(images[some], labels[some], held_out, config, compute)
-        mirrored = mean < plain
-        verdict = "the same class" if mirrored else "not the same class"
-        notes.append(
-            f"mirror images: {verdict} (squared {kind}error {mean:.3f} with them, {plain:.3f} without, "
-            f"on {count} images)"
-        )
-    config = NetworkConfig(**(default_settings(*facts, mirrored) | given))
-    if time_limit is not None or (quality == "best" and choose_device(compute.device).type == "cpu"):
+        mirrored, note = _try_mirror_images(data, config, compute)
+        notes.append(note)
+        if mirrored:
+            config = NetworkConfig(**(default_settings(*sizes, mirrored) | given))
+    if time_limit is not None or (quality == "best" and device.type == "cpu"):
         limit, spent = inf if time_limit is None else time_limit, passed + perf_counter() - began
-        fitting, seconds = _fit_to_time(images, labels, config, compute, limit - spent, given)
+        fitting, seconds = _fit_to_time(data, config, compute, limit - spent, given)
         seconds += spent
         if fitting is None:
             fixed = f", or leave {' and '.join(kept)} out" if (kept := sorted(SHRINKABLE & given.keys())) else ""
             raise ConfigError(
-                f"time_limit must be at least {show_seconds(ceil(10 * seconds) / 10)} for {len(images):,} images, got "
-                f"{limit:g} s. Allow more time, or use fewer or smaller images{fixed}."
+                f"time_limit must be at least {show_seconds(ceil(10 * seconds) / 10)} for {len(data.images):,} images, "
+                f"got {limit:g} s. Allow more time, or use fewer or smaller images{fixed}."
             )
         config, of_limit = fitting, "" if time_limit is None else f" of {show_seconds(time_limit)}"
         notes.append(f"time: about {show_seconds(seconds)}{of_limit} on this machine")
@@ -131,32 +117,52 @@ def _spread(labels: Tensor, most: int) -> Tensor:
     return order[places].sort().values
 
 
-def _errors_of_mirrors(
-    images: Tensor,
-    labels: Tensor,
-    held_out: tuple[Tensor, Tensor] | None,
-    config: NetworkConfig,
-    compute: ComputeOptions,
-) -> tuple[float, float]:
-    """Return the errors of one small layer: of the images, and of the mean with their mirror images.
+def _trained(
+    data: TrainingData, images: int, config: NetworkConfig, compute: ComputeOptions, layers: int, **changes: Any
+) -> Trainer:
+    """Return a trainer of n images, after a few layers without readout and copies, with further options changed."""
+    alone: dict[str, Any] = {
+        "readout": "heads",
+        "kernel_copies": "",
+        "loo_correction": False,
+        "augment": "",
+        "copies": 1,
+    }
+    small = replace(config, layers=layers, patience=0, **(alone | changes))
+    some = _spread(data.labels, images)
+    classes = torch.unique(data.labels[some], return_inverse=True)[1]  # numbered without gaps
+    trainer = Trainer(small, TrainingData(data.images[some], classes, {}), compute, Workers())
+    for _ in range(layers):
+        trainer.add_layer()
+    return trainer
 
-    They are those of images held out, else leave-one-out errors.
+
+def _try_mirror_images(data: TrainingData, config: NetworkConfig, compute: ComputeOptions) -> tuple[bool, str]:
+    """Return whether mirror images are of the same class, and a sentence about it.
+
+    They are if the mean of an image and its mirror image has a smaller error, in a kernel regression on one layer.
     """
-    small = replace(_of_layers_alone(config, 1), filters=min(config.filters, TRIAL_FILTERS))
-    config = replace(small, stack_depth=0, grey_stack_every=0)
-    classes, numbers = torch.unique(labels, return_inverse=True)
-    trainer = Trainer(config, TrainingData.of(config, images, numbers), compute, Workers())
-    trainer.add_layer()
+    most = TRIAL_IMAGES[choose_device(compute.device).type]
+    few = min(config.filters, TRIAL_FILTERS)
+    trainer = _trained(data, most, config, compute, layers=1, filters=few, stack_depth=0, grey_stack_every=0)
+    some = _spread(data.labels, most)
+    images, labels, known = data.images[some], data.labels[some], len(some)
+    classes, kind, count = torch.unique(labels), "leave-one-out ", f"{known:,}"
+    if validation := data.others.get("validation"):
+        held = _spread(validation[1], most)
+        images, labels = torch.cat([images, validation[0][held]]), torch.cat([labels, validation[1][held]])
+        kind, count = "", f"{len(held):,} validation"
     stack, device = trainer.stack, trainer.device
-    pictures, of_pictures = images, labels
-    if held_out is not None:
-        pictures, of_pictures = torch.cat([images, held_out[0]]), torch.cat([labels, held_out[1]])
     seen, mirrored = (
         torch.cat([step.features.float() for part in parts for step in stack.steps(part.to(device))])
-        for parts in (torch.split(views, stack.chunk) for views in (pictures, view_images(pictures, MIRROR)))
+        for parts in (torch.split(views, stack.chunk) for views in (images, view_images(images, MIRROR)))
     )
-    targets, known = (of_pictures[:, None] == classes).float().to(device), len(images)
-    return _error(seen, targets, known, config), _error((seen + mirrored) / 2, targets, known, config)
+    targets = (labels[:, None] == classes).float().to(device)
+    plain, mean = (_error(features, targets, known, config) for features in (seen, (seen + mirrored) / 2))
+    verdict = "the same class" if mean < plain else "not the same class"
+    return mean < plain, (
+        f"mirror images: {verdict} (squared {kind}error {mean:.3f} with them, {plain:.3f} without, on {count} images)"
+    )
 
 
 def _error(features: Tensor, targets: Tensor, known: int, config: NetworkConfig) -> float:
@@ -179,25 +185,19 @@ def _error(features: Tensor, targets: Tensor, known: int, config: NetworkConfig)
 
 
 def _fit_to_time(
-    images: Tensor,
-    labels: Tensor,
-    config: NetworkConfig,
-    compute: ComputeOptions,
-    limit: float,
-    given: Mapping[str, Any],
+    data: TrainingData, config: NetworkConfig, compute: ComputeOptions, limit: float, given: Mapping[str, Any]
 ) -> tuple[NetworkConfig | None, float]:
     """Return the largest network that fits in the limit, and its seconds: without copies, with fewer layers or filters.
 
     Options that were given are not changed. None and the seconds needed say that no network fits.
     """
-    _, channels, height, width = images.shape
-    sizes = RunSizes((channels, height, width), int(labels.max()) + 1, len(images))
+    sizes = RunSizes(data.image_shape, data.classes, len(data.images))
     speed = product_speed(choose_device(compute.device))
     for filters in (config.filters, *(fewer for fewer in FEWER_FILTERS if fewer < config.filters)):
         if filters != config.filters and "filters" in given:
             break
         tried = replace(config, filters=filters)
-        trial = _timed_layer(images, labels, tried, compute)
+        trial = _timed_layer(data, tried, compute)
         for copies in dict.fromkeys((tried.kernel_copies, tried.kernel_copies if "kernel_copies" in given else "")):
             tried = replace(tried, kernel_copies=copies)
             plan = TimePlan.of(tried, sizes, *trial, speed)
@@ -211,20 +211,7 @@ def _fit_to_time(
     return None, plan.seconds(least) / SAFETY
 
 
-def _timed_layer(
-    images: Tensor, labels: Tensor, config: NetworkConfig, compute: ComputeOptions
-) -> tuple[LayerRecord, int]:
+def _timed_layer(data: TrainingData, config: NetworkConfig, compute: ComputeOptions) -> tuple[LayerRecord, int]:
     """Return the record of the second layer on some of the images, and their number."""
-    some = _spread(labels, TIMED_IMAGES[choose_device(compute.device).type])
-    few = _of_layers_alone(config, 2)
-    numbers = torch.unique(labels[some], return_inverse=True)[1]
-    trainer = Trainer(few, TrainingData.of(few, images[some], numbers), compute, Workers())
-    trainer.add_layer()
-    return trainer.add_layer(), len(some)
-
-
-def _of_layers_alone(config: NetworkConfig, layers: int) -> NetworkConfig:
-    """Return a network of a few layers, without readout and copies."""
-    return replace(
-        config, layers=layers, readout="heads", kernel_copies="", loo_correction=False, augment="", copies=1, patience=0
-    )
+    trainer = _trained(data, TIMED_IMAGES[choose_device(compute.device).type], config, compute, layers=2)
+    return trainer.history[-1], len(trainer.training.labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..errors import ConfigError, DataError
+from ..errors import DataError
 from ..network.inputs import CHUNK, SEVERAL, Array, InputWarning, as_images, as_labels, plain_values
 from ..network.memory import RunSizes
 
@@ -21,7 +21,7 @@ LabelledImages: TypeAlias = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Images and labels that were checked against each other and against the configuration."""
+    """Images and labels that were checked against each other."""
 
     images: Tensor  # (n, channels, height, width)
     labels: Tensor  # int64, (n,)
@@ -31,26 +31,48 @@ class TrainingData:
 
     @staticmethod
     def of(
-        config: NetworkConfig,
         images: Array,
-        labels: Array,
+        labels: Array | None,
         validation: LabelledImages | None = None,
         test: LabelledImages | None = None,
         weights: Array | None = None,
     ) -> TrainingData:
         """Check all images, labels and weights, before any work starts. Images of weight 0 are left out."""
-        checked, checked_labels, checked_weights = weighted_images(images, labels, weights)
-        file = _file_of(images) if len(checked) == len(images) else None
-        shape = (checked.shape[1], checked.shape[2], checked.shape[3])
-        config.check_images(shape[0], shape[1:])
-        if config.patience and validation is None:
-            raise ConfigError(f"patience must be 0 without validation images, got {config.patience}.")
-        classes, others = int(checked_labels.max()) + 1, {}
+        checked = as_images(images)
+        data = TrainingData(
+            checked, as_labels(labels, checked), {}, _file_of(images), as_weights(weights, len(checked))
+        )
+        if data.weights is not None and not bool(data.weights.all()):
+            data = data.subset(data.weights.nonzero()[:, 0])
+            as_labels(data.labels, data.images, name="labels of weighted images")
         for name, given in (("validation", validation), ("test", test)):
             if given is not None:
-                other = as_images(given[0], shape, f"{name} images")
-                others[name] = other, as_labels(given[1], other, classes, f"{name} labels")
-        return TrainingData(checked, checked_labels, others, file, checked_weights)
+                other = as_images(given[0], data.image_shape, f"{name} images")
+                data.others[name] = other, as_labels(given[1], other, data.classes, f"{name} labels")
+        return data
+
+    def subset(self, indices: Tensor) -> TrainingData:
+        """Return some of the training images, and all others."""
+        weights = None if self.weights is None else as_weights(self.weights[indices], len(indices))
+        return replace(self, images=self.images[indices], labels=self.labels[indices], file=None, weights=weights)
+
+    def hold_out(self, indices: Tensor) -> TrainingData:
+        """Return the same images, of which some have become the validation set."""
+        kept = torch.ones(len(self.labels), dtype=torch.bool)
+        kept[indices] = False
+        held = self.images[indices], self.labels[indices]
+        return replace(self.subset(kept.nonzero()[:, 0]), others=self.others | {"validation": held})
+
+    def join_validation(self) -> TrainingData:
+        """Return the same images, all for training; those of the validation set have weight 1."""
+        others = dict(self.others)
+        if (validation := others.pop("validation", None)) is None:
+            return self
+        images, labels = (torch.cat(pair) for pair in zip((self.images, self.labels), validation, strict=True))
+        weights = self.weights
+        if weights is not None:
+            weights = torch.cat([weights, weights.new_ones(len(validation[1]))])
+        return TrainingData(images, labels, others, None, weights)
 
     @property
     def image_shape(self) -> tuple[int, int, int]:
@@ -74,17 +96,6 @@ class TrainingData:
         train = -(-len(self.images) // processes) * config.copies_per_image
         others = -(-others // processes) * len(config.views)
         return RunSizes(self.image_shape, self.classes, train, others, itemsize, half)
-
-
-def weighted_images(images: Array, labels: Array, weights: Array | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return checked images, labels and weights, without the images of weight 0."""
-    checked = as_images(images)
-    checked_labels, checked_weights = as_labels(labels, checked), as_weights(weights, len(checked))
-    if checked_weights is None or bool(checked_weights.all()):
-        return checked, checked_labels, checked_weights
-    kept = checked_weights.nonzero()[:, 0]
-    checked = checked[kept]
-    return checked, as_labels(checked_labels[kept], checked, name="labels of weighted images"), checked_weights[kept]
 
 
 def warn_of_equal_images(images: Tensor) -> None:

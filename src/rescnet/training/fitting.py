@@ -20,14 +20,13 @@ from ..data.splits import stratified_split
 from ..errors import ConfigError
 from ..model import Model
 from ..network.history import History, StopReason
-from ..network.inputs import Array
 from ..network.network import Network
 from ..text import count, show_seconds
 from .choice import Choice, choose_network, choose_on_rank0
-from .data import LabelledImages, weighted_images
-from .distributed.workers import Workers
+from .data import TrainingData
 from .listener import Listener
 from .run import TrainingRun
+from .workers import Workers
 
 VALIDATION_FRACTION = 0.1  # of the training images of each class, where early stopping needs validation images
 SHORTEST = 1.0  # seconds that are left for training, however long the choice took
@@ -80,13 +79,9 @@ class Interrupted(KeyboardInterrupt):
 
 
 def fit(
-    images: Array,
-    labels: Array,
+    data: TrainingData,
     wishes: Wishes,
     *,
-    validation: LabelledImages | None = None,
-    test: LabelledImages | None = None,
-    weights: Array | None = None,
     compute: ComputeOptions | None = None,
     listener: Listener | None = None,
     workers: Workers | None = None,
@@ -99,54 +94,36 @@ def fit(
     configuration is that of the network, but for the options set.
     """
     compute, workers, listener = compute or ComputeOptions(), workers or Workers(), listener or Listener()
-    checked, numbers, _ = seen = weighted_images(images, labels, weights)
     machine: dict[str, Any] = {"compute": compute, "workers": workers, "listener": listener}
 
-    config = _known_config(wishes, checked, numbers, start)
-    held = _hold_out(numbers, wishes, config) if validation is None else None
-    if wishes.refit:
-        _check_refit(wishes, has_validation=validation is not None or held is not None, continues=start is not None)
-    # Arrays are handed on as they are, if all of their images train: maps of a file need not be copied.
-    training: tuple[Any, Any, Any] = (images, labels, weights)
+    config = _known_config(wishes, data, start)
+    held, everything = None if "validation" in data.others else _hold_out(data.labels, wishes, config), data
     if held is not None:
-        kept = np.setdiff1d(np.arange(len(numbers)), held)
-        training, validation = _some(seen, kept), _some((checked, numbers, None), held)[:2]
-    choice = Choice(config) if config else _choose(wishes, training, validation, compute, workers)
+        data = data.hold_out(torch.from_numpy(held))
+    if wishes.refit:
+        _check_refit(wishes, has_validation="validation" in data.others, continues=start is not None)
+    choice = Choice(config) if config else _choose(wishes, data, compute, workers)
     if isinstance(wishes.config, Config):
         check_asked_options(choice.config, wishes.config.options)
     listener.chosen(replace(choice, held_out=held))
 
-    run = _train(
-        *training,
-        choice.config,
-        wishes,
-        validation=validation,
-        test=test,
-        start=start,
-        readout_start=readout_start,
-        **machine,
-    )
+    network, history = _train(data, choice.config, wishes, start=start, readout_start=readout_start, **machine)
     if not wishes.refit:
-        return run
-    layers, everything = run[0].used_layers, seen
-    if held is None and validation is not None:
-        everything = _joined(seen, weighted_images(*validation, None))
-    note = f"training again on all {len(everything[1]):,} images, with {count(layers, 'layer', 'layers')}"
+        return network, history
+    layers, everything = network.used_layers, everything.join_validation()
+    note = f"training again on all {len(everything.labels):,} images, with {count(layers, 'layer', 'layers')}"
     again = Choice(replace(choice.config, layers=layers, patience=0), (note,), refits=True)
     listener.chosen(again)
-    return _train(*everything, again.config, wishes, test=test, **machine)
+    return _train(everything, again.config, wishes, **machine)
 
 
-def _known_config(
-    wishes: Wishes, images: Tensor, labels: Tensor, start: tuple[Network, History] | None
-) -> NetworkConfig | None:
+def _known_config(wishes: Wishes, data: TrainingData, start: tuple[Network, History] | None) -> NetworkConfig | None:
     """Return the configuration if no trial on the images decides about it."""
     asked = wishes.config
     if isinstance(asked, NetworkConfig):
         return asked
     if asked.preset is not None:
-        _, channels, height, width = images.shape
-        return asked.complete((channels, height, width), classes=int(labels.max()) + 1)
+        return asked.complete(data.image_shape, classes=data.classes)
     return None if start is None else replace(start[0].config, **asked.options)
 
 
@@ -166,22 +143,13 @@ def _check_refit(wishes: Wishes, has_validation: bool, continues: bool) -> None:
         raise ConfigError("refit must be used with validation images, or with early stopping. Leave it out.")
 
 
-def _choose(
-    wishes: Wishes,
-    training: tuple[Any, Any, Any],
-    validation: LabelledImages | None,
-    compute: ComputeOptions,
-    workers: Workers,
-) -> Choice:
+def _choose(wishes: Wishes, data: TrainingData, compute: ComputeOptions, workers: Workers) -> Choice:
     """Return the default network for the training images, changed by the options set, by trials on some of them."""
     assert isinstance(wishes.config, Config)
     options = wishes.config.options
-    images, labels, _ = weighted_images(*training)
-    held = None if validation is None else weighted_images(*validation, None)[:2]
 
     def choose() -> Choice:
-        facts = wishes.quality, wishes.time_limit, options, held, wishes.passed, workers
-        return choose_network(images, labels, compute, *facts)
+        return choose_network(data, compute, wishes.quality, wishes.time_limit, options, wishes.passed, workers)
 
     began = monotonic()
     choice = choose_on_rank0(workers, choose)
@@ -190,11 +158,9 @@ def _choose(
     return replace(choice, notes=(*choice.notes, f"choice of the network: {show_seconds(monotonic() - began)}"))
 
 
-def _train(
-    images: Array, labels: Array, weights: Array | None, config: NetworkConfig, wishes: Wishes, **settings: Any
-) -> tuple[Network, History]:
+def _train(data: TrainingData, config: NetworkConfig, wishes: Wishes, **settings: Any) -> tuple[Network, History]:
     """Train from the first to the last layer; raise Interrupted with the finished layers at Ctrl-C."""
-    run = TrainingRun(images, labels, config, weights=weights, time_limit=wishes.seconds_left, **settings)
+    run = TrainingRun(data, None, config, time_limit=wishes.seconds_left, **settings)
     try:
         for _ in run:
             pass
@@ -206,20 +172,3 @@ def _train(
         network = replace(run.network.first_layers(done), depth=run.network.depth if run.network.readout else None)
         raise Interrupted(str(interrupt) or "interrupted", network, run.history) from None
     return run.network, run.history
-
-
-def _some(data: tuple[Tensor, Tensor, Tensor | None], chosen: NDArray[np.intp]) -> tuple[Any, Any, Any]:
-    """Return the chosen images, labels and weights."""
-    indices = torch.from_numpy(chosen)
-    images, labels, weights = data
-    return images[indices], labels[indices], None if weights is None else weights[indices]
-
-
-def _joined(
-    one: tuple[Tensor, Tensor, Tensor | None], other: tuple[Tensor, Tensor, Tensor | None]
-) -> tuple[Any, Any, Any]:
-    """Return the images and labels of both; those without weights have weight 1."""
-    weights = None
-    if one[2] is not None:
-        weights = torch.cat([one[2], torch.ones(len(other[1]), dtype=one[2].dtype)])
-    return torch.cat([one[0], other[0]]), torch.cat([one[1], other[1]]), weights

@@ -18,8 +18,8 @@ from ..numerics.linear_algebra import cholesky_solver
 from ..stages.discriminant import HEADS, LinearHead, fit_head
 from ..stages.moments import Moments, RowMoments
 from ..stages.residual import labels_and_signs, one_hot, residual, signed_one_hot
-from .distributed.workers import Workers
 from .stream import ImageStream
+from .workers import Workers
 
 TOLERANCE = {"balanced": 1e-5, "fast": 1e-3}  # of solutions by blocks, on tensor cores
 TARGET_COPIES = 7  # of a row of targets: one-hot classes, residuals, both signs' targets, and intermediate results
@@ -99,37 +99,28 @@ class FeatureSums:
         return sums
 
 
-def solve_head(moments: Moments, config: NetworkConfig, precision: str) -> tuple[LinearHead, float]:
-    """Solve the heads of a layer; also return the γ used in the end.
-
-    Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones. Precision
-    ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, with refined solutions.
-    """
-    exact = precision == "exact"
-    method = cholesky_solver if exact else partial(blocked_solver, tolerance=TOLERANCE[precision])
-    return fit_head(moments, HEADS[config.head], config.ridge, method)
-
-
 def solve_on_rank0(
     moments: Moments, config: NetworkConfig, precision: str, features: int, workers: Workers
 ) -> tuple[LinearHead, float]:
-    """Solve the heads on rank 0, which has the sums, cut them to D ``features`` and broadcast them."""
-    like = moments.shift
-    head = no_head(like, features, len(moments.target_total))
-    facts = torch.zeros(2, dtype=torch.float64, device=like.device)
-    failure: ArithmeticError | None = None
-    if workers.is_rank0:
-        try:
-            solved, ridge = solve_head(moments, config, precision)
-            head, facts = solved.cut_to(features), facts.new_tensor([1, ridge])
-        except ArithmeticError as error:  # the other ranks must not wait
-            failure = error
-    workers.broadcast(facts)
-    if not bool(facts[0]):
-        raise failure or FloatingPointError("rank 0 could not solve the heads. See its message.")
-    weights, bias, present = head.weights.contiguous(), head.bias.contiguous(), head.present.to(torch.uint8)
-    workers.broadcast(weights, bias, present)
-    return LinearHead(weights, bias, present.bool()), float(facts[1])
+    """Solve the heads of a layer on rank 0, which has the sums, and cut them to D ``features``.
+
+    Targets are the residuals (n, C) for ridge, else groups (n, 2C): positive classes, then negative ones. Precision
+    ``"exact"`` factorises in the sums' own type; the others by blocks on tensor cores, with refined solutions. Also
+    return the γ used in the end.
+    """
+    exact = precision == "exact"
+    method = cholesky_solver if exact else partial(blocked_solver, tolerance=TOLERANCE[precision])
+
+    def solve() -> tuple[Tensor, ...]:
+        head, ridge = fit_head(moments, HEADS[config.head], config.ridge, method)
+        head = head.cut_to(features)
+        return head.weights, head.bias, head.present.to(torch.uint8), gamma.new_tensor([ridge])
+
+    gamma = torch.zeros(1, dtype=torch.float64, device=moments.shift.device)
+    empty = no_head(moments.shift, features, len(moments.target_total))
+    like = empty.weights, empty.bias, empty.present.to(torch.uint8), gamma
+    weights, bias, present, gamma = workers.from_rank0(solve, like)
+    return LinearHead(weights, bias, present.bool()), float(gamma)
 
 
 def no_head(like: Tensor, features: int = 0, groups: int = 0) -> LinearHead:

@@ -15,8 +15,8 @@ from ..fused.half_precision import FoldedScale, scale_covariance, scale_mean
 from ..network.stack import LayerStack
 from ..stages.images import ValueRange
 from ..stages.patches import ClassMoments, PatchMoments, extract_patches, groups_of, sum_by_group
-from .distributed.workers import Workers
 from .stores import MapStore, stream
+from .workers import Workers
 
 
 @dataclass(frozen=True)

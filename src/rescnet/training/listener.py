@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -36,32 +37,14 @@ class Listener:
 
 
 class Listeners(Listener):
-    """Several listeners, informed in order."""
+    """Several listeners, informed in order; None is left out."""
 
     def __init__(self, *listeners: Listener | None) -> None:
-        self._listeners: Sequence[Any] = [listener for listener in listeners if listener is not None]
+        present = [listener for listener in listeners if listener is not None]
+        for event in ("chosen", "planned", "layer_added", "readout_step", "readout_fitted"):
+            setattr(self, event, partial(_inform, [getattr(listener, event) for listener in present]))
 
-    def chosen(self, choice: Choice) -> None:
-        """Inform all."""
-        for listener in self._listeners:
-            listener.chosen(choice)
 
-    def planned(self, network: Network, plan: MemoryPlan) -> None:
-        """Inform all."""
-        for listener in self._listeners:
-            listener.planned(network, plan)
-
-    def layer_added(self, record: LayerRecord) -> None:
-        """Inform all."""
-        for listener in self._listeners:
-            listener.layer_added(record)
-
-    def readout_step(self, steps: int, residual: float, solution: Tensor) -> None:
-        """Inform all."""
-        for listener in self._listeners:
-            listener.readout_step(steps, residual, solution)
-
-    def readout_fitted(self, record: ReadoutRecord) -> None:
-        """Inform all."""
-        for listener in self._listeners:
-            listener.readout_fitted(record)
+def _inform(methods: Sequence[Callable[..., None]], *news: Any) -> None:
+    for method in methods:
+        method(*news)

@@ -41,12 +41,12 @@ from ..stages.filters.bank import sums_bytes
 from ..stages.moments import Moments, RowMoments, row_bytes, solves_by_rows
 from ..text import show_bytes
 from .data import TrainingData
-from .distributed.workers import Workers
 from .heads import TARGET_COPIES
 from .readout.encoder import check_components
 from .readout.iterative import check_least_memory
 from .readout.sketches import SketchPlan
 from .stores.host import CHUNKS_ON_DEVICE
+from .workers import Workers
 
 LABEL = 8  # bytes
 T = TypeVar("T")
@@ -189,7 +189,11 @@ def check_size_fits(
 def plan_run(
     config: NetworkConfig, data: TrainingData, compute: ComputeOptions, device: torch.device, workers: Workers
 ) -> MemoryPlan:
-    """Return the plan of one worker. A budget too small for layers and readout is refused by what needs more."""
+    """Return the plan of one worker, or raise an error if the network cannot be built on the images.
+
+    A budget too small for layers and readout is refused by what needs more.
+    """
+    config.check_images(data.image_shape[0], data.image_shape[1:])
     itemsize, half = _itemsize_and_half(compute, device)
     sizes, here = data.sizes(config, itemsize, half, workers.count), workers.on_this_machine
     machine = Machine(device, memory_budget(compute.max_memory, device, here), here, workers.count)

@@ -9,16 +9,17 @@ from torch import Tensor
 
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
+from ..errors import ConfigError
 from ..network.history import History, LayerRecord, StopReason, reason_to_stop
 from ..network.inputs import Array
 from ..network.memory import RunSizes
 from ..network.network import Network
 from .data import LabelledImages, TrainingData, warn_of_absent_classes, warn_of_equal_images
-from .distributed.workers import Workers
 from .listener import Listener
 from .readout.fit import fit_readout
 from .time_plan import TimePlan, product_speed
 from .trainer import Trainer
+from .workers import Workers
 
 
 class TrainingRun:
@@ -29,8 +30,9 @@ class TrainingRun:
 
     Parameters
     ----------
-    images : Tensor or array, shape (n, channels, height, width)
-        uint8 or floating, in any range of values.
+    images : Tensor or array, shape (n, channels, height, width), or TrainingData
+        uint8 or floating, in any range of values. :class:`~rescnet.training.data.TrainingData` has all images, labels
+        and weights.
     labels : Tensor or array, shape (n,)
         Classes, counted from 0.
     config : NetworkConfig
@@ -64,8 +66,8 @@ class TrainingRun:
 
     def __init__(
         self,
-        images: Array,
-        labels: Array,
+        images: Array | TrainingData,
+        labels: Array | None,
         config: NetworkConfig,
         *,
         validation: LabelledImages | None = None,
@@ -82,7 +84,11 @@ class TrainingRun:
         self._config, self._listener, self._deadline = config, listener, deadline
         self._readout_start, self._time_limit = readout_start, time_limit
         self._began = 0.0 if time_limit is None else monotonic()
-        self._data = TrainingData.of(config, images, labels, validation, test, weights)
+        if not isinstance(images, TrainingData):
+            images = TrainingData.of(images, labels, validation, test, weights)
+        self._data = images
+        if config.patience and "validation" not in self._data.others:
+            raise ConfigError(f"patience must be 0 without validation images, got {config.patience}.")
         warn_of_equal_images(self._data.images)
         warn_of_absent_classes(self._data.labels)
         self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from ..network.stack import Layer, LayerStack
 from ..stages.images import ValueRange
-from .distributed.workers import Workers
 from .stopwatch import Stopwatch
 from .stores import MapStore, stream
+from .workers import Workers
 
 
 @dataclass

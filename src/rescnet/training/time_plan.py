@@ -11,13 +11,8 @@ import torch
 
 from ..config.network import NetworkConfig
 from ..network.history import LayerRecord
-from ..network.memory import RunSizes, readout_rows
-from ..numerics.sketch import sketch_size
-from .readout.cross_validation import folds_operations
-from .readout.encoder import decomposes, decomposition_operations, subspace_operations
-from .readout.fit import METRIC_FROM
-from .readout.metric import metric_operations
-from .readout.system import system_operations
+from ..network.memory import RunSizes
+from .readout.fit import readout_operations
 from .stopwatch import Stopwatch
 
 PASSING = ("convolution", "pooling")  # stages of an image that only passes a layer
@@ -59,17 +54,3 @@ def product_speed(device: torch.device) -> float:
             for _ in range(TRIALS):
                 matrix @ matrix
     return TRIALS * 2 * TRIAL_SIDE**3 / max(watch.seconds["products"], 1e-9)
-
-
-def readout_operations(config: NetworkConfig, sizes: RunSizes) -> float:
-    """Return the operations that fit a readout to ``sizes.train`` images, in float32; one in float64 counts twice."""
-    if not config.has_kernel:
-        return 0.0
-    rows, numbers = readout_rows(config, sizes.train), config.layers * sketch_size(config, sizes.image_shape[1:])
-    size = min(config.readout_size, rows, numbers)
-    codes = 2 * rows * numbers * size + system_operations(rows, size)
-    if sizes.train >= METRIC_FROM:
-        codes = 2 * codes + metric_operations(rows, sizes.classes, size)
-    if size < rows and not decomposes(rows, numbers, size):
-        return codes + subspace_operations(rows, numbers, size)
-    return codes + decomposition_operations(rows, numbers, size) + folds_operations(rows, size)

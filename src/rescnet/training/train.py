@@ -21,12 +21,12 @@ from ..model import Model, describe_images, describe_run
 from ..network.device import choose_device
 from ..network.inputs import Array, as_images, plain_values
 from ..text import parse_seconds
-from .data import as_weights
-from .distributed.workers import Workers
+from .data import TrainingData, as_weights
 from .fitting import Interrupted, Wishes, fit
 from .listener import Listener, Listeners
 from .saver import ModelSaver
 from .table import TrainingTable
+from .workers import Workers
 
 
 @refuses_unknown
@@ -114,6 +114,7 @@ def train(
     pairs: dict[str, Any] = {
         split: (pair[0], _numbers_of(pair[1], classes, split)) for split, pair in others.items() if pair
     }
+    data = TrainingData.of(images, numbers, weights=weights, **pairs)
     wishes = Wishes(
         config=Config(config) if config is None or isinstance(config, str) else config,
         quality=quality,
@@ -130,11 +131,8 @@ def train(
     with saver or nullcontext(), TrainingTable(Console(quiet=not shown), name, str(device)) as table:
         try:
             network, history = fit(
-                images,
-                numbers,
+                data,
                 wishes,
-                **pairs,
-                weights=weights,
                 compute=compute,
                 listener=Listeners(saver, table if shown else None, listener),
                 workers=workers,

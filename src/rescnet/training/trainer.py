@@ -27,7 +27,6 @@ from ..stages.filters import BankOptions, GreyPatches, layer_generator, learn_fi
 from ..stages.images import ValueRange, min_max_scale
 from ..stages.moments import Moments
 from .data import TrainingData
-from .distributed.workers import Workers
 from .heads import FeatureSums, Targets, no_head, solve_on_rank0
 from .layer_patches import LayerInput, LayerPatches
 from .memory_plan import plan_run
@@ -36,6 +35,7 @@ from .readout.sketches import Sketches
 from .stopwatch import Stopwatch
 from .stores import AugmentedImages, MapStore, make_store, store_images
 from .stream import ImageStream
+from .workers import Workers
 
 
 class Trainer:

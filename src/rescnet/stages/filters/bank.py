@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ...config.grammars import (
     BANKS,
-    BankFacts,
+    Bank,
     NotEnoughFiltersError,
     check_bank,
     class_sums_of,
@@ -143,9 +143,6 @@ def sample_patches(source: PatchSource, generator: torch.Generator, samples: int
     return source.gather(image, row, column)
 
 
-_BANKS: dict[str, FilterBank] = {}
-
-
 def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
     """Register a bank under a name, for the option ``bank`` and its mixtures.
 
@@ -161,18 +158,18 @@ def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
     """
 
     def add(bank: FilterBank) -> FilterBank:
-        if name in _BANKS and _is_own(_BANKS[name]) and not _is_own(bank):
+        known = BANKS.get(name, Bank())
+        if _is_own(known.learn) and not _is_own(bank):
             raise ValueError(f"bank {name!r} must have a name that rescnet does not use. Choose another one.")
         if len(name.split()) != 1 or {"+", ";"} & set(name):
             raise ValueError(f"bank must have a name without spaces, + and ;, got {name!r}.")
-        BANKS.setdefault(name, BankFacts())
-        _BANKS[name] = bank
+        BANKS[name] = known._replace(learn=bank)
         return bank
 
     return add
 
 
-def _is_own(bank: FilterBank) -> bool:
+def _is_own(bank: FilterBank | None) -> bool:
     """Return whether a bank is one of this library."""
     return getattr(bank, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
 
@@ -180,9 +177,9 @@ def _is_own(bank: FilterBank) -> bool:
 def find_bank(name: str) -> FilterBank:
     """Return the bank of that name."""
     check_bank(name)
-    if name not in _BANKS:
-        raise ValueError(f"bank {name!r} must be registered before it is used. Import the file that registers it.")
-    return _BANKS[name]
+    bank = BANKS[name].learn
+    assert bank is not None, "the files of this folder register their banks"
+    return bank
 
 
 def learn_filters(

@@ -21,7 +21,7 @@ from ...numerics.code_kernel import Codes
 from ...numerics.linear_algebra import add_single_gram_, eigen, product
 from ...numerics.sketch import sketch_size
 from ...stages.images import ValueRange
-from ..distributed.workers import Workers
+from ..workers import Workers
 
 WHITENING = 0.25  # p
 ITERATIONS = 2  # of the subspace

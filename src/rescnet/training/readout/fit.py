@@ -10,21 +10,31 @@ import torch
 from torch import Tensor
 
 from ...config.grammars import Augmentation
+from ...config.network import NetworkConfig
 from ...network.history import ReadoutRecord
+from ...network.memory import RunSizes, readout_rows
 from ...network.network import Network
 from ...network.readout import Encoder, KernelReadout, Quantised, sketches_in_chunks
 from ...network.readout.kernel import TOGETHER
 from ...numerics.code_kernel import Codes, kernel_scale, median_squared_distance
+from ...numerics.sketch import sketch_size
 from ...stages.augment import change_images, draw_changes
 from ...stages.residual import one_hot
 from ..data import TrainingData
-from ..distributed.workers import Workers
-from .cross_validation import FOLDS, MOST_ROWS, judge
-from .encoder import SketchRows, codes_of, decomposition_bytes
+from ..workers import Workers
+from .cross_validation import FOLDS, MOST_ROWS, folds_operations, judge
+from .encoder import (
+    SketchRows,
+    codes_of,
+    decomposes,
+    decomposition_bytes,
+    decomposition_operations,
+    subspace_operations,
+)
 from .iterative import LARGEST_TILE, KernelProducts, Progress, check_least_memory, landmarks_for, solve_iteratively
-from .metric import learned_metric
+from .metric import learned_metric, metric_operations
 from .sketches import Sketches
-from .system import Solution, exact_bytes, ridge_for, solve_exactly
+from .system import Solution, exact_bytes, ridge_for, solve_exactly, system_operations
 
 METRIC_FROM = 5000  # training images: with fewer, a learned metric is no better
 COPIED_AT_ONCE = 1000  # images that are changed together, as floating point numbers
@@ -38,14 +48,6 @@ class Collected:
     outputs: dict[str, Tensor]
     budget: int
     workers: Workers
-
-
-@dataclass(frozen=True)
-class _Images:
-    """Some of this worker's images."""
-
-    sketches: Tensor  # (n, P), less the offset
-    output: Tensor  # Ỹ, (n, classes)
 
 
 @torch.inference_mode()
@@ -105,41 +107,36 @@ class CodeFit:
 
         All workers return the same.
         """
-        images, per_image, classes = self._training_images(), self.config.rows_per_image, self.network.classes
-        labels = self._own(self.data.labels).repeat_interleave(per_image).to(self.device)
-        total = self.workers.sum_int(len(labels))
-        own = self._place_of(len(labels))
-        rows = SketchRows(images.sketches, own.start, total, self.device, self.workers)
+        rows, right = self._system()
+        total, targets = len(right), right[:, : self.network.classes]
         size = min(self.config.readout_size, total, len(self.offset))
         components = rows.components(size, self.config.seed, self.budget)
-        outside = float(components.square().sum(0).median()) if size == total and components.numel() else 0.0
-        projection = self._shared(components)
-        targets = one_hot(labels, classes, images.output.dtype)
-        right = targets.new_zeros(total, 2 * classes)
-        right[own] = torch.cat([targets, targets - images.output], dim=1)
-        self.workers.all_reduce(right)
-        targets = right[:, :classes]
-        codes, centres, scale = self._codes(rows, projection)
         with_metric = len(self.data.images) >= METRIC_FROM
+        projection, codes, centres, scale = self._encode(rows, components)
         solution = self._solve(centres, targets if with_metric else right, scale, progress, start)
-        columns, blocks = solution.columns[:, :classes], solution.blocks
-        few = FOLDS * per_image <= total <= MOST_ROWS and decomposition_bytes(total, len(self.offset)) <= self.budget
-        products = rows.products() if few and not with_metric else None
-        if with_metric:
-            metric = learned_metric(centres, columns, scale, self.config.seed)
-            projection = self._shared(components @ metric.to(components))
-            del components, codes, centres
-            outside = 0.0  # these components are not orthogonal
-            codes, centres, scale = self._codes(rows, projection)
-            solution = self._solve(centres, right[:, classes:], scale, progress, start, solution)
+        columns, blocks = solution.columns[:, : self.network.classes], solution.blocks
+        outside, products = 0.0, None
+        if with_metric:  # components are no longer orthogonal
+            components = components @ learned_metric(centres, columns, scale, self.config.seed).to(components)
+            del codes, centres
+            projection, codes, centres, scale = self._encode(rows, components)
+            residuals = right[:, self.network.classes :]
+            solution = self._solve(centres, residuals, scale, progress, start, solution)
+        else:
+            if size == total and components.numel():
+                outside = float(components.square().sum(0).median())
+            few = FOLDS * self.config.rows_per_image <= total <= MOST_ROWS
+            if few and decomposition_bytes(total, len(self.offset)) <= self.budget:
+                products = rows.products()
         factors = self._ridge_factors(targets)
-        how = products, size, solution.ridge, factors
-        correction, temperature, accuracy = judge(self.config, targets, columns, blocks, *how)
+        correction, temperature, accuracy = judge(
+            self.config, targets, columns, blocks, products, size, solution.ridge, factors
+        )
         cpu = torch.device("cpu")
         readout = KernelReadout(
             Encoder(self.weights, rows.centre + self.offset, projection, self.config.mirrors_kernel, outside).to(cpu),
             codes.to(cpu),
-            solution.columns[:, -classes:].contiguous().cpu(),
+            solution.columns[:, -self.network.classes :].contiguous().cpu(),
             scale,
             solution.ridge,
             correction,
@@ -148,17 +145,28 @@ class CodeFit:
         )
         return readout, solution, accuracy if scale > 0 else None  # codes that do not differ tell nothing of an image
 
-    def _shared(self, components: Tensor) -> Quantised:
-        """Return components (P, r) rounded, those of rank 0: other machines may differ in the last bit."""
-        found = Quantised.of(components)
-        self.workers.broadcast(found.integers, found.steps)
-        return found
+    def _system(self) -> tuple[SketchRows, Tensor]:
+        """Return this worker's sketches, and the right sides of all workers' rows (N, 2C): classes, and residuals."""
+        sketches, output = self._training_images()
+        per_image, images = self.config.rows_per_image, self.workers.shard(len(self.data.labels))
+        own = slice(images.start * per_image, images.stop * per_image)
+        labels = self.data.labels[images].repeat_interleave(per_image).to(self.device)
+        targets = one_hot(labels, self.network.classes, output.dtype)
+        right = targets.new_zeros(len(self.data.labels) * per_image, 2 * self.network.classes)
+        right[own] = torch.cat([targets, targets - output], dim=1)
+        self.workers.all_reduce(right)
+        return SketchRows(sketches, own.start, len(right), self.device, self.workers), right
 
-    def _codes(self, rows: SketchRows, projection: Quantised) -> tuple[Quantised, Codes, float]:
-        """Return the codes of all training images, the same in the type to compute in, and s of their kernel."""
+    def _encode(self, rows: SketchRows, components: Tensor) -> tuple[Quantised, Quantised, Codes, float]:
+        """Return rounded components (P, r), the codes of all training images, also in the type to compute in, and s.
+
+        The components are those of rank 0: other machines may differ in the last bit.
+        """
+        projection = Quantised.of(components)
+        self.workers.broadcast(projection.integers, projection.steps)
         codes = rows.codes(projection)
         values = Codes.of(codes.values(self.dtype))
-        return codes, values, kernel_scale(self.config.kernel_width, median_squared_distance(values))
+        return projection, codes, values, kernel_scale(self.config.kernel_width, median_squared_distance(values))
 
     def accuracy(self, name: str, readout: KernelReadout) -> float:
         """Return the fraction of validation or test images that are classified correctly."""
@@ -198,50 +206,41 @@ class CodeFit:
         return solve_iteratively(products, right, landmarks, config.seed, probe, progress, start)
 
     def _solve_on_rank0(self, codes: Codes, right: Tensor, scale: float, ridge: float, diagonal: bool) -> Solution:
-        """Solve the system exactly on rank 0, and broadcast the solution."""
-        failure: ArithmeticError | None = None
+        """Solve the system exactly on rank 0."""
         per_image = self.config.rows_per_image
-        columns, facts = torch.zeros_like(right), torch.zeros(2, dtype=torch.float64, device=self.device)
         blocks = right.new_zeros(diagonal * len(right) // per_image, per_image, per_image)
-        if self.workers.is_rank0:
-            try:
-                found = solve_exactly(
-                    codes, right, scale, ridge, per_image if diagonal else 0, self._ridge_factors(right)
-                )
-                columns = found.columns.contiguous()
-                blocks = blocks if found.blocks is None else found.blocks
-                facts = facts.new_tensor([1, found.ridge])
-            except ArithmeticError as error:  # the other ranks must not wait
-                failure = error
-        self.workers.broadcast(facts)
-        if not bool(facts[0]):
-            raise failure or FloatingPointError("rank 0 could not fit the readout. See its message.")
-        self.workers.broadcast(columns, blocks)
-        return Solution(columns, blocks if diagonal else None, float(facts[1]))
+        used = torch.zeros(1, dtype=torch.float64, device=self.device)
+
+        def solve() -> tuple[Tensor, ...]:
+            factors = self._ridge_factors(right)
+            found = solve_exactly(codes, right, scale, ridge, per_image if diagonal else 0, factors)
+            return found.columns, blocks if found.blocks is None else found.blocks, used.new_tensor([found.ridge])
+
+        columns, blocks, used = self.workers.from_rank0(solve, (torch.zeros_like(right), blocks, used))
+        return Solution(columns, blocks if diagonal else None, float(used))
 
     def _ridge_factors(self, like: Tensor) -> Tensor | None:
         """Return 1/w of each row, in the type of a tensor; None if all weights are 1."""
         weights = self.data.relative_weights
         return None if weights is None else (1 / weights).repeat_interleave(self.config.rows_per_image).to(like)
 
-    def _training_images(self) -> _Images:
-        """Return this worker's training images, each followed by its copies."""
-        pictures = self._own(self.data.images)
+    def _training_images(self) -> tuple[Tensor, Tensor]:
+        """Return sketches (n, P), less the offset, and outputs (n, C) of this worker's images, each with its copies."""
+        pictures, per_image = self._own(self.data.images), self.config.rows_per_image
         if "training" in self._rows:
             output = self._outputs["training"].view(len(pictures), -1, self.network.classes).mean(1)
-            found = _Images(self._rows["training"], output)
+            first = self._rows["training"], output
         else:
-            found = self._pass([pictures])
-        if self.config.rows_per_image == 1:
-            return found
-        sizes = len(pictures), self.config.rows_per_image, -1
-        sketches, outputs = (part[:, None].expand(sizes).clone() for part in (found.sketches, found.output))
-        del found
-        for number, copy in enumerate(map(self._pass, self._copies()), start=1):
-            sketches[:, number], outputs[:, number] = copy.sketches, copy.output
-        return _Images(sketches.flatten(0, 1), outputs.flatten(0, 1))
+            first = self._pass([pictures])
+        if per_image == 1:
+            return first
+        sketches, outputs = (part[:, None].expand(-1, per_image, -1).clone() for part in first)
+        del first
+        for number, copies in enumerate(self._copies(), start=1):
+            sketches[:, number], outputs[:, number] = self._pass(copies)
+        return sketches.flatten(0, 1), outputs.flatten(0, 1)
 
-    def _pass(self, pictures: Iterable[Tensor]) -> _Images:
+    def _pass(self, pictures: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
         """Pass images through the layers, given some at a time."""
         stack, mirrored = self.network.stack, self.config.mirrors_kernel
         found, outputs, chunk = [], [], max(1, stack.chunk // (1 + mirrored))
@@ -250,7 +249,7 @@ class CodeFit:
                 sketches, output = sketches_in_chunks(stack, part, self.weights, self.size, mirrored, chunk)
                 found.append((sketches - self.offset).to(self._sketch_dtype))
                 outputs.append(output)
-        return _Images(torch.cat(found), torch.cat(outputs))
+        return torch.cat(found), torch.cat(outputs)
 
     def _copies(self) -> Iterator[Iterator[Tensor]]:
         """Yield the first copy of each of this worker's training images, then the second and so on; some at a time."""
@@ -264,10 +263,16 @@ class CodeFit:
         """Return this worker's shard of images, labels or changes."""
         return whole[self.workers.shard(len(whole))]
 
-    def _place_of(self, rows: int) -> slice:
-        """Return the place of this worker's rows among those of all workers."""
-        counts = torch.zeros(self.workers.count, dtype=torch.int64, device=self.device)
-        counts[self.workers.rank] = rows
-        self.workers.all_reduce(counts)
-        first = int(counts[: self.workers.rank].sum())
-        return slice(first, first + rows)
+
+def readout_operations(config: NetworkConfig, sizes: RunSizes) -> float:
+    """Return the operations of :func:`fit_readout` on ``sizes.train`` images, in float32; float64 counts twice."""
+    if not config.has_kernel:
+        return 0.0
+    rows, numbers = readout_rows(config, sizes.train), config.layers * sketch_size(config, sizes.image_shape[1:])
+    size = min(config.readout_size, rows, numbers)
+    codes = 2 * rows * numbers * size + system_operations(rows, size)
+    if sizes.train >= METRIC_FROM:
+        codes = 2 * codes + metric_operations(rows, sizes.classes, size)
+    if size < rows and not decomposes(rows, numbers, size):
+        return codes + subspace_operations(rows, numbers, size)
+    return codes + decomposition_operations(rows, numbers, size) + folds_operations(rows, size)

@@ -32,7 +32,7 @@ from ...numerics.linear_algebra import (
     product,
     split,
 )
-from ..distributed.workers import Workers
+from ..workers import Workers
 from .system import UNSOLVED, Solution
 
 LANDMARKS = 8192, 24_576  # of the preconditioner, at most: up to 250,000 rows, and from 750,000

@@ -12,7 +12,7 @@ from ...config.network import NetworkConfig
 from ...fused import add_column_sums, sketch_features
 from ...network.memory import RunSizes
 from ...numerics.sketch import sketch, sketch_size, sketch_weights
-from ..distributed.workers import Workers
+from ..workers import Workers
 
 SHARE = 6  # sketches stay on a GPU, or in float32 on a CPU, if they take at most a sixth of the memory
 

@@ -19,8 +19,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ...errors import ConfigError
-from ...stages.images import ValueRange
+from ..errors import ConfigError
+from ..stages.images import ValueRange
 
 T = TypeVar("T")
 SHORTEST_PAUSE, LONGEST_PAUSE = 2e-5, 2e-3  # seconds between two checks of an exchange
@@ -89,6 +89,23 @@ class Workers:
         """Replace each tensor by that of rank 0."""
         for tensor in tensors if self.exchanges else ():
             self._exchange(dist.broadcast, tensor, src=0)
+
+    def from_rank0(self, compute: Callable[[], tuple[Tensor, ...]], like: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """Return tensors that rank 0 computes, to all workers; ``like`` are of the same shapes and types.
+
+        If rank 0 fails with an ArithmeticError, all workers raise one.
+        """
+        failure: ArithmeticError | None = None
+        if self.is_rank0:
+            try:
+                like = compute()
+            except ArithmeticError as error:  # the others must not wait
+                failure = error
+        if self.sum_int(failure is not None):
+            raise failure or FloatingPointError("rank 0 could not solve a system of equations. See its message.")
+        found = tuple(tensor.contiguous() for tensor in like)
+        self.broadcast(*found)
+        return found
 
     def sum_int(self, number: int) -> int:
         """Return the sum of a number over all workers."""

@@ -1,1 +1,0 @@
-"""Training by several processes with ``torch.distributed``."""
