@@ -97,7 +97,10 @@ class Model:
 
     def score(self, images: Array | Paths, labels: ArrayLike, *, views: str | None = None) -> float:
         """Return the accuracy on images with these labels, as a fraction of 1."""
-        return float(np.mean(self.predict(images, views=views) == np.asarray(labels)))
+        predicted, truth = self.predict(images, views=views), np.asarray(plain_values(labels, "labels"))
+        if truth.shape != predicted.shape:
+            raise DataError(f"labels must have shape {predicted.shape}, one per image, got {truth.shape}.")
+        return float(np.mean(predicted == truth))
 
     @torch.inference_mode()
     def outputs(

@@ -261,7 +261,7 @@ def test_warm_start_needs_the_same_images_and_options(digits):
         ({"config__posterior": "softmax"}, images, labels, "posterior must stay 'sigmoid', got 'softmax'"),
         ({}, images[:, 1:], labels, r"X must hold images of shape \(8, 8\) with warm_start, got \(7, 8\)"),
         ({}, images, labels + 1, r"y must have the classes \[0, 1, 2, 3\] with warm_start, got \[1, 2, 3, 4\]"),
-        ({"n_iter_no_change": 2}, images, labels, "validation images must stay the same with warm_start"),
+        ({"n_iter_no_change": 2}, images, labels, "patience must be 0 without validation images"),
     ]
     for parameters, X, y, message in cases:
         changed = copy.deepcopy(grown).set_params(**({"n_layers": 3} | parameters))

@@ -63,7 +63,7 @@ def test_an_early_end_suggests_more_layers(layers, stops, helps):
             table.layer_added(trainer.add_layer())
         assert trainer.history[-1].train_accuracy == 1
         table.finished(trainer.history)
-    assert ("--no-stop-at-zero-error" in said.getvalue()) == helps
+    assert ("no stop_at_zero_error" in said.getvalue()) == helps
 
 
 def test_the_time_left_ignores_the_first_layer():

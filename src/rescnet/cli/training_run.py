@@ -27,7 +27,7 @@ from ..saving import InterruptedRun, ModelFolder, check_space, layer_bytes
 from ..text import count, show_bytes
 from ..training.choice import Choice
 from ..training.data import TrainingData
-from ..training.fitting import Interrupted, Wishes, fit
+from ..training.fitting import Wishes, fit
 from ..training.listener import Listener, Listeners
 from ..training.saver import ModelSaver
 from ..training.table import TrainingTable
@@ -78,8 +78,7 @@ class TrainCommand(Listener):
             except KeyboardInterrupt as interrupt:
                 table.close()
                 layers = saver.finish(StopReason.INTERRUPTED)
-                reason = interrupt.reason if isinstance(interrupt, Interrupted) else str(interrupt) or "interrupted"
-                message = self._print_stopped(reason, layers, saver.folder)
+                message = self._print_stopped(str(interrupt) or "interrupted", layers, saver.folder)
                 if as_json:
                     self._print_json(History(saver.records, StopReason.INTERRUPTED), saver.folder)
                 raise ReportedInterrupt(message) from None
@@ -90,8 +89,6 @@ class TrainCommand(Listener):
                 if saver.records:
                     self._print_stopped("stopped by an error", len(saver.records), saver.folder)
                 raise
-            saver.finish(history.stopped)
-            table.finished(history)
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
         say(console, f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}")
@@ -121,7 +118,8 @@ class TrainCommand(Listener):
     @property
     def _measures_test(self) -> bool:
         """True if test images pass each layer too: not in limited time, nor if they would be most of a CPU's work."""
-        most = max(TESTED_ON_CPU, len(self.dataset.train)) if self.device.startswith("cpu") else inf
+        learned = len(self.dataset.train) + len(self.dataset.validation or ())
+        most = max(TESTED_ON_CPU, learned) if self.device.startswith("cpu") else inf
         return self.dataset.test is not None and self.wishes.time_limit is None and len(self.dataset.test) <= most
 
     def _images(self) -> str:
@@ -176,6 +174,8 @@ class TrainCommand(Listener):
     def _print_stopped(self, reason: str, layers: int, folder: Path | None) -> str:
         """Print, and return, which layers a run that was stopped leaves, and in which folder."""
         message = f"{reason}: no layer was finished, nothing was written"
+        if self.about.get("refit"):
+            message = f"{reason}: the refit was not finished, {self.place} is the network that was trained before it"
         if layers:
             finished = count(layers, "layer is", "layers are")
             message = f"{reason}: {finished} finished and usable, in {folder or self.place}"

@@ -27,7 +27,14 @@ SOME_IMAGES = 1000  # if their number is not known
 
 P = ParamSpec("P")
 R = TypeVar("R")
-MOVED = {"memory": "max_memory=...", "preset": "config='cifar10'", "options": "config=rescnet.Config(ridge=0.5)"}
+MOVED = {  # former names, and names of other calls
+    "memory": "max_memory=...",
+    "preset": "config='cifar10'",
+    "options": "config=rescnet.Config(ridge=0.5)",
+    "sample_weight": "weights=...",
+    "random_state": "config=rescnet.Config(seed=...)",
+    "device": "compute=rescnet.ComputeOptions(device=...)",
+}
 
 
 class Config:
@@ -69,7 +76,7 @@ class Config:
     @property
     def options(self) -> dict[str, Any]:
         """The options that are set, by name."""
-        return dict(self._options)
+        return {name: list(value) if isinstance(value, list) else value for name, value in self._options.items()}
 
     def but(self, **options: Any) -> Config:
         """Return the same choices with further options set."""
@@ -158,7 +165,10 @@ def refuses_unknown(function: Callable[P, R]) -> Callable[P, R]:
     def checked(*values: P.args, **parameters: P.kwargs) -> R:
         for name in parameters.keys() - set(known):
             option = name.removeprefix("n_")
-            if option in options_of(NetworkConfig):
+            own = options_of(NetworkConfig)[option].metadata["sklearn"] if option in options_of(NetworkConfig) else ""
+            if own in known:
+                remedy = f"Write {own}=...."
+            elif option in options_of(NetworkConfig):
                 remedy = f"Write config=rescnet.Config({option}=...)."
             elif name in MOVED:
                 remedy = f"Write {MOVED[name]}."

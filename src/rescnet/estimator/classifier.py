@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import Any, Self
 
 import numpy as np
@@ -29,10 +30,11 @@ from ..numerics.sketch import sketch
 from ..text import parse_seconds
 from ..training.choice import Choice
 from ..training.data import TrainingData
-from ..training.fitting import Interrupted, Wishes, fit
+from ..training.fitting import RunInterrupted, Wishes, fit
 from ..training.listener import Listener, Listeners
 from ..training.table import TrainingTable
 from .configuration import (
+    PARAMETERS,
     asked_config,
     automatic_dtype,
     check_grows,
@@ -187,9 +189,14 @@ class ResCNetClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Image
     def from_model(cls, model: Model) -> Self:
         """Return the fitted classifier of a model, e.g. a loaded one; fitted again, it trains the same network."""
         model = as_model(model)
-        config = model.network.config
-        classifier = cls(config=config, random_state=config.seed)
-        classifier._keep(model, model.layout)
+        options, layout = vars(model.network.config).copy(), model.layout
+        own: dict[str, Any] = {name: options.pop(option) for option, name in PARAMETERS.items()}
+        own["n_iter_no_change"] = own["n_iter_no_change"] or None
+        dtype = str(model.network.layers[0].weights.dtype).removeprefix("torch.")
+        channels: Any = "auto" if layout.channels == "none" else layout.channels
+        settings: dict[str, Any] = {"image_shape": layout.shape, "channels": channels, "dtype": dtype}
+        classifier = cls(**own, config=Config(**options), **settings)
+        classifier._keep(model, layout)
         return classifier
 
     def fit(self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -200,6 +207,7 @@ class ResCNetClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Image
 
         At Ctrl-C the finished layers are kept in ``model_``.
         """
+        began = monotonic()
         before = self.model_ if self.warm_start and hasattr(self, "model_") else None
         array, layout, classes, labels, weights = self._training_images(X, y, self.class_weight, sample_weight)
         seed = draw_seed(self.random_state) if before is None else before.network.config.seed
@@ -211,6 +219,7 @@ class ResCNetClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Image
             config=asked_config(self.get_params(deep=False), layout, seed),
             quality=quality,
             time_limit=None if self.time_limit is None else parse_seconds(str(self.time_limit)),
+            began=began,
             validation_fraction=self.validation_fraction,
             refit=self.refit,
         )
@@ -219,7 +228,7 @@ class ResCNetClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Image
             check_grows(self, layout, classes, wishes.config)
         images = layout.to_images(array)
         device = choose_device(self.device)
-        watch = _HeldOut(self._held, continues=before is not None)
+        held_out = _HeldOut(self._held, continues=before is not None)
         about = describe_run(device) | {"preprocessing": describe_images(images, layout)}
 
         with TrainingTable(Console(quiet=not self.verbose), type(self).__name__, str(device)) as table:
@@ -228,21 +237,19 @@ class ResCNetClassifier(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Image
                     TrainingData.of(images, labels, weights=weights),
                     wishes,
                     compute=compute,
-                    listener=Listeners(watch, table if self.verbose else None),
+                    listener=Listeners(held_out, table if self.verbose else None),
                     start=None if before is None else (before.network, before.history),
                 )
             except OptionError as error:
                 raise under_parameter(error) from None
-            except Interrupted as stop:
-                stop.model = Model(stop.network, stop.history, classes, about)
-                self._keep(stop.model, layout, watch.held)
-                raise
-            if self.verbose:
-                table.finished(history)
+            except RunInterrupted as stop:
+                interrupted = stop.with_model(classes, about)
+                self._keep(interrupted.model, layout, held_out.indices)
+                raise interrupted from None
         if before is not None:
             wanted = network.config.layers
             warn_if_none_was_added(len(before.network.layers), len(network.layers), wanted, history.stopped)
-        self._keep(Model(network, history, classes, about), layout, watch.held)
+        self._keep(Model(network, history, classes, about), layout, held_out.indices)
         return self
 
     def _keep(self, model: Model, layout: ImageLayout, held: NDArray[np.intp] | None = None) -> None:
@@ -368,7 +375,7 @@ class _HeldOut(Listener):
 
     def __init__(self, before: NDArray[np.intp] | None, continues: bool) -> None:
         self._before, self._continues = before, continues
-        self.held: NDArray[np.intp] | None = None
+        self.indices: NDArray[np.intp] | None = None
 
     def chosen(self, choice: Choice) -> None:
         held = choice.held_out
@@ -378,4 +385,4 @@ class _HeldOut(Listener):
                 "validation images must stay the same with warm_start. Keep X, y, validation_fraction and "
                 "n_iter_no_change, or use warm_start=False to fit again."
             )
-        self.held = held if self.held is None else self.held
+        self.indices = held  # a refit has none: it trains on all images

@@ -54,9 +54,12 @@ def asked_config(parameters: Mapping[str, Any], layout: ImageLayout, seed: int) 
     for option, name in PARAMETERS.items():
         if parameters[name] is not None and option != "seed":
             named[option] = parameters[name]
+    if named.get("patience") == 0:
+        raise under_parameter(OptionError("patience", "must be at least 1, or None to add all layers, got 0."))
     try:
         if isinstance(given, NetworkConfig):
-            return NetworkConfig(**(vars(given) | named))
+            seeds = {} if parameters["random_state"] is None else {"seed": seed}
+            return NetworkConfig(**(vars(given) | named | seeds))
         config = Config(given) if given is None or isinstance(given, str) else given
         if not isinstance(config, Config):
             raise ConfigError(f"config must be a rescnet.Config or the name of a preset, got {type(given).__name__}.")
@@ -68,8 +71,6 @@ def asked_config(parameters: Mapping[str, Any], layout: ImageLayout, seed: int) 
             if parameters["random_state"] is not None:
                 raise OptionError("seed", "must be given once, got another one in config.")
             seed = config.options["seed"]
-        if named.get("patience") == 0:
-            raise OptionError("patience", "must be at least 1, or None to add all layers, got 0.")
         needed = options_for(layout) if config.preset in (None, PAPER) else {}
         return Config(config.preset, **(needed | config.options | named | {"seed": seed}))
     except OptionError as error:
@@ -83,7 +84,8 @@ def under_parameter(error: OptionError) -> OptionError:
 
 def check_grows(fitted: Any, layout: ImageLayout, classes: NDArray[Any], config: Config | NetworkConfig) -> None:
     """Raise ValueError if a new fit of images and classes cannot add layers to a fitted estimator's network."""
-    if layout != fitted._layout:
+    before = fitted._layout
+    if (layout.shape, layout.channels, layout.image_shape) != (before.shape, before.channels, before.image_shape):
         raise DataError(
             f"X must hold images of shape {fitted.image_shape_} with warm_start, got {layout.shape}. {FIT_AGAIN}"
         )

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
+from ..config.option import OptionError
 from ..errors import ConfigError
 from ..fused import has_log_kernel, has_pooling_kernel
 from ..text import count, show_shape
@@ -133,7 +134,10 @@ class Network:
         """
         if views is None or views == self.config.test_views:
             return self
-        config = replace(self.config, test_views=views)
+        try:
+            config = replace(self.config, test_views=views)
+        except OptionError as error:
+            raise error.under_name("views") from None
         config.check_images(self.image_shape[0], self.image_shape[1:])
         found = replace(self, stack=replace(self.stack, config=config))
         found._replays = self._replays

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..errors import ConfigError
 
-KINDS = {"b", "i", "u", "f", "O"}  # of NumPy's types; all other labels become text
+KINDS = "biufU"  # of NumPy's types, and objects that are all text or all whole numbers
 
 
 def label_type(labels: NDArray[Any] | Sequence[str]) -> dict[str, str]:
@@ -21,13 +21,18 @@ def label_type(labels: NDArray[Any] | Sequence[str]) -> dict[str, str]:
     >>> label_type(np.array([3, 7])), label_type(["cat", "dog"])
     ({'label_type': '<i8'}, {})
     """
-    found = np.asarray(labels)
-    of_text = found.dtype.kind == "O" and not all(isinstance(label, str) for label in found)
-    return {} if found.dtype.kind not in KINDS or of_text else {"label_type": found.dtype.str}
+    values = np.asarray(labels)
+    if values.dtype.kind == "O" and all(isinstance(label, str) for label in values):
+        return {"label_type": "|O"}
+    if values.dtype.kind == "O" and all(type(label) is int for label in values):
+        values = values.astype(np.int64)
+    if values.dtype.kind not in KINDS:
+        raise ConfigError(f"labels must be numbers, bools or text to be saved, got {type(values.flat[0]).__name__}.")
+    return {} if values.dtype.kind == "U" else {"label_type": values.dtype.str}
 
 
 def read_labels(class_names: Sequence[str], kind: str | None) -> NDArray[Any]:
-    """Return the labels of classes with these names; raise ValueError for a type that :func:`label_type` has not.
+    """Return the labels of classes with these names; raise ValueError unless they are of this type.
 
     Examples
     --------
@@ -38,9 +43,9 @@ def read_labels(class_names: Sequence[str], kind: str | None) -> NDArray[Any]:
     if kind is None:
         return names
     try:
-        found = np.dtype(kind)
-    except TypeError:
-        found = np.dtype("V")
-    if found.kind not in KINDS:
-        raise ConfigError(f"label_type must be the type of whole numbers, floats, bools or objects, got {kind!r}.")
-    return names == "True" if found.kind == "b" else names.astype(found)
+        dtype = np.dtype(kind)
+        if dtype.kind in "biufO":
+            return names == "True" if dtype.kind == "b" else names.astype(dtype)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"label_type must be the type of the class names, got {kind!r}.")

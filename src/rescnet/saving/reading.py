@@ -176,7 +176,7 @@ class ModelFolder:
     def how_to_fit_the_readout(self) -> str:
         """Command or call that fits a missing readout: the command needs recorded training images."""
         recorded = "fingerprints" in self.about
-        return "rescnet train --resume" if recorded else "rescnet.train(..., start=(network, history))"
+        return "rescnet train --resume" if recorded else "rescnet.train(..., start=model)"
 
     def size_on_disk(self) -> int:
         """Return the bytes of all files."""

@@ -64,14 +64,14 @@ class TrainingData:
         return replace(self.subset(kept.nonzero()[:, 0]), others=self.others | {"validation": held})
 
     def join_validation(self) -> TrainingData:
-        """Return the same images, all for training; those of the validation set have weight 1."""
+        """Return the same images, all for training; those of the validation set have the mean weight."""
         others = dict(self.others)
         if (validation := others.pop("validation", None)) is None:
             return self
         images, labels = (torch.cat(pair) for pair in zip((self.images, self.labels), validation, strict=True))
         weights = self.weights
         if weights is not None:
-            weights = torch.cat([weights, weights.new_ones(len(validation[1]))])
+            weights = torch.cat([weights, weights.mean().expand(len(validation[1]))])
         return TrainingData(images, labels, others, None, weights)
 
     @property

@@ -19,7 +19,7 @@ from ..config.presets import check_asked_options
 from ..data.splits import stratified_split
 from ..errors import ConfigError
 from ..model import Model
-from ..network.history import History, StopReason
+from ..network.history import History, StopReason, depth_to_use
 from ..network.network import Network
 from ..text import count, show_seconds
 from .choice import Choice, choose_network, choose_on_rank0
@@ -45,6 +45,15 @@ class Wishes:
 
     def __post_init__(self) -> None:
         check_quality(self.quality)
+        if not isinstance(self.config, Config | NetworkConfig):
+            raise ConfigError(
+                f"config must be a rescnet.Config or the name of a preset, got {type(self.config).__name__}. Write "
+                "rescnet.Config(ridge=0.5), for example."
+            )
+        if not 0 <= (self.validation_fraction or 0) < 1:
+            raise ConfigError(
+                f"validation_fraction must be between 0 and 1, got {self.validation_fraction:g}. Use 0.2, for example."
+            )
         fixed = isinstance(self.config, NetworkConfig) or self.config.preset is not None
         if fixed and self.quality != "balanced":
             what = "a NetworkConfig" if isinstance(self.config, NetworkConfig) else f"preset {self.config.preset!r}"
@@ -68,14 +77,28 @@ class Wishes:
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during training, with the ``model`` of the finished layers."""
+    """Ctrl-C during training, with the model of the finished layers."""
 
-    model: Model
+    def __init__(self, message: str, model: Model) -> None:
+        super().__init__(message, model)
+        self.model = model
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C during training, with the network of the finished layers, which may be the first of a refit."""
 
     def __init__(self, reason: str, network: Network, history: History) -> None:
-        finished = count(len(history), "layer is", "layers are")
-        super().__init__(f"{reason}: {finished} finished, see model")
-        self.reason, self.network, self.history = reason, network, history
+        super().__init__(reason)
+        self.network, self.history = network, history
+
+    def with_model(self, labels: NDArray[Any], about: dict[str, Any]) -> Interrupted:
+        """Return the exception that users receive."""
+        finished = count(len(self.history), "layer is", "layers are")
+        message = f"{self}: {finished} finished; they are in the model attribute of this exception"
+        return Interrupted(message, Model(self.network, self.history, labels, about))
 
 
 def fit(
@@ -97,7 +120,7 @@ def fit(
     machine: dict[str, Any] = {"compute": compute, "workers": workers, "listener": listener}
 
     config = _known_config(wishes, data, start)
-    held, everything = None if "validation" in data.others else _hold_out(data.labels, wishes, config), data
+    held, everything = _hold_out(data, wishes, config, start), data
     if held is not None:
         data = data.hold_out(torch.from_numpy(held))
     if wishes.refit:
@@ -114,7 +137,10 @@ def fit(
     note = f"training again on all {len(everything.labels):,} images, with {count(layers, 'layer', 'layers')}"
     again = Choice(replace(choice.config, layers=layers, patience=0), (note,), refits=True)
     listener.chosen(again)
-    return _train(everything, again.config, wishes, **machine)
+    try:
+        return _train(everything, again.config, wishes, **machine)
+    except KeyboardInterrupt as interrupt:
+        raise RunInterrupted(str(interrupt) or "interrupted", network, history) from None
 
 
 def _known_config(wishes: Wishes, data: TrainingData, start: tuple[Network, History] | None) -> NetworkConfig | None:
@@ -127,13 +153,21 @@ def _known_config(wishes: Wishes, data: TrainingData, start: tuple[Network, Hist
     return None if start is None else replace(start[0].config, **asked.options)
 
 
-def _hold_out(labels: Tensor, wishes: Wishes, config: NetworkConfig | None) -> NDArray[np.intp] | None:
-    """Return the indices of the training images that become validation images; None if there are none."""
+def _hold_out(
+    data: TrainingData, wishes: Wishes, config: NetworkConfig | None, start: tuple[Network, History] | None
+) -> NDArray[np.intp] | None:
+    """Return the indices of the training images that become validation images; None if there are none.
+
+    Images that the layers of ``start`` were learned from can be no validation images.
+    """
+    learned_from_all = start is not None and any(r.validation_accuracy is None for r in start[1])
+    if "validation" in data.others or learned_from_all:
+        return None
     options = vars(config) if config is not None else wishes.config.options  # type: ignore[union-attr]
     fraction = wishes.fraction(options.get("patience", 0))
     if fraction == 0:
         return None
-    return stratified_split(labels.numpy(), fraction, options.get("seed", 0))[1]
+    return stratified_split(data.labels.numpy(), fraction, options.get("seed", 0))[1]
 
 
 def _check_refit(wishes: Wishes, has_validation: bool, continues: bool) -> None:
@@ -159,7 +193,7 @@ def _choose(wishes: Wishes, data: TrainingData, compute: ComputeOptions, workers
 
 
 def _train(data: TrainingData, config: NetworkConfig, wishes: Wishes, **settings: Any) -> tuple[Network, History]:
-    """Train from the first to the last layer; raise Interrupted with the finished layers at Ctrl-C."""
+    """Train from the first to the last layer; raise RunInterrupted with the finished layers at Ctrl-C."""
     run = TrainingRun(data, None, config, time_limit=wishes.seconds_left, **settings)
     try:
         for _ in run:
@@ -169,6 +203,9 @@ def _train(data: TrainingData, config: NetworkConfig, wishes: Wishes, **settings
         if not done:
             raise
         run.history.stopped = StopReason.INTERRUPTED
-        network = replace(run.network.first_layers(done), depth=run.network.depth if run.network.readout else None)
-        raise Interrupted(str(interrupt) or "interrupted", network, run.history) from None
+        stack = replace(run.network.stack, layers=run.network.layers[:done])
+        network = replace(run.network, stack=stack, depth=depth_to_use(config, run.history))
+        raise RunInterrupted(str(interrupt) or "interrupted", network, run.history) from None
+    if "listener" in settings:
+        settings["listener"].finished(run.history)
     return run.network, run.history

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ..network.history import LayerRecord, ReadoutRecord
+from ..network.history import History, LayerRecord, ReadoutRecord
 from ..network.network import Network
 from .choice import Choice
 from .memory_plan import MemoryPlan
@@ -23,6 +23,9 @@ class Listener:
     def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Receive the plan, once per network, before work starts."""
 
+    def started(self, network: Network, history: History) -> None:
+        """Receive the layers that the run continues from, if there are any."""
+
     def layer_added(self, record: LayerRecord) -> None:
         """Receive the record of a layer that was added."""
 
@@ -35,13 +38,19 @@ class Listener:
     def readout_fitted(self, record: ReadoutRecord) -> None:
         """Receive the record of the readout, if there is one; the network has it now."""
 
+    def finished(self, history: History) -> None:
+        """Receive the history of a network that was trained to its end."""
+
+
+EVENTS = [name for name in vars(Listener) if not name.startswith("_")]
+
 
 class Listeners(Listener):
     """Several listeners, informed in order; None is left out."""
 
     def __init__(self, *listeners: Listener | None) -> None:
         present = [listener for listener in listeners if listener is not None]
-        for event in ("chosen", "planned", "layer_added", "readout_step", "readout_fitted"):
+        for event in EVENTS:
             setattr(self, event, partial(_inform, [getattr(listener, event) for listener in present]))
 
 

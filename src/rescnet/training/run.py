@@ -88,7 +88,9 @@ class TrainingRun:
             images = TrainingData.of(images, labels, validation, test, weights)
         self._data = images
         if config.patience and "validation" not in self._data.others:
-            raise ConfigError(f"patience must be 0 without validation images, got {config.patience}.")
+            raise ConfigError(
+                f"patience must be 0 without validation images, got {config.patience}. Give some, or set it to 0."
+            )
         warn_of_equal_images(self._data.images)
         warn_of_absent_classes(self._data.labels)
         self._trainer: Trainer | None = Trainer(config, self._data, compute or ComputeOptions(), workers or Workers())
@@ -98,6 +100,8 @@ class TrainingRun:
             listener.planned(self.network, self.plan)
         if start:
             self._trainer.resume_from(*start)
+            if listener:
+                listener.started(self.network, self.history)
 
     def __iter__(self) -> Iterator[LayerRecord]:
         """Add layers until a rule of depth stops the run, then fit the readout."""

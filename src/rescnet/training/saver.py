@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..network.history import LayerRecord, ReadoutRecord, StopReason
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason
 from ..network.network import Network
 from ..saving import InterruptedRun, ModelWriter, check_place
 from .listener import Listener
@@ -55,8 +55,7 @@ class ModelSaver(Listener):
 
     def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Prepare the folder; nothing is written yet."""
-        if self._writer is not None:  # of the network that a refit replaces
-            self._writer.finish(StopReason.DEPTH)
+        if self._writer is not None:  # the network of a refit replaces the first one
             self.records, self._overwrite, self._resumed = [], True, None
         self._network = network
         self._writer = ModelWriter(
@@ -69,6 +68,14 @@ class ModelSaver(Listener):
             overwrite=self._overwrite,
             resumed=self._resumed,
         )
+
+    def started(self, network: Network, history: History) -> None:
+        """Write the layers that the run continues from, unless they are in the folder."""
+        assert self._writer is not None
+        if self._resumed is None:
+            for layer, record in zip(network.layers, history, strict=True):
+                self.records.append(record)
+                self._writer.add_layer(layer, record)
 
     def layer_added(self, record: LayerRecord) -> None:
         """Write the newest layer."""
@@ -88,6 +95,10 @@ class ModelSaver(Listener):
         network = self._network
         assert network is not None and network.readout is not None and self._writer is not None
         self._writer.add_readout(network.readout, record, network.used_layers)
+
+    def finished(self, history: History) -> None:
+        """Seal the model."""
+        self.finish(history.stopped)
 
     @property
     def folder(self) -> Path | None:

@@ -141,7 +141,7 @@ class TrainingTable(Listener):
         early = self._config.stop_at_zero_error and len(history) <= min(EARLY, self._config.layers - 1)
         if early and last.train_accuracy == 1:
             self._say(
-                "more layers may still improve the accuracy on new images: try --no-stop-at-zero-error --patience 5"
+                "more layers may still improve the accuracy on new images: try patience 5 and no stop_at_zero_error"
             )
         for name, at_best, at_last, how in (
             ("validation", best.validation_accuracy, last.validation_accuracy, "the best"),
