@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ from ..errors import DataError
 from ..text import nearest
 from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
-from .folder_cache import cached
 from .image_folder import scan_folder
 from .image_set import CHANNELS, Dataset, ImageSet
 from .npz import read_npz
@@ -36,7 +34,6 @@ def load(
     channels: int | None = None,
     strict: bool = False,
     files_progress: Progress | None = None,
-    cache: bool = False,
 ) -> Dataset:
     """Load a data set.
 
@@ -61,8 +58,6 @@ def load(
         Whether to refuse an image folder with problems, e.g. unreadable files. Otherwise `Dataset.notes` name them.
     files_progress : callable, optional
         Called with (files read, all files) for a source of image files.
-    cache : bool, default False
-        Whether to keep the decoded images of a folder in a file beside it, and to read that file next time.
 
     Returns
     -------
@@ -81,23 +76,18 @@ def load(
     """
     source, images_per_class = parse_source(source)
     if images_per_class is not None:
-        options: Any = {"image_size": image_size, "channels": channels, "strict": strict, "cache": cache}
+        options: Any = {"image_size": image_size, "channels": channels, "strict": strict}
         whole = load(source, root, download, progress, files_progress=files_progress, **options)
         return keep_first(whole, images_per_class)
     if isinstance(source, str) and source in PUBLIC_SETS:
         if image_size is not None:
             raise _cannot_resize(source, image_size)
-        return _load_public(PUBLIC_SETS[source], root, download, progress, files_progress, cache)
+        return _load_public(PUBLIC_SETS[source], root, download, progress, files_progress)
     path = Path(source).expanduser()
     if path.is_dir():
         if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
             raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
-        fit = image_size, channels, strict
-
-        def read_folder() -> Dataset:
-            return scan_folder(path, files_progress).read(*fit, files_progress)
-
-        return cached(path, fit, read_folder) if cache else read_folder()
+        return scan_folder(path, files_progress).read(image_size, channels, strict, files_progress)
     if not path.exists():
         raise _no_such_source(source)
     if path.suffix != ".npz":
@@ -230,15 +220,13 @@ def _load_public(
     download: bool,
     progress: Progress | None,
     files_progress: Progress | None,
-    cache: bool,
 ) -> Dataset:
     if public_set.name == "digits":
         return _load_digits(public_set)
     root = _root(root)
     layout = fetch(public_set, root, download, progress)
     if layout.format == "tiny-imagenet":
-        read = partial(read_tiny_imagenet, public_set, layout, root, files_progress)
-        return cached(root / layout.folder, (), read) if cache else read()
+        return read_tiny_imagenet(public_set, layout, root, files_progress)
     return READERS[layout.format](public_set, layout, root)
 
 
