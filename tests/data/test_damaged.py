@@ -112,18 +112,19 @@ def test_a_pipe_is_not_opened(tmp_path):
     folder = write_folder(tmp_path / "own")
     os.mkfifo(folder / "a" / "2.png")
     os.mkfifo(tmp_path / "own.npz")
+    os.mkfifo(tmp_path / "cifar-10-binary.tar.gz")
     found = []
 
     def read():
-        for source in (folder, tmp_path / "own.npz"):
+        for source in (folder, tmp_path / "own.npz", "cifar10"):
             with pytest.raises(DataError, match="must be a regular file, got a pipe or a device") as error:
-                load(source, strict=True)
+                load(source, tmp_path, download=False, strict=True)
             found.append(error)
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
     thread.join(timeout=20)
-    assert len(found) == 2
+    assert len(found) == 3
 
 
 def test_a_pickle_that_would_fill_the_memory(tmp_path):

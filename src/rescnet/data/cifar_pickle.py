@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
-from .image_set import regular_file
+from ..files import open_regular
 
 _RECONSTRUCT = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct")}
 _MAX_BYTES = 200_000_000
@@ -39,12 +39,9 @@ def read_cifar_pickle(path: Path) -> dict[str, Any]:
     DataError
         If the file is no such dictionary, or asks for anything but lists, numbers, text and byte arrays.
     """
-    if regular_file(path).stat().st_size > _MAX_BYTES:
-        raise DataError(
-            f"{path} must have at most {_MAX_BYTES:,} bytes, got {path.stat().st_size:,}. Use a CIFAR file."
-        )
+    with open_regular(path) as file:
+        data = file.read(_MAX_BYTES)
     try:
-        data = path.read_bytes()
         _refuse_traps(data)
         content = _CifarUnpickler(data).load()
         return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zipfile
 from math import prod
 from pathlib import Path
@@ -12,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .image_set import CHANNELS, Dataset, Images, ImageSet, Labels, regular_file
+from ..files import open_regular
+from .image_set import CHANNELS, Dataset, Images, ImageSet, Labels
 
 Arrays = dict[str, npt.NDArray[Any]]
 _IMAGES_KEYS = ("images", "x", "x_train")
@@ -60,8 +60,7 @@ def read_npz(path: Path) -> Dataset:
 def load_arrays(path: Path, known: tuple[str, ...]) -> Arrays:
     """Read the arrays of a ``.npz`` file by their names in lower case, which must be `known`."""
     try:
-        with regular_file(path).open("rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of NumPy, about headers: a wrong one is refused
+        with open_regular(path) as file:
             start = file.read(6)
             if start == np.lib.format.MAGIC_PREFIX:
                 raise DataError(f"{path} must have images and labels, got a single array. Write them with numpy.savez.")

@@ -13,6 +13,7 @@ import gzip
 import struct
 import zlib
 from collections.abc import Callable
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +21,25 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
+from ..files import open_regular
 from .archives import Layout, LayoutFormat, PublicSet
 from .cifar_pickle import read_cifar_pickle
-from .image_set import Dataset, ImageSet, regular_file, text_lines
+from .fetch import check_md5
+from .image_set import Dataset, ImageSet
 from .npz import load_arrays
 
 _MAGIC = 0x0800  # unsigned bytes; the last digit is the number of axes
+_LONGEST_TEXT = 2**24  # bytes; the longest file has 2.7 million
 
 Batch = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
 """Pixels (n, c·h·w) and labels (n,) of one file."""
+
+
+def text_lines(path: Path) -> list[str]:
+    """Return the lines of a text file that are not empty."""
+    with open_regular(path) as file:
+        text = file.read(_LONGEST_TEXT).decode(errors="replace")
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def read_array_set(public_set: PublicSet, layout: Layout, root: Path) -> Dataset:
@@ -40,7 +51,8 @@ def read_array_set(public_set: PublicSet, layout: Layout, root: Path) -> Dataset
         c, h, w = public_set.shape
         paths = [folder / file for file in files]
         if layout.format == "mat":
-            images, labels = _read_mat(paths[0], (h, w, c, n))
+            (md5,) = (remote.md5 for remote in public_set.downloads if Path(remote.target).name == paths[0].name)
+            images, labels = _read_mat(paths[0], (h, w, c, n), md5)
         else:
             read = {"idx": _read_idx, "raw": _read_raw, "npz": _read_npz}[layout.format]
             images, labels = read(paths[0], (n, h, w) if c == 1 else (n, c, h, w)), read(paths[1], (n,))
@@ -52,12 +64,32 @@ def read_array_set(public_set: PublicSet, layout: Layout, root: Path) -> Dataset
     return Dataset(public_set.name, train=splits[0], test=splits[1])
 
 
+def _read_bytes(path: Path, count: int) -> npt.NDArray[np.uint8]:
+    """Read a file of `count` bytes, gzipped if its name ends so; a forged one cannot fill the memory."""
+    content = np.empty(count, np.uint8)
+    try:
+        with open_regular(path) as file, gzip.open(file) if path.suffix == ".gz" else file as stream:
+            found, more = stream.readinto(content.data), stream.read(1)
+    except (gzip.BadGzipFile, zlib.error, EOFError, struct.error) as error:
+        raise DataError(f"{path} is not a complete gzip file ({error}). Download it again.") from error
+    if found != count or more:
+        raise DataError(f"{path} must have {count:,} bytes, got {'more' if more else f'{found:,}'}. Download it again.")
+    return content
+
+
 def _read_raw(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     """Read a file of bytes without a header (STL-10)."""
-    expected, found = int(np.prod(shape)), regular_file(path).stat().st_size
-    if found != expected:
-        raise DataError(f"{path} must have {expected:,} bytes, got {found:,}. Download it again.")
-    return np.fromfile(path, np.uint8).reshape(shape)
+    return _read_bytes(path, prod(shape)).reshape(shape)
+
+
+def _read_idx(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Read one idx file, which must have this shape. A plain file is preferred to a gzipped one."""
+    header = struct.pack(f">{1 + len(shape)}I", _MAGIC + len(shape), *shape)
+    place = path if path.exists() else path.with_name(path.name + ".gz")
+    content = _read_bytes(place, len(header) + prod(shape))
+    if content[: len(header)].tobytes() != header:
+        raise DataError(f"{place} must be an idx file of shape {shape}, got another header. Download it again.")
+    return content[len(header) :].reshape(shape)
 
 
 def _read_npz(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
@@ -65,17 +97,16 @@ def _read_npz(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     return _of_shape(path, load_arrays(path, ("arr_0",)).get("arr_0"), shape)
 
 
-def _read_mat(path: Path, shape: tuple[int, ...]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """Read the images (n, c, h, w) and labels (n,) of a MATLAB file (SVHN), which has (h, w, c, n); ten means zero."""
+def _read_mat(path: Path, shape: tuple[int, ...], md5: str) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+    """Read the images (n, c, h, w) and labels (n,) of a MATLAB file (SVHN), which has (h, w, c, n); ten means zero.
+
+    Only the published file is read, because SciPy ends the process at some wrong bits.
+    """
     from scipy.io import loadmat
 
-    try:
-        content = loadmat(regular_file(path), variable_names=("X", "y"))
-    except (DataError, FileNotFoundError, PermissionError, IsADirectoryError):
-        raise
-    except Exception as error:  # damaged files make SciPy raise nearly anything
-        reason = " ".join(str(error).split())
-        raise DataError(f"{path} cannot be read as a MATLAB file ({reason}). Download it again.") from error
+    with open_regular(path) as file:
+        check_md5(file, path, md5)
+        content = loadmat(file, variable_names=("X", "y"))
     images, labels = _of_shape(path, content.get("X"), shape), _of_shape(path, content.get("y"), (shape[-1], 1))
     return np.ascontiguousarray(images.transpose(3, 2, 0, 1)), labels[:, 0] % 10
 
@@ -86,42 +117,6 @@ def _of_shape(path: Path, array: npt.NDArray[Any] | None, shape: tuple[int, ...]
         found = "none" if array is None else f"{array.dtype} of shape {array.shape}"
         raise DataError(f"{path} must have an array of uint8 of shape {shape}, got {found}. Download it again.")
     return array
-
-
-def _read_idx(path: Path, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """Read one idx file, which must have this shape. A plain file is preferred to a gzipped one."""
-    magic = _MAGIC + len(shape)
-    if not path.exists():
-        path = path.with_name(path.name + ".gz")
-    header = struct.calcsize(f">{1 + len(shape)}I")
-    expected = header + int(np.prod(shape))
-    content = _read_bytes(path, expected + 1)
-    if len(content) < header:
-        raise DataError(f"{path} must have a header of {header} bytes, got {len(content)}. Download it again.")
-    found_magic, *found_shape = struct.unpack_from(f">{1 + len(shape)}I", content)
-    if found_magic != magic:
-        raise DataError(
-            f"{path} must start with the magic number {magic:#010x}, got {found_magic:#010x}. Download it again."
-        )
-    if tuple(found_shape) != shape:
-        raise DataError(f"{path} must have shape {shape}, got {tuple(found_shape)}. Download it again.")
-    if len(content) != expected:
-        found = f"{len(content):,}" if len(content) < expected else "more"
-        raise DataError(f"{path} must have {expected:,} bytes, got {found}. Download it again.")
-    # A copy, because an array over bytes is read-only.
-    return np.frombuffer(content, np.uint8, offset=header).reshape(shape).copy()
-
-
-def _read_bytes(path: Path, limit: int) -> bytes:
-    """Read at most `limit` bytes, so that a forged file cannot fill the memory."""
-    if path.suffix != ".gz":
-        with regular_file(path).open("rb") as file:
-            return file.read(limit)
-    try:
-        with gzip.open(regular_file(path)) as file:
-            return file.read(limit)
-    except (gzip.BadGzipFile, zlib.error, EOFError, struct.error) as error:
-        raise DataError(f"{path} is not a complete gzip file ({error}). Download it again.") from error
 
 
 def _check_labels(path: Path, labels: npt.NDArray[np.integer], classes: int, first: int = 0) -> None:
@@ -166,13 +161,7 @@ def _read_cifar_split(
 def _read_binary_batch(public_set: PublicSet, layout: Layout, path: Path, n: int) -> Batch:
     """Read n records of label bytes (CIFAR-100: coarse, fine), then pixels."""
     label_bytes = 2 if layout.coarse_labels else 1
-    record = label_bytes + int(np.prod(public_set.shape))
-    found = regular_file(path).stat().st_size
-    if found != n * record:
-        raise DataError(
-            f"{path} must have {n * record:,} bytes ({n:,} images of {record}), got {found:,}. Download it again."
-        )
-    records = np.fromfile(path, np.uint8).reshape(n, record)
+    records = _read_raw(path, (n, label_bytes + prod(public_set.shape)))
     return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
 
 
@@ -182,7 +171,7 @@ def _read_python_batch(public_set: PublicSet, layout: Layout, path: Path, n: int
     key = "fine_labels" if layout.coarse_labels else "labels"
     pixels: Any = _entry(path, batch, "data")
     labels = _entry(path, batch, key)
-    expected = (n, int(np.prod(public_set.shape)))
+    expected = (n, prod(public_set.shape))
     found = getattr(pixels, "shape", None)
     if found != expected:
         raise DataError(f"{path} must have data of shape {expected}, got {found}. Download it again.")
