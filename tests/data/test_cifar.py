@@ -150,8 +150,8 @@ def test_too_few_names(cifar10, tmp_path):
     ("batch", "message"),
     [
         ({"data": PLANES[0].reshape(1, 3072)}, "must have an entry 'labels', got"),
-        ({"data": PLANES[0].reshape(2, 1536), "labels": [1]}, r"must have data of shape \(1, 3072\), got \(2, 1536\)"),
-        ({"data": "abc", "labels": [1]}, r"must have data of shape \(1, 3072\), got None"),
+        ({"data": PLANES[0].reshape(1, 3072)[:, 1:], "labels": [1]}, r"must have data of shape \(1, 3072\), got other"),
+        ({"data": "abc", "labels": [1]}, r"must have data of shape \(1, 3072\), got other"),
         ({"data": PLANES[0].reshape(1, 3072), "labels": [1, 2]}, "must have a list of 1 integers under 'labels'"),
         ({"data": PLANES[0].reshape(1, 3072), "labels": ["x"]}, "must have a list of 1 integers under 'labels'"),
     ],

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ..errors import DataError
 from ..files import open_regular
 from .archives import Layout, LayoutFormat, PublicSet
-from .cifar_pickle import read_cifar_pickle
+from .cifar_pickle import list_of, pixels_of, read_values
 from .fetch import check_md5
 from .image_set import Dataset, ImageSet
 from .npz import load_arrays
@@ -167,20 +167,12 @@ def _read_binary_batch(public_set: PublicSet, layout: Layout, path: Path, n: int
 
 def _read_python_batch(public_set: PublicSet, layout: Layout, path: Path, n: int) -> Batch:
     """Read a pickled dictionary with ``data`` (n, 3072) and a list of n labels."""
-    batch = read_cifar_pickle(path)
+    values = read_values(path)
     key = "fine_labels" if layout.coarse_labels else "labels"
-    pixels: Any = _entry(path, batch, "data")
-    labels = _entry(path, batch, key)
-    expected = (n, prod(public_set.shape))
-    found = getattr(pixels, "shape", None)
-    if found != expected:
-        raise DataError(f"{path} must have data of shape {expected}, got {found}. Download it again.")
-    if not isinstance(labels, list) or len(labels) != n or not all(type(label) is int for label in labels):
+    labels = list_of(path, values, key)
+    if len(labels) != n or not all(type(label) is int and abs(label) < 2**63 for label in labels):
         raise DataError(f"{path} must have a list of {n:,} integers under {key!r}. Download it again.")
-    try:
-        return pixels, np.array(labels, np.int64)
-    except OverflowError as error:
-        raise DataError(f"{path} must have 64-bit integers under {key!r}. Download it again.") from error
+    return pixels_of(path, values, (n, prod(public_set.shape))), np.array(labels, np.int64)
 
 
 def _read_cifar_names(public_set: PublicSet, layout: Layout, path: Path) -> tuple[str, ...]:
@@ -189,19 +181,10 @@ def _read_cifar_names(public_set: PublicSet, layout: Layout, path: Path) -> tupl
         names = tuple(line.strip() for line in text_lines(path))
     else:
         key = "fine_label_names" if layout.coarse_labels else "label_names"
-        entries = _entry(path, read_cifar_pickle(path), key)
-        if not isinstance(entries, list):
-            raise DataError(f"{path} must have a list under {key!r}. Download it again.")
-        names = tuple(name.decode("latin-1") if isinstance(name, bytes) else str(name) for name in entries)
+        names = tuple(map(str, list_of(path, read_values(path), key)))
     if len(names) != public_set.classes:
         raise DataError(f"{path} must name {public_set.classes} classes, got {len(names)}. Download it again.")
     return names
-
-
-def _entry(path: Path, content: dict[str, Any], key: str) -> object:
-    if key not in content:
-        raise DataError(f"{path} must have an entry {key!r}, got {sorted(content)}. It belongs to another data set.")
-    return content[key]
 
 
 READERS: dict[LayoutFormat, Callable[[PublicSet, Layout, Path], Dataset]] = {
