@@ -19,7 +19,7 @@ from PIL import Image
 
 from rescnet.data import DataError, Dataset, load
 from rescnet.data.archives import PUBLIC_SETS
-from rescnet.data.readers import READERS
+from rescnet.data.readers import read_public_set
 from rescnet.data.tiny_imagenet import read_tiny_imagenet
 
 from .alterations import alter_bytes
@@ -108,7 +108,7 @@ def _saved(save: Any, arrays: dict[str, Any]) -> bytes:
 def _public(name: str, version: int, files: Files, checked: tuple[str, ...] = ()) -> Source:
     few = replace(PUBLIC_SETS[name], n_train=5 if name == "cifar10" else TRAIN, n_test=TEST)
     layout = replace(few.layouts[version], folder="")
-    return Source(files, lambda place: _content(READERS[layout.format](few, layout, place)), checked)
+    return Source(files, lambda place: _content(read_public_set(few, layout, place)), checked)
 
 
 def _idx_files(rng: np.random.Generator, ending: str) -> Files:

@@ -53,17 +53,21 @@ def fetch(public_set: PublicSet, root: Path, allow_download: bool = True, progre
     if (known := find_layout(public_set, root)) is not None:
         return known
     layout = public_set.layouts[0]
-    _refuse_incomplete_folder(public_set, root)
+    archives = [remote for remote in public_set.downloads if remote.is_archive]
+    if archives and (root / layout.folder).exists():
+        raise DataError(
+            f"{root / layout.folder} lacks {', '.join(layout.missing(root))}. Complete the folder, or remove it to "
+            f"download {public_set.name} again."
+        )
     missing = [remote for remote in public_set.downloads if not _is_present(remote, layout, root)]
     _download_all(public_set, missing, root, allow_download, progress)
-    for remote in public_set.downloads:
-        if remote.unpacks_to is not None:
-            archive = root / remote.target
-            with open_regular(archive) as file:
-                check_md5(file, archive, remote.md5)
-            unpack(archive, root / remote.unpacks_to)
-            if remote in missing:  # an archive the user put there is kept
-                archive.unlink()
+    for remote in archives:
+        archive = root / remote.target
+        with open_regular(archive) as file:
+            check_md5(file, archive, remote.md5)
+        unpack(archive, root / layout.folder)
+        if remote in missing:  # an archive the user put there is kept
+            archive.unlink()
     if lacking := layout.missing(root):
         raise DataError(f"{public_set.name} was downloaded but {root / layout.folder} lacks {lacking[0]}.")
     return layout
@@ -73,17 +77,6 @@ def _is_present(remote: RemoteFile, layout: Layout, root: Path) -> bool:
     """Return whether `remote`, or its decompressed file, is under `root`."""
     target = root / remote.target
     return target.exists() or (layout.format == "idx" and target.with_suffix("").exists())
-
-
-def _refuse_incomplete_folder(public_set: PublicSet, root: Path) -> None:
-    """Refuse to unpack over an incomplete folder, before anything is downloaded."""
-    for remote in public_set.downloads:
-        if remote.unpacks_to is not None and (root / remote.unpacks_to).exists():
-            missing = ", ".join(public_set.layouts[0].missing(root))
-            raise DataError(
-                f"{root / remote.unpacks_to} lacks {missing}. Complete the folder, or remove it to download "
-                f"{public_set.name} again."
-            )
 
 
 def check_md5(file: BufferedReader, name: object, md5: str) -> None:

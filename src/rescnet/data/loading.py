@@ -16,7 +16,7 @@ from .fetch import Progress, default_root, fetch, find_layout
 from .image_folder import scan_folder
 from .image_set import CHANNELS, Dataset, ImageSet
 from .npz import read_npz
-from .readers import READERS
+from .readers import read_public_set
 from .splits import keep_first
 from .tiny_imagenet import count_samples, read_tiny_imagenet
 
@@ -227,7 +227,7 @@ def _load_public(
     layout = fetch(public_set, root, download, progress)
     if layout.format == "tiny-imagenet":
         return read_tiny_imagenet(public_set, layout, root, files_progress)
-    return READERS[layout.format](public_set, layout, root)
+    return read_public_set(public_set, layout, root)
 
 
 def _root(root: Path | None) -> Path:

@@ -3,8 +3,6 @@
 MNIST and its relatives are idx files: a big-endian header, then the bytes; plain or gzipped. CIFAR has a binary and a
 Python version. Both store an image as 3072 bytes: the red, green and blue plane, each row by row from the top. STL-10
 has the same planes column by column, K49 NumPy's arrays, and SVHN MATLAB's.
-
-Each reader takes the expected content, the files of a layout, and the root folder that these are relative to.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from collections.abc import Callable
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -22,7 +19,7 @@ import numpy.typing as npt
 
 from ..errors import DataError
 from ..files import open_regular
-from .archives import Layout, LayoutFormat, PublicSet
+from .archives import Layout, PublicSet
 from .cifar_pickle import list_of, pixels_of, read_values
 from .fetch import check_md5
 from .image_set import Dataset, ImageSet
@@ -32,7 +29,7 @@ _MAGIC = 0x0800  # unsigned bytes; the last digit is the number of axes
 _LONGEST_TEXT = 2**24  # bytes; the longest file has 2.7 million
 
 Batch = tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]
-"""Pixels (n, c·h·w) and labels (n,) of one file."""
+"""Pixels of n images and labels (n,)."""
 
 
 def text_lines(path: Path) -> list[str]:
@@ -42,26 +39,45 @@ def text_lines(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
-def read_array_set(public_set: PublicSet, layout: Layout, root: Path) -> Dataset:
-    """Read a data set with one file of images and one of labels per split, or one file of both (SVHN)."""
+def read_public_set(public_set: PublicSet, layout: Layout, root: Path) -> Dataset:
+    """Read a public data set in any layout but TinyImageNet's."""
     folder = root / layout.folder
-    names = public_set.class_names or tuple(text_lines(folder / layout.names[0]))
+    names = public_set.class_names or _read_names(public_set, layout, folder / layout.names[0])
     splits = []
     for files, n in ((layout.train, public_set.n_train), (layout.test, public_set.n_test)):
-        c, h, w = public_set.shape
         paths = [folder / file for file in files]
-        if layout.format == "mat":
-            (md5,) = (remote.md5 for remote in public_set.downloads if Path(remote.target).name == paths[0].name)
-            images, labels = _read_mat(paths[0], (h, w, c, n), md5)
-        else:
-            read = {"idx": _read_idx, "raw": _read_raw, "npz": _read_npz}[layout.format]
-            images, labels = read(paths[0], (n, h, w) if c == 1 else (n, c, h, w)), read(paths[1], (n,))
-        images, indices = images.reshape(n, c, h, w), labels.astype(np.int64) - layout.first_label
-        _check_labels(paths[-1], indices, public_set.classes, layout.first_label)
-        if layout.by_column:
-            images = np.ascontiguousarray(images.swapaxes(2, 3))
-        splits.append(ImageSet(images, indices, names))
+        read = _read_batches if layout.format.startswith("cifar") else _read_arrays
+        images, labels = read(public_set, layout, paths, n)
+        splits.append(ImageSet(images.reshape(n, *public_set.shape), labels, names))
     return Dataset(public_set.name, train=splits[0], test=splits[1])
+
+
+def _read_names(public_set: PublicSet, layout: Layout, path: Path) -> tuple[str, ...]:
+    """Read the class names in the order of the labels: one per line, or a list in CIFAR's pickled ``meta``."""
+    if layout.format == "cifar-python":
+        key = "fine_label_names" if layout.coarse_labels else "label_names"
+        names = tuple(map(str, list_of(path, read_values(path), key)))
+    else:
+        names = tuple(line.strip() for line in text_lines(path))
+    if len(names) != public_set.classes:
+        raise DataError(f"{path} must name {public_set.classes} classes, got {len(names)}. Download it again.")
+    return names
+
+
+def _read_arrays(public_set: PublicSet, layout: Layout, paths: list[Path], n: int) -> Batch:
+    """Read a file of images and one of labels, or one file of both (SVHN)."""
+    c, h, w = public_set.shape
+    if layout.format == "mat":
+        (md5,) = (remote.md5 for remote in public_set.downloads if Path(remote.target).name == paths[0].name)
+        images, labels = _read_mat(paths[0], (h, w, c, n), md5)
+    else:
+        read = {"idx": _read_idx, "raw": _read_raw, "npz": _read_npz}[layout.format]
+        images, labels = read(paths[0], (n, h, w) if c == 1 else (n, c, h, w)), read(paths[1], (n,))
+    indices = labels.astype(np.int64) - layout.first_label
+    _check_labels(paths[-1], indices, public_set.classes, layout.first_label)
+    if layout.by_column:
+        images = np.ascontiguousarray(images.swapaxes(-2, -1))
+    return images, indices
 
 
 def _read_bytes(path: Path, count: int) -> npt.NDArray[np.uint8]:
@@ -130,32 +146,16 @@ def _check_labels(path: Path, labels: npt.NDArray[np.integer], classes: int, fir
         )
 
 
-def read_cifar_set(public_set: PublicSet, layout: Layout, root: Path) -> Dataset:
-    """Read CIFAR-10 or CIFAR-100 in either version. The files of a split have equal numbers of images."""
-    folder = root / layout.folder
-    names = _read_cifar_names(public_set, layout, folder / layout.names[0])
-    return Dataset(
-        public_set.name,
-        train=_read_cifar_split(
-            public_set, layout, [folder / file for file in layout.train], public_set.n_train, names
-        ),
-        test=_read_cifar_split(public_set, layout, [folder / file for file in layout.test], public_set.n_test, names),
-    )
-
-
-def _read_cifar_split(
-    public_set: PublicSet, layout: Layout, paths: list[Path], n: int, names: tuple[str, ...]
-) -> ImageSet:
-    images = np.empty((n, *public_set.shape), np.uint8)
-    labels = np.empty(n, np.int64)
+def _read_batches(public_set: PublicSet, layout: Layout, paths: list[Path], n: int) -> Batch:
+    """Read CIFAR's files of one split, which have equal numbers of images."""
     per_file = n // len(paths)
+    images, labels = np.empty((n, prod(public_set.shape)), np.uint8), np.empty(n, np.int64)
     read_batch = _read_binary_batch if layout.format == "cifar-binary" else _read_python_batch
     for number, path in enumerate(paths):
         rows = slice(number * per_file, (number + 1) * per_file)
-        pixels, labels[rows] = read_batch(public_set, layout, path, per_file)
+        images[rows], labels[rows] = read_batch(public_set, layout, path, per_file)
         _check_labels(path, labels[rows], public_set.classes)
-        images[rows] = pixels.reshape(per_file, *public_set.shape)
-    return ImageSet(images, labels, names)
+    return images, labels
 
 
 def _read_binary_batch(public_set: PublicSet, layout: Layout, path: Path, n: int) -> Batch:
@@ -173,22 +173,3 @@ def _read_python_batch(public_set: PublicSet, layout: Layout, path: Path, n: int
     if len(labels) != n or not all(type(label) is int and abs(label) < 2**63 for label in labels):
         raise DataError(f"{path} must have a list of {n:,} integers under {key!r}. Download it again.")
     return pixels_of(path, values, (n, prod(public_set.shape))), np.array(labels, np.int64)
-
-
-def _read_cifar_names(public_set: PublicSet, layout: Layout, path: Path) -> tuple[str, ...]:
-    """Read the class names in the order of the labels: one per line, or a list in the pickled ``meta``."""
-    if layout.format == "cifar-binary":
-        names = tuple(line.strip() for line in text_lines(path))
-    else:
-        key = "fine_label_names" if layout.coarse_labels else "label_names"
-        names = tuple(map(str, list_of(path, read_values(path), key)))
-    if len(names) != public_set.classes:
-        raise DataError(f"{path} must name {public_set.classes} classes, got {len(names)}. Download it again.")
-    return names
-
-
-READERS: dict[LayoutFormat, Callable[[PublicSet, Layout, Path], Dataset]] = {
-    **dict.fromkeys(("idx", "raw", "npz", "mat"), read_array_set),
-    "cifar-binary": read_cifar_set,
-    "cifar-python": read_cifar_set,
-}
