@@ -76,25 +76,31 @@ def load(
     """
     source, images_per_class = parse_source(source)
     if images_per_class is not None:
-        options: Any = {"image_size": image_size, "channels": channels, "strict": strict}
-        whole = load(source, root, download, progress, files_progress=files_progress, **options)
-        return keep_first(whole, images_per_class)
-    if isinstance(source, str) and source in PUBLIC_SETS:
-        if image_size is not None:
-            raise _cannot_resize(source, image_size)
-        return _load_public(PUBLIC_SETS[source], root, download, progress, files_progress)
+        fit: Any = {"image_size": image_size, "channels": channels, "strict": strict}
+        return keep_first(
+            load(source, root, download, progress, files_progress=files_progress, **fit), images_per_class
+        )
+    public_set = PUBLIC_SETS.get(source) if isinstance(source, str) else None
     path = Path(source).expanduser()
-    if path.is_dir():
+    if public_set is None and path.is_dir():
         if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
             raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
         return scan_folder(path, files_progress).read(image_size, channels, strict, files_progress)
-    if not path.exists():
+    if public_set is None and not path.exists():
         raise _no_such_source(source)
-    if path.suffix != ".npz":
-        raise DataError(f"{path} must be a folder of images or a .npz file, got another file.")
     if image_size is not None:
-        raise _cannot_resize(path, image_size)
-    return read_npz(path)
+        raise DataError(f"image_size must be None for {source}, got {image_size}. Only image folders are resized.")
+    if public_set is None and path.suffix != ".npz":
+        raise DataError(f"{path} must be a folder of images or a .npz file, got another file.")
+    if public_set is None:
+        return read_npz(path)
+    if public_set.name == "digits":
+        return _load_digits(public_set)
+    root = _root(root)
+    layout = fetch(public_set, root, download, progress)
+    if layout.format == "tiny-imagenet":
+        return read_tiny_imagenet(public_set, layout, root, files_progress)
+    return read_public_set(public_set, layout, root)
 
 
 def load_to_train(source: str | os.PathLike[str]) -> Dataset:
@@ -198,36 +204,25 @@ def public_set_named(name: str) -> PublicSet:
 
 
 def _describe_one(public_set: PublicSet, root: Path) -> DatasetRow:
-    name, classes, shape = public_set.name, public_set.classes, public_set.shape
     counts = public_set.n_train, public_set.n_test
     sizes = [remote.size for remote in public_set.downloads]
-    origin = sum(size or 0 for size in sizes) if all(sizes) else None, public_set.page
-    if not public_set.layouts:
-        return DatasetRow(name, True, None, classes, shape, *counts, *origin)
     found = find_layout(public_set, root)
     if found is not None and found.format == "tiny-imagenet":  # often present in part
         try:
             counts = count_samples(public_set, found, root)
         except DataError:
             found = None
-    layout = found or public_set.layouts[0]
-    return DatasetRow(name, found is not None, root / layout.folder, classes, shape, *counts, *origin)
-
-
-def _load_public(
-    public_set: PublicSet,
-    root: Path | None,
-    download: bool,
-    progress: Progress | None,
-    files_progress: Progress | None,
-) -> Dataset:
-    if public_set.name == "digits":
-        return _load_digits(public_set)
-    root = _root(root)
-    layout = fetch(public_set, root, download, progress)
-    if layout.format == "tiny-imagenet":
-        return read_tiny_imagenet(public_set, layout, root, files_progress)
-    return read_public_set(public_set, layout, root)
+    folders = [root / layout.folder for layout in ([found] if found else public_set.layouts)]
+    return DatasetRow(
+        public_set.name,
+        found is not None or not folders,
+        folders[0] if folders else None,
+        public_set.classes,
+        public_set.shape,
+        *counts,
+        sum(size or 0 for size in sizes) if all(sizes) else None,
+        public_set.page,
+    )
 
 
 def _root(root: Path | None) -> Path:
@@ -255,7 +250,3 @@ def _no_such_source(source: str | Path) -> DataError:
         f"source must be an image folder, a .npz file or a public data set, got {str(source)!r}, which does not exist."
         f"{hint or public}"
     )
-
-
-def _cannot_resize(source: str | Path, image_size: tuple[int, int]) -> DataError:
-    return DataError(f"image_size must be None for {source}, got {image_size}. Only image folders are resized.")

@@ -71,7 +71,7 @@ def load_arrays(path: Path, known: tuple[str, ...]) -> Arrays:
                 _check_names(path, known, list(members), len(packed.infolist()))
                 _check_complete(path, packed)
                 return {key.lower(): _read_array(path, key, packed, member) for key, member in members.items()}
-    except (DataError, FileNotFoundError, PermissionError, IsADirectoryError):
+    except (DataError, FileNotFoundError, PermissionError):
         raise
     except MemoryError as error:
         raise MemoryError(f"{path} does not fit into memory ({error}). Store fewer images in it.") from None
@@ -89,15 +89,10 @@ def _check_names(path: Path, known: tuple[str, ...], names: list[str], count: in
 
 def _check_complete(path: Path, packed: zipfile.ZipFile) -> None:
     """Refuse an archive with bytes that belong to no array: the directory, which lists them, has no checksum."""
-    end = 0
-    for member in sorted(packed.infolist(), key=lambda member: member.header_offset):
-        unused = member.header_offset - end
-        end = member.header_offset + _LONGEST_HEADER + len(member.filename) + member.compress_size
-        if unused > 0:
-            break
-    else:
-        unused = packed.start_dir - end
-    if unused > 0:
+    members = sorted(packed.infolist(), key=lambda member: member.header_offset)
+    starts = [member.header_offset for member in members] + [packed.start_dir]
+    ends = [0] + [m.header_offset + _LONGEST_HEADER + len(m.filename) + m.compress_size for m in members]
+    if any(start > end for start, end in zip(starts, ends, strict=True)):
         raise DataError(f"{path} has bytes that belong to no array, so one may be lost. Write it with numpy.savez.")
 
 
