@@ -8,7 +8,6 @@ import pickle
 import random
 import shutil
 import struct
-import tarfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,8 +19,7 @@ from PIL import Image
 
 from rescnet.data import DataError, Dataset, load
 from rescnet.data.archives import PUBLIC_SETS
-from rescnet.data.fetch import unpack
-from rescnet.data.readers import READERS
+from rescnet.data.readers import read_public_set
 from rescnet.data.tiny_imagenet import read_tiny_imagenet
 
 from .alterations import alter_bytes
@@ -93,7 +91,6 @@ def make_sources(rng: np.random.Generator) -> dict[str, Source]:
         files = {f"{name}/{n}.{kind}": _picture(rng, kind) for name in "ab" for n in range(2)}
         checked = (".png",) if kind == "png" else ()
         found[kind] = Source(files, lambda place: _content(load(place, strict=True)), checked)
-    found |= {f"unpack {name}": Source({name: data}, _unpacked(name)) for name, data in _archives(rng).items()}
     return found
 
 
@@ -111,7 +108,7 @@ def _saved(save: Any, arrays: dict[str, Any]) -> bytes:
 def _public(name: str, version: int, files: Files, checked: tuple[str, ...] = ()) -> Source:
     few = replace(PUBLIC_SETS[name], n_train=5 if name == "cifar10" else TRAIN, n_test=TEST)
     layout = replace(few.layouts[version], folder="")
-    return Source(files, lambda place: _content(READERS[layout.format](few, layout, place)), checked)
+    return Source(files, lambda place: _content(read_public_set(few, layout, place)), checked)
 
 
 def _idx_files(rng: np.random.Generator, ending: str) -> Files:
@@ -156,42 +153,6 @@ def _tiny_imagenet(rng: np.random.Generator) -> Source:
     files |= {"val/images/val_0.JPEG": _picture(rng, "jpeg", 64), "wnids.txt": b"n0\nn1\n"}
     files |= {"val/val_annotations.txt": b"val_0.JPEG\tn1\t0\t0\t9\t9\n", "words.txt": b"n0\tcat\nn1\tdog, hound\n"}
     return Source(files, lambda place: _content(read_tiny_imagenet(few, layout, place)))
-
-
-def _archives(rng: np.random.Generator) -> Files:
-    members = {f"set/{name}": rng.bytes(200) for name in ("a", "b", "folder/c")}
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            archive.writestr(name, data)
-    files = {"set.zip": packed.getvalue()}
-    for ending in ("", ".gz", ".bz2", ".xz"):
-        packed = io.BytesIO()
-        with tarfile.open(fileobj=packed, mode=f"w:{ending[1:]}") as tar:  # type: ignore[call-overload]
-            for name, data in members.items():
-                member = tarfile.TarInfo(name)
-                member.size = len(data)
-                tar.addfile(member, io.BytesIO(data))
-        files[f"set.tar{ending}"] = packed.getvalue()
-    return files
-
-
-def _unpacked(name: str) -> Callable[[Path], object]:
-    """Return a reader that unpacks an archive; its MD5, which is compared before, is ignored here."""
-
-    def read(place: Path) -> object:
-        out = place / "out" / "set"
-        try:
-            unpack(place / name, out)
-            found = {str(file.relative_to(out)): file.read_bytes() for file in out.rglob("*") if file.is_file()}
-        finally:
-            inside = sorted(path.name for path in place.iterdir())
-            shutil.rmtree(place / "out", ignore_errors=True)
-        if inside != sorted(("out", name)):
-            raise AssertionError(f"written outside the folder: {inside}")
-        return found
-
-    return read
 
 
 def _forge_npz(rng: random.Random, data: bytes) -> bytes:

@@ -5,11 +5,22 @@ from __future__ import annotations
 LONGEST_MESSAGE = 1000  # characters: a forged value can be of any length
 
 
+def show_text(text: str) -> str:
+    r"""Return a text of a stranger, e.g. the name of a file, without the characters that change a terminal.
+
+    Examples
+    --------
+    >>> print(show_text("cat\x1b[2J\n"))
+    cat\x1b[2J\n
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class RescnetError(Exception):
     """Base class of all errors that this library defines."""
 
     def __init__(self, message: str) -> None:
-        message = " ".join(message.split("\n"))
+        message = show_text(" ".join(message[: LONGEST_MESSAGE + 1].split("\n")))
         super().__init__(message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]} …")
 
 

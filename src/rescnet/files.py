@@ -1,14 +1,29 @@
-"""Files that are written: checks before work starts, and atomic writes."""
+"""Files: opened for reading, checked before they are written, and written atomically."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from uuid import uuid4
 
-from .errors import ConfigError
+from .errors import ConfigError, DataError
+
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file for reading; a pipe or a device is refused, since opening or reading it can wait forever."""
+    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    kind = "folder" if stat.S_ISDIR(mode) else "pipe or a device"
+    raise DataError(f"{path} must be a regular file, got a {kind}. Replace or remove it.")
 
 
 def check_new_file(path: Path, overwrite: bool, *endings: str, how: str = "overwrite=True") -> None:

@@ -40,6 +40,13 @@ def test_a_good_folder(rescnet, pictures):
     ]
 
 
+def test_a_class_name_cannot_change_the_terminal(rescnet, pictures, tmp_path):
+    folder = shutil.copytree(pictures / "train", tmp_path / "own")
+    (folder / "one").rename(folder / "\x1b[2Jone\n")
+    result = rescnet("check", folder)
+    assert result.exit_code == 0 and r"\x1b[2Jone\n" in result.stdout and "\x1b" not in result.stdout
+
+
 def test_all_problems_are_listed(rescnet, messy):
     result = rescnet("check", messy)
     assert result.exit_code == 0

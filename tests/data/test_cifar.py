@@ -122,7 +122,7 @@ def test_cifar100_python(cifar100, tmp_path):
 def test_truncated_binary(cifar10, tmp_path):
     path = write_cifar10_binary(tmp_path) / "data_batch_3.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(DataError, match=r"data_batch_3\.bin must have 3,073 bytes \(1 images of 3073\), got 3,072"):
+    with pytest.raises(DataError, match=r"data_batch_3\.bin must have 3,073 bytes, got 3,072"):
         load("cifar10", tmp_path)
 
 
@@ -150,8 +150,8 @@ def test_too_few_names(cifar10, tmp_path):
     ("batch", "message"),
     [
         ({"data": PLANES[0].reshape(1, 3072)}, "must have an entry 'labels', got"),
-        ({"data": PLANES[0].reshape(2, 1536), "labels": [1]}, r"must have data of shape \(1, 3072\), got \(2, 1536\)"),
-        ({"data": "abc", "labels": [1]}, r"must have data of shape \(1, 3072\), got None"),
+        ({"data": PLANES[0].reshape(1, 3072)[:, 1:], "labels": [1]}, r"must have data of shape \(1, 3072\), got other"),
+        ({"data": "abc", "labels": [1]}, r"must have data of shape \(1, 3072\), got other"),
         ({"data": PLANES[0].reshape(1, 3072), "labels": [1, 2]}, "must have a list of 1 integers under 'labels'"),
         ({"data": PLANES[0].reshape(1, 3072), "labels": ["x"]}, "must have a list of 1 integers under 'labels'"),
     ],

@@ -126,7 +126,7 @@ def test_planted_links_are_not_followed(server, tmp_path):
 
 def test_wrong_checksum(server, tmp_path):
     server.content = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
-    with pytest.raises(DataError, match=r"must have the published MD5 \w{32}, got \w{32}\. Try again"):
+    with pytest.raises(DataError, match=r"must have the published MD5 \w{32}, got \w{32}\. Download it again"):
         download(remote(server), tmp_path)
     assert list((tmp_path / "folder").iterdir()) == []
 

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import io
 import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from data.official_files import cifar_record, write_idx, write_mnist
 
 from rescnet.data import DataError, default_root, describe, fetch, load
 from rescnet.data.archives import PUBLIC_SETS
+from rescnet.data.fetch import unpack
 
 IMAGE = np.arange(3072).reshape(32, 32, 3) % 256
 
@@ -28,18 +30,22 @@ def offline(monkeypatch):
     monkeypatch.setattr(fetch, "download", refuse)
 
 
+def tar_archive(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
 @pytest.fixture
 def cifar_archive(shrink) -> bytes:
     """Return a cifar-10-binary.tar.gz with one image per file; the table of archives gets its checksum."""
     files = {f"data_batch_{number}.bin": cifar_record((number,), IMAGE) for number in range(1, 6)}
     files |= {"test_batch.bin": cifar_record((0,), IMAGE), "batches.meta.txt": b"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n"}
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in files.items():
-            member = tarfile.TarInfo(f"cifar-10-batches-bin/{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    content = buffer.getvalue()
+    content = tar_archive({f"cifar-10-batches-bin/{name}": content for name, content in files.items()})
     published = dataclasses.replace(
         PUBLIC_SETS["cifar10"].downloads[0], md5=hashlib.md5(content).hexdigest(), size=len(content)
     )
@@ -77,6 +83,28 @@ def test_wrong_archive_of_the_user(cifar_archive, tmp_path, offline):
         load("cifar10", tmp_path)
     assert not (tmp_path / "cifar-10-batches-bin").exists()
     assert (tmp_path / "cifar-10-binary.tar.gz").exists()
+
+
+@pytest.mark.parametrize("name", ["a.tar.gz", "a.zip"])
+@pytest.mark.parametrize("other", ["other/c.bin", "../evil", "set/../../evil", "/evil"])
+def test_only_the_folder_of_an_archive_is_made(tmp_path, name, other):
+    root = tmp_path / "root"
+    members = {"set/a.bin": b"a", "set/sub/b.bin": b"b", other: b"c"}
+    if name.endswith("zip"):
+        with zipfile.ZipFile(tmp_path / name, "w") as packed:
+            for member, content in members.items():
+                packed.writestr(member, content)
+    else:
+        (tmp_path / name).write_bytes(tar_archive(members))
+    try:
+        unpack(tmp_path / name, root / "set")
+    except tarfile.TarError:
+        assert other.startswith(("..", "set"))
+        assert list(root.iterdir()) == []
+    else:
+        assert (root / "set" / "sub" / "b.bin").read_bytes() == b"b"
+        assert [path.name for path in root.iterdir()] == ["set"]
+    assert not list(tmp_path.rglob("*evil*")) and not Path("/evil").exists()
 
 
 def test_incomplete_folder(tmp_path, offline):
@@ -129,7 +157,6 @@ def test_table_of_archives():
         for remote in public_set.downloads:
             assert len(bytes.fromhex(remote.md5)) == 16
             assert remote.url.endswith("/" + Path(remote.target).name)
-            folder = remote.unpacks_to or str(Path(remote.target).parent)
-            assert folder == public_set.layouts[0].folder
+            assert remote.is_archive or str(Path(remote.target).parent) == public_set.layouts[0].folder
     remotes = {remote for public_set in PUBLIC_SETS.values() for remote in public_set.downloads}  # EMNIST shares one
     assert len({remote.md5 for remote in remotes}) == len(remotes) == 25

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import sys
+import threading
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -134,8 +136,39 @@ def test_postscript_is_refused(tmp_path):
 def test_decompression_bomb(tmp_path, monkeypatch, limit):
     save(tmp_path / "a" / "1.png", grey(8, 8))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-    with pytest.raises(DataError, match=rf"1\.png must have at most {limit} pixels, Pillow's limit"):
-        load(tmp_path)
+    for action in ("error", "ignore"):
+        warnings.simplefilter(action)
+        with pytest.raises(DataError, match=rf"1\.png must have at most {limit} pixels, Pillow's limit"):
+            load(tmp_path)
+
+
+def test_damaged_metadata_is_no_problem(tmp_path):
+    """Pillow warns of it, and warnings are errors here."""
+    (tmp_path / "a").mkdir()
+    file = tmp_path / "a" / "1.jpg"
+    plain_image((1, 2, 3), (8, 8)).save(file, exif=b"Exif\0\0II*\0\x08\0\0\0\xff\xff")
+    with pytest.warns(UserWarning, match="EXIF"), Image.open(file) as image:
+        image.getexif()
+    assert load(tmp_path, strict=True).shape == (3, 8, 8)
+
+
+def test_other_warnings_are_heard_after_reading_in_threads(tmp_path):
+    """The first thread ends after the second one began, and before it ends."""
+    save(tmp_path / "1.png", grey())
+    second_began, first_ended = threading.Event(), threading.Event()
+
+    def read(progress):
+        read_images([tmp_path / "1.png"], 1, (6, 9), progress=progress)
+
+    first = threading.Thread(target=read, args=[lambda *_: second_began.wait(20)])
+    second = threading.Thread(target=read, args=[lambda *_: (second_began.set(), first_ended.wait(20))])
+    for thread in (first, second):
+        thread.start()
+    first.join()
+    first_ended.set()
+    second.join()
+    with pytest.raises(UserWarning, match="of the caller"):
+        warnings.warn("of the caller", stacklevel=1)
 
 
 def test_floating_point_pixels(tmp_path):

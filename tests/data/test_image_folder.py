@@ -207,6 +207,18 @@ def test_the_first_files_are_named(folder):
     assert load(folder).notes == (f"5 files that are not images, skipped: {names}",)
 
 
+def test_names_cannot_change_the_terminal(folder):
+    """Neither an escape sequence nor a newline of a name is in a note or an error."""
+    (folder / "train" / "a" / "\x1b[2Jgone\n.txt").write_text("hello")
+    (folder / "train" / "\x1b]0;c\x07").mkdir()
+    notes = load(folder).notes
+    assert r"1 file that is not an image, skipped: train/a/\x1b[2Jgone\n.txt" in notes
+    assert len(notes) == 2 and all(note.isprintable() for note in notes)
+    with pytest.raises(DataError) as error:
+        load(folder, strict=True)
+    assert str(error.value).isprintable()
+
+
 def test_a_class_whose_images_are_all_damaged_is_left_out(folder):
     mistake_truncated(folder)
     (folder / "train" / "a" / "0.png").replace(folder / "train" / "b" / "1.png")

@@ -92,6 +92,19 @@ def test_class_without_folder(folder, tmp_path):
     assert not describe(tmp_path)[5].present
 
 
+@pytest.mark.parametrize("wnid", ["{outside}", "..", "n04/../../.."])
+def test_ids_that_are_paths(folder, tmp_path, wnid):
+    """They would read images elsewhere."""
+    outside = tmp_path / "outside"
+    (outside / "images").mkdir(parents=True)
+    plain_image(RED).save(outside / "images" / "1.JPEG")
+    wnid = wnid.format(outside=outside)
+    (folder / "wnids.txt").write_text(f"n02\nn01\n{wnid}\nn03\n")
+    (folder / "words.txt").write_text(f"{WORDS}{wnid}\tprivate\n")
+    with pytest.raises(DataError, match=r"wnids\.txt must have ids of letters and digits, got "):
+        load("tiny-imagenet", tmp_path)
+
+
 def test_wrong_size(folder, tmp_path):
     plain_image(RED, (60, 64)).save(folder / "train" / "n01" / "images" / "n01_1.JPEG")
     with pytest.raises(DataError, match=r"n01_1\.JPEG must be 64×64 like the other images, got 64×60"):

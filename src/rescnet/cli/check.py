@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..errors import ConfigError
+from ..errors import ConfigError, show_text
 from ..text import count
 from .shared import Json, plain_table, progress_bar, say
 
@@ -88,11 +88,11 @@ def _print(console: Console, scan: FolderScan, dataset: Dataset | None, obstacle
 
     counts = _counts(scan)
     classes, images = count(len(counts), "class", "classes"), count(len(scan.files), "image", "images")
-    say(console, f"[bold]{escape(scan.folder.resolve().name)}[/bold]: {classes}, {images}")
+    say(console, f"[bold]{escape(show_text(scan.folder.resolve().name))}[/bold]: {classes}, {images}")
     if scan.files:
         table = plain_table("class", *scan.parts)
         for name, of_split in list(counts.items())[:MOST_CLASSES]:
-            table.add_row(escape(name), *(f"{of_split[split]:,}" for split in scan.parts))
+            table.add_row(escape(show_text(name)), *(f"{of_split[split]:,}" for split in scan.parts))
         if len(counts) > MOST_CLASSES:
             table.add_row(f"… and {len(counts) - MOST_CLASSES:,} more")
         console.print(table)

@@ -37,7 +37,6 @@ class NewRunFlags:
     overwrite: bool
     image_size: str | None
     strict: bool
-    cache: bool
     validation_fraction: float | None
     refit: bool
     limit: int | None
@@ -126,7 +125,7 @@ def _images(
         assert isinstance(wishes.config, Config)
         smallest = wishes.config.complete((1, *size), classes=2, images=2, quality=wishes.quality)
         check_size_fits(smallest, size, compute, device)
-    whole = workers.first_alone(lambda: load_source(source, root, size, strict=flags.strict, cache=flags.cache))
+    whole = workers.first_alone(lambda: load_source(source, root, size, strict=flags.strict))
     check_trainable(whole)
     check_limit(whole, flags.limit)
     return whole

@@ -44,9 +44,6 @@ def train(
     root: Annotated[Path | None, advanced(help="Folder of the public data sets.")] = None,
     image_size: Annotated[str | None, advanced(metavar="H,W", help="Fit the images of a folder to this size.")] = None,
     strict: Annotated[bool, advanced("--strict", help="Refuse an image folder with problems (rescnet check).")] = False,
-    cache: Annotated[
-        bool, advanced("--cache", help="Keep the decoded images of a folder in a file beside it, for the next run.")
-    ] = False,
     validation_fraction: Annotated[
         float | None,
         advanced(
@@ -90,7 +87,6 @@ def train(
         overwrite=overwrite,
         image_size=image_size,
         strict=strict,
-        cache=cache,
         validation_fraction=validation_fraction,
         refit=refit,
         limit=limit,

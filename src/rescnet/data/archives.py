@@ -26,8 +26,11 @@ class RemoteFile:
     """Bytes. None if unknown."""
     target: str
     """Path under the root folder."""
-    unpacks_to: str | None = None
-    """Folder in this archive, unpacked under the root folder. None for a file that is not unpacked."""
+
+    @property
+    def is_archive(self) -> bool:
+        """Whether the file is unpacked, as the folder of the first layout."""
+        return self.target.endswith((".zip", ".tar.gz"))
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ _KMNIST_NAMES = tuple("おきすつなはまやれを")
 _K49_NAMES = tuple("あいうえおかきくけこさしすせそたちつてとなにぬねのはひふへほまみむめもやゆよらりるれろわゐゑをんゝ")
 _BOTH_CASES = ascii_uppercase + "abdefghnqrt"  # of EMNIST: small letters that differ from the capital ones
 _TORONTO = "https://www.cs.toronto.edu/~kriz/"
+_TINY_PAGE, _SVHN_PAGE = "http://cs231n.stanford.edu/", "http://ufldl.stanford.edu/housenumbers/"
 _CODH = "http://codh.rois.ac.jp/kmnist/dataset/"
 _CIFAIR_RELEASE = "https://github.com/cvjena/cifair/releases/download/v1.0/"
 
@@ -102,8 +106,8 @@ def _files(address: str, layout: Layout, *checks: tuple[str, int | None], ending
     )
 
 
-def _archive(address: str, name: str, md5: str, size: int | None, folder: str) -> tuple[RemoteFile, ...]:
-    return (RemoteFile(address + name, md5, size, name, unpacks_to=folder),)
+def _archive(address: str, name: str, md5: str, size: int | None, folder: str = "") -> tuple[RemoteFile, ...]:
+    return (RemoteFile(address + name, md5, size, folder + name),)
 
 
 def _emnist(split: str, names: str, n_train: int, n_test: int) -> PublicSet:
@@ -147,18 +151,14 @@ _CIFAR10 = (
     Layout("cifar-binary", "cifar-10-batches-bin", _BINARY_BATCHES, ("test_batch.bin",), ("batches.meta.txt",)),
     Layout("cifar-python", "cifar-10-batches-py", _BATCHES, ("test_batch",), ("batches.meta",)),
 )
-_CIFAR10_FILES = _archive(
-    _TORONTO, "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171, "cifar-10-batches-bin"
-)
+_CIFAR10_FILES = _archive(_TORONTO, "cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", 170_052_171)
 _CIFAR100 = (
     Layout(
         "cifar-binary", "cifar-100-binary", ("train.bin",), ("test.bin",), ("fine_label_names.txt",), coarse_labels=True
     ),
     Layout("cifar-python", "cifar-100-python", ("train",), ("test",), ("meta",), coarse_labels=True),
 )
-_CIFAR100_FILES = _archive(
-    _TORONTO, "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", 168_513_733, "cifar-100-binary"
-)
+_CIFAR100_FILES = _archive(_TORONTO, "cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", 168_513_733)
 _TINY_IMAGENET = Layout(
     "tiny-imagenet",
     "tiny-imagenet-200",
@@ -166,13 +166,7 @@ _TINY_IMAGENET = Layout(
     test=("val/images", "val/val_annotations.txt"),
     names=("wnids.txt", "words.txt"),
 )
-_TINY_IMAGENET_FILES = _archive(
-    "http://cs231n.stanford.edu/",
-    "tiny-imagenet-200.zip",
-    "90528d7ca1a48142e341f4ef8d21d0de",
-    248_100_043,
-    "tiny-imagenet-200",
-)
+_TINY_IMAGENET_FILES = _archive(_TINY_PAGE, "tiny-imagenet-200.zip", "90528d7ca1a48142e341f4ef8d21d0de", 248_100_043)
 
 _KMNIST = _idx_layout("KMNIST/raw")
 _KMNIST_FILES = _files(
@@ -198,18 +192,16 @@ _K49_FILES = _files(
     ("d352e201d846ce6b94f42c990966f374", None),
     ("4da6f7a62e67a832d5eb1bd85c5ee448", None),
 )
-_EMNIST_FILES = (
-    RemoteFile(
-        "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip",
-        "58c8d27c78d21e728a6bc7b3cc06412e",
-        561_753_746,
-        "EMNIST/raw/gzip.zip",
-        unpacks_to="EMNIST/raw/gzip",
-    ),
+_EMNIST_FILES = _archive(
+    "https://biometrics.nist.gov/cs_links/EMNIST/",
+    "gzip.zip",
+    "58c8d27c78d21e728a6bc7b3cc06412e",
+    561_753_746,
+    folder="EMNIST/raw/",
 )
 _SVHN = Layout("mat", "SVHN", train=("train_32x32.mat",), test=("test_32x32.mat",))
 _SVHN_FILES = _files(
-    "http://ufldl.stanford.edu/housenumbers/",
+    _SVHN_PAGE,
     _SVHN,
     ("e26dedcc434d2e4c54c9b2d4a06d8373", 182_040_794),
     ("eb5a983be6a315427106f1b164d9cef3", 64_275_384),
@@ -228,18 +220,16 @@ _STL10_FILES = _archive(
     "stl10_binary.tar.gz",
     "91f7769df0f17e558f3565bffb0c7dfb",
     2_640_397_119,
-    "stl10_binary",
 )
 _CIFAIR10 = replace(_CIFAR10[1], folder="ciFAIR-10")
-_CIFAIR10_FILES = _archive(_CIFAIR_RELEASE, "ciFAIR-10.zip", "ca08fd390f0839693d3fc45c4e49585f", None, "ciFAIR-10")
+_CIFAIR10_FILES = _archive(_CIFAIR_RELEASE, "ciFAIR-10.zip", "ca08fd390f0839693d3fc45c4e49585f", None)
 _CIFAIR100 = replace(_CIFAR100[1], folder="ciFAIR-100")
-_CIFAIR100_FILES = _archive(_CIFAIR_RELEASE, "ciFAIR-100.zip", "ddc236ab4b12eeb8b20b952614861a33", None, "ciFAIR-100")
+_CIFAIR100_FILES = _archive(_CIFAIR_RELEASE, "ciFAIR-100.zip", "ddc236ab4b12eeb8b20b952614861a33", None)
 
 _GREY, _COLOUR, _SMALL = (1, 28, 28), (3, 32, 32), (60_000, 10_000)
 _LECUN, _ZALANDO = "http://yann.lecun.com/exdb/mnist/", "https://github.com/zalandoresearch/fashion-mnist"
 _CIFAR_PAGE, _CIFAIR_PAGE = f"{_TORONTO}cifar.html", "https://cvjena.github.io/cifair/"
-_KMNIST_PAGE, _TINY_PAGE = "https://github.com/rois-codh/kmnist", "http://cs231n.stanford.edu/"
-_SVHN_PAGE, _STL10_PAGE = "http://ufldl.stanford.edu/housenumbers/", "https://cs.stanford.edu/~acoates/stl10/"
+_KMNIST_PAGE, _STL10_PAGE = "https://github.com/rois-codh/kmnist", "https://cs.stanford.edu/~acoates/stl10/"
 _ALL = (
     PublicSet("digits", 10, (1, 8, 8), 1797, 0, class_names=_TEN_DIGITS),
     PublicSet("mnist", 10, _GREY, *_SMALL, (_MNIST,), _MNIST_FILES, _TEN_DIGITS, _LECUN),

@@ -1,146 +1,72 @@
-"""CIFAR's Python version: pickled dictionaries, read without executing the pickle.
+"""CIFAR's Python version: pickled dictionaries, read without unpickling them.
 
-A pickle is a program, and Python's unpickler lets it call any function. The unpickler below calls only three small
-methods. They stand in for the names in the authors' files: ``_reconstruct``, ``ndarray`` and ``dtype`` of NumPy, and
-``encode``, by which Python 3 writes bytes. NumPy's own functions are not used: a forged dtype can make them corrupt
-memory. Any other name is refused before anything is called. At worst, a forged file fills the memory.
+A pickle is a program that can call any function. Nothing of it runs here: :mod:`pickletools` lists its steps. The texts
+and numbers among them, in their order, are enough, because the content of CIFAR's files is known.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
 import pickletools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import DataError
-from .image_set import regular_file
+from ..files import open_regular
 
-_RECONSTRUCT = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct")}
 _MAX_BYTES = 200_000_000
 """The largest official file, CIFAR-100's training set, has 155 million bytes."""
-_MAX_TUPLES = 1000
-"""Official files have a dozen."""
+_VALUES = "INT", "INT1", "INT2", "LONG1", "STRING", "UNICODE", "BYTES"
+"""Endings of the opcodes that have a number or a text."""
+_ENCODING = "latin1"
+"""A text beside the bytes that Python 3 writes for Python 2."""
 
 
-def read_cifar_pickle(path: Path) -> dict[str, Any]:
-    """Read one pickled dictionary of CIFAR's Python version, e.g. ``data_batch_1`` or ``batches.meta``.
-
-    Returns
-    -------
-    dict
-        Keys are str. Values are uint8 arrays, lists of int, str, or bytes.
-
-    Raises
-    ------
-    DataError
-        If the file is no such dictionary, or asks for anything but lists, numbers, text and byte arrays.
-    """
-    if regular_file(path).stat().st_size > _MAX_BYTES:
-        raise DataError(
-            f"{path} must have at most {_MAX_BYTES:,} bytes, got {path.stat().st_size:,}. Use a CIFAR file."
-        )
+def read_values(path: Path) -> list[Any]:
+    """Read the texts, numbers and booleans of a pickled file; None is the end of a list or of a part of it."""
+    with open_regular(path) as file:
+        data = file.read(_MAX_BYTES)
+    values: list[Any] = []
     try:
-        data = path.read_bytes()
-        _refuse_traps(data)
-        content = _CifarUnpickler(data).load()
-        return {
-            _as_text(key): value.array if isinstance(value, _PickledArray) else value for key, value in content.items()
-        }
-    except _ForbiddenNameError as error:
-        raise DataError(
-            f"{path} asks to run {error}, which no CIFAR file needs. Nothing was run. Do not use this file; "
-            "download CIFAR's binary version."
-        ) from None
-    except Exception as error:  # damaged pickles raise nearly anything
-        reason = " ".join(str(error).split())
-        raise DataError(f"{path} is damaged or not a CIFAR file ({reason}). Download it again.") from error
+        for opcode, argument, _ in pickletools.genops(data):
+            if opcode.name.endswith(_VALUES):
+                values.append(argument.decode("latin-1") if isinstance(argument, bytes) else argument)
+            elif opcode.name in ("APPEND", "APPENDS"):
+                values.append(None)
+            elif opcode.name in ("NEWFALSE", "NEWTRUE"):
+                values.append(opcode.name == "NEWTRUE")
+    except ValueError as error:
+        raise DataError(f"{path} is damaged or not a CIFAR file ({error}). Download it again.") from error
+    return values
 
 
-def _refuse_traps(data: bytes) -> None:
-    """Refuse what makes Python's unpickler fill the memory or overflow the stack; nothing is executed here.
+def list_of(path: Path, values: list[Any], key: str) -> list[Any]:
+    """Return the list under a key: all values up to a text behind the end of a list, which is the next key."""
+    if key not in values:
+        raise DataError(f"{path} must have an entry {key!r}, got none. It belongs to another data set.")
+    items: list[Any] = []
+    ended = False
+    for value in values[values.index(key) + 1 :]:
+        if value is None:
+            ended = True
+        elif ended and isinstance(value, str):
+            break
+        elif value != _ENCODING:
+            items.append(value)
+    return items
 
-    A memo index allocates a table of that length. Nested tuples as a key are hashed recursively.
+
+def pixels_of(path: Path, values: list[Any], shape: tuple[int, int]) -> npt.NDArray[np.uint8]:
+    """Return the pixels (n, 3072): the longest text, in which a character is a byte.
+
+    The boolean before it is true for an array in Fortran order.
     """
-    tuples = 0
-    for opcode, argument, _ in pickletools.genops(data):
-        if "PUT" in opcode.name and int(argument or 0) > len(data):
-            raise ValueError(f"memo index {argument}")
-        tuples += opcode.name.startswith("TUPLE")
-        if tuples > _MAX_TUPLES:
-            raise ValueError(f"more than {_MAX_TUPLES} tuples")
-
-
-class _ForbiddenNameError(Exception):
-    """A name in the file that is refused."""
-
-
-class _PickledDtype:
-    """Stand-in for a dtype: its code. Byte order does not matter for bytes."""
-
-    __slots__ = ("code",)
-
-    def __init__(self, code: str) -> None:
-        self.code = code
-
-    def __setstate__(self, state: object) -> None:
-        """Ignore the state: byte order, fields and alignment, none of which uint8 has."""
-
-
-class _PickledArray:
-    """Stand-in for a uint8 array, filled by ``__setstate__``."""
-
-    __slots__ = ("array",)
-
-    def __setstate__(self, state: Any) -> None:
-        _, shape, dtype, is_fortran, content = state
-        if not isinstance(dtype, _PickledDtype) or dtype.code != "u1":
-            raise ValueError("arrays must be uint8")
-        if isinstance(content, str):  # byte strings of Python 2 are read as Latin-1 text
-            content = content.encode("latin-1")
-        order: Any = "F" if is_fortran else "C"
-        self.array = np.frombuffer(content, np.uint8).reshape(shape, order=order)
-
-
-class _CifarUnpickler(pickle.Unpickler):
-    """An unpickler whose programs can use three methods of this class and one string.
-
-    They are bound methods: the file can call them, but attributes it sets on them have no effect.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        super().__init__(io.BytesIO(data), encoding="latin-1")
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return the stand-in for a name in the file, or refuse the name."""
-        if (module, name) in _RECONSTRUCT:
-            return self._begin_array
-        if (module, name) == ("numpy", "ndarray"):
-            return "ndarray"  # only an argument of _reconstruct
-        if (module, name) == ("numpy", "dtype"):
-            return self._begin_dtype
-        if (module, name) == ("_codecs", "encode"):
-            return self._encode
-        raise _ForbiddenNameError(f"{module}.{name}")
-
-    def _begin_array(self, *_ignored: object) -> _PickledArray:
-        return _PickledArray()
-
-    def _begin_dtype(self, code: object, *_ignored: object) -> _PickledDtype:
-        return _PickledDtype(_as_text(code))
-
-    def _encode(self, text: object, encoding: object = "latin1") -> bytes:
-        if not isinstance(text, str) or encoding != "latin1":
-            raise ValueError(f"bytes must be encoded by latin1, got {encoding!r}")
-        return text.encode("latin-1")
-
-
-def _as_text(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode("latin-1")
-    if isinstance(value, str):
-        return value
-    raise TypeError(f"keys and codes must be text, got {value!r}")
+    texts = [number for number, value in enumerate(values) if isinstance(value, str)]
+    longest = max(texts, key=lambda number: len(values[number]))
+    order: Any = "F" if values[longest - 1] is True else "C"
+    try:
+        return np.frombuffer(values[longest].encode("latin-1"), np.uint8).reshape(shape, order=order)
+    except ValueError as error:
+        raise DataError(f"{path} must have data of shape {shape}, got other data. Download it again.") from error

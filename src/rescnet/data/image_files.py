@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .image_set import regular_file
+from ..files import open_regular
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -35,7 +35,7 @@ _CAMERA_FORMATS = ("JPEG", "MPO")  # in which cameras store the orientation of a
 _EXIF_ORIENTATION = 0x0112
 _NO_OUTPUT = logging.NullHandler()  # Pillow logs what it raises too; without a handler that is printed
 _MANY_FILES = 4000  # from here on processes are worth their start, about a second
-_FILES_PER_TASK = {"threads": 16, "processes": 128}
+_FILES_PER_THREAD, _FILES_PER_PROCESS = 16, 128  # at a time
 
 Progress = Callable[[int, int], None]  # called with the files read and the total
 _Result = TypeVar("_Result")
@@ -150,12 +150,15 @@ def _opened(path: Path, verify: bool = False) -> Iterator[Image]:
 
     try:
         formats = [name for name in _FORMATS if name in PIL.Image.OPEN]
-        with PIL.Image.open(regular_file(path), formats=formats) as image:
-            if not verify or image.format != "PNG":
-                yield image
-                return
-            image.verify()  # compares the checksums, which decoding does not
-        with PIL.Image.open(path, formats=formats) as image:
+        with open_regular(path) as file:
+            image = PIL.Image.open(file, formats=formats)
+            limit = PIL.Image.MAX_IMAGE_PIXELS
+            if limit and image.height * image.width > limit:  # Pillow itself warns, and refuses twice the limit
+                raise PIL.Image.DecompressionBombError
+            if verify and image.format == "PNG":
+                image.verify()  # compares the checksums, which decoding does not
+                file.seek(0)
+                image = PIL.Image.open(file, formats=formats)
             yield image
     except DataError:
         raise
@@ -175,18 +178,17 @@ def _in_order(
     paths: Sequence[Path], read: Callable[[Path], _Result], progress: Progress | None
 ) -> Iterator[_Result | DataError]:
     """Apply `read` to every path on all cores; yield results, or errors, in the order of the paths."""
-    by = "processes" if len(paths) >= _MANY_FILES else "threads"
-    step = _FILES_PER_TASK[by]
+    _import_pillow()
+    many, done = len(paths) >= _MANY_FILES, 0
+    step = _FILES_PER_PROCESS if many else _FILES_PER_THREAD
     tasks = [paths[start : start + step] for start in range(0, len(paths), step)]
-    done = 0
-    with _quiet_pillow(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        if by == "threads":
-            parts = pool.map(partial(_read_task, read), tasks)
-        else:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        if many:
             from joblib import Parallel, delayed  # its processes do not run the main script again
 
-            task = delayed(_read_task_in_process)
-            parts = Parallel(n_jobs=-1, return_as="generator")(task(read, each) for each in tasks)
+            parts = Parallel(n_jobs=-1, return_as="generator")(delayed(_read_task)(read, task) for task in tasks)
+        else:
+            parts = pool.map(partial(_read_task, read), tasks)
         for results in parts:
             yield from results
             done += len(results)
@@ -195,6 +197,7 @@ def _in_order(
 
 
 def _read_task(read: Callable[[Path], _Result], paths: Sequence[Path]) -> list[_Result | DataError]:
+    _import_pillow()
     results: list[_Result | DataError] = []
     for path in paths:
         try:
@@ -204,21 +207,15 @@ def _read_task(read: Callable[[Path], _Result], paths: Sequence[Path]) -> list[_
     return results
 
 
-def _read_task_in_process(read: Callable[[Path], _Result], paths: Sequence[Path]) -> list[_Result | DataError]:
-    with _quiet_pillow():
-        return _read_task(read, paths)
+def _import_pillow() -> None:
+    """Import Pillow, and ignore its warnings about metadata, which does not affect pixels, for good.
 
-
-@contextmanager
-def _quiet_pillow() -> Iterator[None]:
-    """Import Pillow, and ignore its warnings about metadata, which does not affect pixels."""
+    Threads cannot ignore warnings for a while: :func:`warnings.catch_warnings` changes the filters of the process.
+    """
     try:
         import PIL.Image
     except ImportError as error:
         raise DataError("Image files need Pillow. Use pip install pillow.") from error
     PIL.Image.init()  # register the formats before threads need them
     logging.getLogger("PIL").addHandler(_NO_OUTPUT)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", PIL.Image.DecompressionBombWarning)
-        yield
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError
+from ..errors import DataError, show_text
 from ..text import count
 from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_images
 from .image_set import Dataset, ImageSet
@@ -191,7 +191,7 @@ class FolderScan:
             paths = [problem.path for problem in self.problems if problem.kind is kind]
             if paths and kind is not but:
                 one, many, done = kind.value
-                first = ", ".join(str(path.relative_to(self.folder)) for path in paths[:_EXAMPLES])
+                first = ", ".join(show_text(str(path.relative_to(self.folder))) for path in paths[:_EXAMPLES])
                 lines.append(
                     f"{count(len(paths), one, many)}, {done}: {first}{', …' if len(paths) > _EXAMPLES else ''}"
                 )

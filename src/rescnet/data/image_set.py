@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,20 +14,6 @@ from ..text import count, show_shape
 Images = npt.NDArray[Any]  # (n, c, h, w), uint8 or float32
 Labels = npt.NDArray[np.int64]  # (n,), each in 0..C-1
 CHANNELS = (1, 3)  # grey or colour: transparency is dropped from files, and an array with it is no data set
-
-
-def regular_file(path: Path) -> Path:
-    """Return a path that leads to a regular file; a pipe or a device is refused, since opening it can wait forever."""
-    mode = path.stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # opening a folder is an error of its own
-        raise DataError(f"{path} must be a regular file, got a pipe or a device. Replace or remove it.")
-    return path
-
-
-def text_lines(path: Path) -> list[str]:
-    """Return the lines of a text file that are not empty."""
-    text = regular_file(path).read_text(encoding="utf-8", errors="replace")
-    return [line for line in text.splitlines() if line.strip()]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

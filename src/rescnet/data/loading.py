@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +13,10 @@ from ..errors import DataError
 from ..text import nearest
 from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
-from .folder_cache import cached
 from .image_folder import scan_folder
 from .image_set import CHANNELS, Dataset, ImageSet
 from .npz import read_npz
-from .readers import READERS
+from .readers import read_public_set
 from .splits import keep_first
 from .tiny_imagenet import count_samples, read_tiny_imagenet
 
@@ -36,7 +34,6 @@ def load(
     channels: int | None = None,
     strict: bool = False,
     files_progress: Progress | None = None,
-    cache: bool = False,
 ) -> Dataset:
     """Load a data set.
 
@@ -61,8 +58,6 @@ def load(
         Whether to refuse an image folder with problems, e.g. unreadable files. Otherwise `Dataset.notes` name them.
     files_progress : callable, optional
         Called with (files read, all files) for a source of image files.
-    cache : bool, default False
-        Whether to keep the decoded images of a folder in a file beside it, and to read that file next time.
 
     Returns
     -------
@@ -81,30 +76,31 @@ def load(
     """
     source, images_per_class = parse_source(source)
     if images_per_class is not None:
-        options: Any = {"image_size": image_size, "channels": channels, "strict": strict, "cache": cache}
-        whole = load(source, root, download, progress, files_progress=files_progress, **options)
-        return keep_first(whole, images_per_class)
-    if isinstance(source, str) and source in PUBLIC_SETS:
-        if image_size is not None:
-            raise _cannot_resize(source, image_size)
-        return _load_public(PUBLIC_SETS[source], root, download, progress, files_progress, cache)
+        fit: Any = {"image_size": image_size, "channels": channels, "strict": strict}
+        return keep_first(
+            load(source, root, download, progress, files_progress=files_progress, **fit), images_per_class
+        )
+    public_set = PUBLIC_SETS.get(source) if isinstance(source, str) else None
     path = Path(source).expanduser()
-    if path.is_dir():
+    if public_set is None and path.is_dir():
         if image_size is not None and (len(image_size) != 2 or any(side < 1 for side in image_size)):
             raise DataError(f"image_size must be two positive numbers (height, width), got {image_size!r}.")
-        fit = image_size, channels, strict
-
-        def read_folder() -> Dataset:
-            return scan_folder(path, files_progress).read(*fit, files_progress)
-
-        return cached(path, fit, read_folder) if cache else read_folder()
-    if not path.exists():
+        return scan_folder(path, files_progress).read(image_size, channels, strict, files_progress)
+    if public_set is None and not path.exists():
         raise _no_such_source(source)
-    if path.suffix != ".npz":
-        raise DataError(f"{path} must be a folder of images or a .npz file, got another file.")
     if image_size is not None:
-        raise _cannot_resize(path, image_size)
-    return read_npz(path)
+        raise DataError(f"image_size must be None for {source}, got {image_size}. Only image folders are resized.")
+    if public_set is None and path.suffix != ".npz":
+        raise DataError(f"{path} must be a folder of images or a .npz file, got another file.")
+    if public_set is None:
+        return read_npz(path)
+    if public_set.name == "digits":
+        return _load_digits(public_set)
+    root = _root(root)
+    layout = fetch(public_set, root, download, progress)
+    if layout.format == "tiny-imagenet":
+        return read_tiny_imagenet(public_set, layout, root, files_progress)
+    return read_public_set(public_set, layout, root)
 
 
 def load_to_train(source: str | os.PathLike[str]) -> Dataset:
@@ -208,38 +204,25 @@ def public_set_named(name: str) -> PublicSet:
 
 
 def _describe_one(public_set: PublicSet, root: Path) -> DatasetRow:
-    name, classes, shape = public_set.name, public_set.classes, public_set.shape
     counts = public_set.n_train, public_set.n_test
     sizes = [remote.size for remote in public_set.downloads]
-    origin = sum(size or 0 for size in sizes) if all(sizes) else None, public_set.page
-    if not public_set.layouts:
-        return DatasetRow(name, True, None, classes, shape, *counts, *origin)
     found = find_layout(public_set, root)
     if found is not None and found.format == "tiny-imagenet":  # often present in part
         try:
             counts = count_samples(public_set, found, root)
         except DataError:
             found = None
-    layout = found or public_set.layouts[0]
-    return DatasetRow(name, found is not None, root / layout.folder, classes, shape, *counts, *origin)
-
-
-def _load_public(
-    public_set: PublicSet,
-    root: Path | None,
-    download: bool,
-    progress: Progress | None,
-    files_progress: Progress | None,
-    cache: bool,
-) -> Dataset:
-    if public_set.name == "digits":
-        return _load_digits(public_set)
-    root = _root(root)
-    layout = fetch(public_set, root, download, progress)
-    if layout.format == "tiny-imagenet":
-        read = partial(read_tiny_imagenet, public_set, layout, root, files_progress)
-        return cached(root / layout.folder, (), read) if cache else read()
-    return READERS[layout.format](public_set, layout, root)
+    folders = [root / layout.folder for layout in ([found] if found else public_set.layouts)]
+    return DatasetRow(
+        public_set.name,
+        found is not None or not folders,
+        folders[0] if folders else None,
+        public_set.classes,
+        public_set.shape,
+        *counts,
+        sum(size or 0 for size in sizes) if all(sizes) else None,
+        public_set.page,
+    )
 
 
 def _root(root: Path | None) -> Path:
@@ -267,7 +250,3 @@ def _no_such_source(source: str | Path) -> DataError:
         f"source must be an image folder, a .npz file or a public data set, got {str(source)!r}, which does not exist."
         f"{hint or public}"
     )
-
-
-def _cannot_resize(source: str | Path, image_size: tuple[int, int]) -> DataError:
-    return DataError(f"image_size must be None for {source}, got {image_size}. Only image folders are resized.")

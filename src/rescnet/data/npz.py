@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import zipfile
 from math import prod
 from pathlib import Path
@@ -12,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DataError
-from .image_set import CHANNELS, Dataset, Images, ImageSet, Labels, regular_file
+from ..files import open_regular
+from .image_set import CHANNELS, Dataset, Images, ImageSet, Labels
 
 Arrays = dict[str, npt.NDArray[Any]]
 _IMAGES_KEYS = ("images", "x", "x_train")
@@ -60,8 +60,7 @@ def read_npz(path: Path) -> Dataset:
 def load_arrays(path: Path, known: tuple[str, ...]) -> Arrays:
     """Read the arrays of a ``.npz`` file by their names in lower case, which must be `known`."""
     try:
-        with regular_file(path).open("rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of NumPy, about headers: a wrong one is refused
+        with open_regular(path) as file:
             start = file.read(6)
             if start == np.lib.format.MAGIC_PREFIX:
                 raise DataError(f"{path} must have images and labels, got a single array. Write them with numpy.savez.")
@@ -72,7 +71,7 @@ def load_arrays(path: Path, known: tuple[str, ...]) -> Arrays:
                 _check_names(path, known, list(members), len(packed.infolist()))
                 _check_complete(path, packed)
                 return {key.lower(): _read_array(path, key, packed, member) for key, member in members.items()}
-    except (DataError, FileNotFoundError, PermissionError, IsADirectoryError):
+    except (DataError, FileNotFoundError, PermissionError):
         raise
     except MemoryError as error:
         raise MemoryError(f"{path} does not fit into memory ({error}). Store fewer images in it.") from None
@@ -90,15 +89,10 @@ def _check_names(path: Path, known: tuple[str, ...], names: list[str], count: in
 
 def _check_complete(path: Path, packed: zipfile.ZipFile) -> None:
     """Refuse an archive with bytes that belong to no array: the directory, which lists them, has no checksum."""
-    end = 0
-    for member in sorted(packed.infolist(), key=lambda member: member.header_offset):
-        unused = member.header_offset - end
-        end = member.header_offset + _LONGEST_HEADER + len(member.filename) + member.compress_size
-        if unused > 0:
-            break
-    else:
-        unused = packed.start_dir - end
-    if unused > 0:
+    members = sorted(packed.infolist(), key=lambda member: member.header_offset)
+    starts = [member.header_offset for member in members] + [packed.start_dir]
+    ends = [0] + [m.header_offset + _LONGEST_HEADER + len(m.filename) + m.compress_size for m in members]
+    if any(start > end for start, end in zip(starts, ends, strict=True)):
         raise DataError(f"{path} has bytes that belong to no array, so one may be lost. Write it with numpy.savez.")
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from ..errors import DataError
 from .archives import Layout, PublicSet
 from .image_files import Progress, read_images
-from .image_set import Dataset, ImageSet, text_lines
+from .image_set import Dataset, ImageSet
+from .readers import text_lines
 
 Sample = tuple[Path, int]
 """An image file and its label."""
@@ -91,6 +92,8 @@ def _read_wnids(public_set: PublicSet, path: Path) -> list[str]:
     wnids = [line.strip() for line in text_lines(path)]
     if len(set(wnids)) != public_set.classes or len(wnids) != public_set.classes:
         raise DataError(f"{path} must have {public_set.classes} different ids, got {len(set(wnids))}.")
+    if wrong := [wnid for wnid in wnids if not wnid.isalnum()]:  # an id is the name of a folder
+        raise DataError(f"{path} must have ids of letters and digits, got {wrong[0]!r}. Download the set again.")
     return wnids
 
 
