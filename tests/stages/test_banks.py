@@ -12,7 +12,7 @@ from sklearn.decomposition import FastICA
 from stages.patch_sources import source_of
 from train_network import train_network
 
-from rescnet import NetworkConfig
+from rescnet import ConfigError, NetworkConfig
 from rescnet.config.grammars import BANKS, NotEnoughFiltersError
 from rescnet.family.stacked_lda import WholeSamples
 from rescnet.stages.filters import BankOptions, Filters, find_bank, learn_filters, register_bank
@@ -289,7 +289,7 @@ def test_every_bank_works_in_both_layers_of_a_network(blobs, name):
 
 def test_a_bank_that_nothing_registered_is_named(monkeypatch):
     monkeypatch.setitem(BANKS, "own", BANKS["dct"])
-    with pytest.raises(ValueError, match=r"^bank 'own' must be registered before it is used\. Import the file"):
+    with pytest.raises(ConfigError, match=r"^bank 'own' must be registered before it is used\. Import the file"):
         find_bank("own")
 
 
@@ -314,7 +314,7 @@ def test_what_is_no_filter_is_refused(source, monkeypatch, found, message):
     monkeypatch.setattr("rescnet.stages.filters.bank._BANKS", {})
     monkeypatch.setitem(BANKS, "own", BANKS["dct"])
     register_bank("own")(lambda *_: found((4, source.channels * source.size**2)))
-    with pytest.raises(ValueError, match=f"bank 'own' {message}"):
+    with pytest.raises(ConfigError, match=f"bank 'own' {message}"):
         learn_filters("own", source, 4, torch.Generator(), BankOptions())
 
 

@@ -14,7 +14,7 @@ from ..config.grammars import Augmentation
 from ..errors import ConfigError
 from ..numerics.intervals import left_out_interval, show_interval, show_left_out, wilson_interval
 from ..text import count, show_seconds
-from .shared import Device, Layers, Model, Root, TestViews, plain_table, say
+from .shared import Device, Layers, Model, OtherSource, Root, Views, plain_table, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,12 +29,7 @@ MOST_CLASSES, MOST_CONFUSIONS = 20, 5  # printed; --json has all
 
 def evaluate(
     model: Model,
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE", help="Public data set, image folder or .npz file. Default: the images it was trained on."
-        ),
-    ] = None,
+    source: OtherSource = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +38,7 @@ def evaluate(
         ),
     ] = None,
     layers: Layers = None,
-    test_views: TestViews = None,
+    views: Views = None,
     limit: Annotated[
         int | None, typer.Option(help="Evaluate about n images, each class in proportion. Default: all.")
     ] = None,
@@ -63,7 +58,7 @@ def evaluate(
         raise ConfigError(f"limit must be at least 1, got {limit}.")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
-    network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
+    network = load_model(model, layers, chosen_device).network.averaged_over(views)
     dataset, own = dataset_of(folder, source, root)
     if not own:
         say_notes(dataset)

@@ -19,7 +19,6 @@ from rich.table import Table
 
 from ..config.defaults import CHOSEN
 from ..config.option import declared_types, options_of
-from ..errors import ConfigError
 from ..files import atomic_write, check_new_file
 from ..progress import Bar
 
@@ -32,8 +31,11 @@ Source = Annotated[
         "images of each class. Default: digits.",
     ),
 ]
-SourceOption = Annotated[
-    str | None, typer.Option("--dataset", metavar="SOURCE", help="Same as the argument SOURCE.", hidden=True)
+OtherSource = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SOURCE", help="Public data set, image folder or .npz file. Default: the images it was trained on."
+    ),
 ]
 Layers = Annotated[
     int | None,
@@ -41,7 +43,7 @@ Layers = Annotated[
         help="Use the first n layers. Default: the best validation depth if trained with --patience, else all."
     ),
 ]
-TestViews = Annotated[
+Views = Annotated[
     str | None,
     typer.Option(
         help="Views that a prediction is averaged over, e.g. 'flip + shift 1'. '' is the image alone. Default: those "
@@ -94,13 +96,6 @@ def write_json(file: Path, content: Any) -> None:
     """Write a file of JSON; a reader sees the old file or the complete new one."""
     with atomic_write(file) as path:
         path.write_text(json.dumps(content, indent=1) + "\n")
-
-
-def one_source(source: str | None, dataset: str | None) -> str | None:
-    """Return the source given as an argument or as ``--dataset``; None if neither was given."""
-    if source is not None and dataset is not None:
-        raise ConfigError(f"the images must be named once, got {source} and --dataset {dataset}. Leave one out.")
-    return dataset if source is None else source
 
 
 def check_out(out: Path | None, overwrite: bool, *endings: str) -> None:

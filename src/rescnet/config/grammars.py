@@ -43,7 +43,7 @@ BANKS = {  # ``register_bank`` adds to them
 }
 
 
-class NotEnoughFiltersError(ValueError):
+class NotEnoughFiltersError(ConfigError):
     """Request for more filters than a bank can find in its patches."""
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
-from ..errors import ConfigError
+from ..errors import ConfigError, NumericalError
 from ..fused import has_log_kernel, has_pooling_kernel
 from ..text import count, show_shape
 from .device import choose_device
@@ -77,7 +77,7 @@ class Network:
 
         Raises
         ------
-        FloatingPointError
+        NumericalError
             An output is NaN or infinite.
         """
         wanted = self._layers_asked(layers)
@@ -185,9 +185,9 @@ class Network:
 
 
 def refuse_infinite(outputs: Tensor) -> Tensor:
-    """Return outputs (n, classes); raise FloatingPointError if one is NaN or infinite."""
+    """Return outputs (n, classes); raise NumericalError if one is NaN or infinite."""
     if not bool(outputs.isfinite().all()):
-        raise FloatingPointError(
+        raise NumericalError(
             "outputs must be finite, got NaN or infinity. Check the units of the images, or train the model again."
         )
     return outputs

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from html import escape
 from importlib import resources
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -74,9 +75,12 @@ def write_report(
     >>> from rescnet import data, report
     >>> report.write_report(model, "digits.html", data.load("digits"))  # doctest: +SKIP
     """
-    target = Path(path)
+    if isinstance(model, str | PathLike) or not isinstance(path, str | PathLike):
+        raise ConfigError(
+            "model must be the first argument and path the second. Write rescnet.write_report(model, path)."
+        )
+    model, target = as_model(model), Path(path)
     check_new_file(target, overwrite)
-    model = as_model(model)
     if not len(model.network.layers):
         raise ConfigError("network must have at least one layer, got none. Train it first.")
     images = evaluation_images(model, dataset)

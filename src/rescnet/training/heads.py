@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import NetworkConfig
+from ..errors import NumericalError
 from ..fused import moments_for
 from ..fused.cholesky import blocked_solver
 from ..numerics.linear_algebra import cholesky_solver
@@ -126,7 +127,7 @@ def solve_on_rank0(
             failure = error
     workers.broadcast(facts)
     if not bool(facts[0]):
-        raise failure or FloatingPointError("rank 0 could not solve the heads. See its message.")
+        raise failure or NumericalError("rank 0 could not solve the heads. See its message.")
     weights, bias, present = head.weights.contiguous(), head.bias.contiguous(), head.present.to(torch.uint8)
     workers.broadcast(weights, bias, present)
     return LinearHead(weights, bias, present.bool()), float(facts[1])

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ...errors import ConfigError
+from ...errors import ConfigError, RescnetError
 from ...stages.images import ValueRange
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ LONGEST_WAIT = timedelta(hours=1)  # of an exchange: the first worker may downlo
 LONGEST_END = 20  # seconds: an exchange with a lost worker on a GPU may never end, nor let the process end
 
 
-class WorkerLostError(ConnectionError):
+class WorkerLostError(RescnetError, ConnectionError):
     """Another worker has ended, or does not answer."""
 
 

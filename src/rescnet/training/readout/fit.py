@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from ...config.grammars import Augmentation
+from ...errors import NumericalError
 from ...network.history import ReadoutRecord
 from ...network.network import Network
 from ...network.readout import Encoder, KernelReadout, Quantised, sketches_in_chunks
@@ -215,7 +216,7 @@ class CodeFit:
                 failure = error
         self.workers.broadcast(facts)
         if not bool(facts[0]):
-            raise failure or FloatingPointError("rank 0 could not fit the readout. See its message.")
+            raise failure or NumericalError("rank 0 could not fit the readout. See its message.")
         self.workers.broadcast(columns, blocks)
         return Solution(columns, blocks if diagonal else None, float(facts[1]))
 
