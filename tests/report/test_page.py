@@ -11,8 +11,8 @@ import pytest
 from rescnet import RescnetError
 from rescnet.data import Dataset, ImageSet
 from rescnet.network.history import History
+from rescnet.pages import as_json
 from rescnet.report import write_report
-from rescnet.report.page import as_json
 
 pytestmark = pytest.mark.slow
 
