@@ -69,7 +69,7 @@ def test_command_with_a_model(model, tmp_path):
     save(model, tmp_path / "model")
     assert run(tmp_path / "model", "--no-open", "--out", tmp_path / "page.html").exit_code == 0
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert "\\u003c/script>" in page and page.count("</script>") == build_page().count("</script>")
+    assert "\\u003c/script\\u003e" in page and page.count("</script>") == build_page().count("</script>")
 
 
 def test_layers_without_a_model():
