@@ -47,10 +47,12 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with the confusion matrix.")] = False,
 ) -> None:
     """Measure the accuracy of a model."""
-    from ..data.splits import stratified_sample
+    import numpy as np
+
+    from ..data.splits import are_among, stratified_sample
     from ..network.device import choose_device
     from ..saving import ModelFolder, load_model
-    from .images import dataset_of, say_notes, stream_outputs
+    from .images import BATCH, dataset_of, outputs_of, say_notes
 
     if split is not None and split not in SPLITS:
         raise ConfigError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
@@ -70,11 +72,12 @@ def evaluate(
         some = stratified_sample(labels, limit, seed=0)
         images, labels = images[some], labels[some]
     start = perf_counter()
-    outputs = stream_outputs(network, images, Console(stderr=True))
+    parts = (images[first : first + BATCH] for first in range(0, len(images), BATCH))
+    predicted = np.concatenate([outputs.argmax(1).numpy() for outputs in outputs_of(network, parts, len(images))])
     seconds = perf_counter() - start
-    predicted = outputs.argmax(1).numpy()
     right = predicted == labels
-    trained = _trained_images(images, folder)
+    checksums = folder.about.get("training_checksums")
+    trained = are_among(images, checksums) if checksums else None
     facts: dict[str, Any] = {
         "model": str(model),
         "dataset": dataset.name,
@@ -115,14 +118,6 @@ def _left_out(folder: ModelFolder, console: Console) -> bool:
     say(console, show_left_out(accuracy, images))
     say(console, "These images trained the model: none was held out. Name others to measure it on them.", style="dim")
     return True
-
-
-def _trained_images(images: NDArray[Any], folder: ModelFolder) -> NDArray[np.bool_] | None:
-    """Return which images the model was trained on; None if it does not record them."""
-    from ..data.splits import are_among
-
-    known = folder.about.get("training_checksums")
-    return are_among(images, known) if known else None
 
 
 def _print_summary(console: Console, facts: dict[str, Any], folder: ModelFolder, kind: str) -> None:

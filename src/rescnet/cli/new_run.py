@@ -93,11 +93,12 @@ def new_run(
     workers: Workers,
 ) -> TrainCommand:
     """Return a new run; all its options are checked before its images are read."""
+    from ..data.loading import is_folder
     from ..data.splits import hold_out_images
     from ..network.device import choose_device
     from ..saving import check_place
     from ..training.fitting import Wishes
-    from .images import fit_facts, full_name
+    from .images import full_name
     from .training_run import TrainCommand
 
     config = Config(flags.preset, **options)
@@ -123,7 +124,8 @@ def new_run(
         "dataset": dataset.name,
         "source": full_name(source),
         "root": str(flags.root.resolve()) if flags.root else None,
-        **fit_facts(source, dataset),
+        "image_size": f"{dataset.shape[1]},{dataset.shape[2]}" if is_folder(source) else None,
+        **({"fit": "centre-crop"} if is_folder(source) else {}),
         "preset": config.preset,
         "quality": wishes.quality if config.preset is None else None,
         "command": command_line(),
@@ -153,7 +155,7 @@ def _images(
     """Return all images of a new run; a size that does not fit the network or the memory is refused before."""
     from ..data.loading import check_size, check_trainable
     from ..training.memory_plan import check_size_fits
-    from .images import check_limit, load_source, parse_size
+    from .images import load_source, parse_size
 
     size = parse_size(flags.image_size)
     if size is not None:
@@ -163,7 +165,9 @@ def _images(
         check_size_fits(smallest, size, compute, device)
     whole = workers.first_alone(lambda: load_source(source, flags.root, size, strict=flags.strict, cache=flags.cache))
     check_trainable(whole)
-    check_limit(whole, flags.limit)
+    classes = len(set(whole.train.labels.tolist()))
+    if flags.limit is not None and flags.limit < min(2 * classes, len(whole.train)):
+        raise ConfigError(f"limit must be at least {2 * classes} with {classes} classes, got {flags.limit}.")
     return whole
 
 

@@ -64,7 +64,7 @@ def predict(
         read_like(files[start : start + BATCH], folder.image_shape, loaded.preprocessing, errors)
         for start in range(0, len(files), BATCH)
     )
-    outputs = list(outputs_of(network, (part for part in parts if len(part)), len(files), console))
+    outputs = list(outputs_of(network, (part for part in parts if len(part)), len(files)))
     if not outputs:
         raise next(iter(errors.values()))
     shares = network.probabilities(torch.cat(outputs))

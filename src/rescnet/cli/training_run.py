@@ -135,7 +135,9 @@ class TrainCommand(Listener):
         config = self.wishes.config
         start = None
         if self.resumed is not None and isinstance(config, NetworkConfig):
-            start = _start(self.resumed, config)
+            folder = self.resumed.folder
+            stack = LayerStack(config, folder.image_shape, len(folder.class_names), list(self.resumed.layers))
+            start = Network(stack), folder.history()
         _, history = fit(
             *pairs["train"],
             self.wishes,
@@ -200,12 +202,6 @@ class TrainCommand(Listener):
         if history.readout:
             summary["readout"] = asdict(history.readout)
         typer.echo(json.dumps(summary))
-
-
-def _start(run: InterruptedRun, config: NetworkConfig) -> tuple[Network, History]:
-    folder = run.folder
-    stack = LayerStack(config, folder.image_shape, len(folder.class_names), list(run.layers))
-    return Network(stack), folder.history()
 
 
 def _depth_used(folder: ModelFolder) -> str:
