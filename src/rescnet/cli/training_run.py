@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -70,27 +70,23 @@ class TrainCommand(Listener):
             say(console, f"the {len(self.dataset.test):,} test images are left to rescnet evaluate, to save time")
         saver = ModelSaver(self.place, self.dataset.class_names, self._facts, self.overwrite, self.resumed)
         where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
-        with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where, self._images) as table:
-            try:
-                lines = _JsonLines() if as_json else None
+        table = TrainingTable(console, self.dataset.name, where, self._images)
+        lines = _JsonLines() if as_json else None
+        try:
+            with self.log or nullcontext(), saver, table:
                 history = self._train(Listeners(self, saver, table, self.log, lines))
-            except KeyboardInterrupt as interrupt:
-                table.close()
-                layers = saver.finish(StopReason.INTERRUPTED)
-                reason = interrupt.reason if isinstance(interrupt, Interrupted) else str(interrupt) or "interrupted"
-                message = self._print_stopped(reason, layers, saver.folder)
-                if as_json:
-                    self._print_json(History(saver.records, StopReason.INTERRUPTED), saver.folder)
-                raise ReportedInterrupt(message) from None
-            except Exception:
-                table.close()
-                with suppress(OSError):  # e.g. a full disk: the layers of an unsealed model can be loaded too
-                    saver.finish(StopReason.FAILED)
-                if saver.records:
-                    self._print_stopped("stopped by an error", len(saver.records), saver.folder)
-                raise
-            saver.finish(history.stopped)
-            table.finished(history)
+        except KeyboardInterrupt as interrupt:
+            reason = interrupt.reason if isinstance(interrupt, Interrupted) else str(interrupt) or "interrupted"
+            message = self._print_stopped(reason, len(saver.records), saver.folder)
+            if as_json:
+                self._print_json(History(saver.records, StopReason.INTERRUPTED), saver.folder)
+            raise ReportedInterrupt(message) from None
+        except Exception:
+            if saver.records:
+                self._print_stopped("stopped by an error", len(saver.records), saver.folder)
+            raise
+        saver.finish(history.stopped)
+        table.finished(history)
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
         say(console, f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}")
