@@ -127,4 +127,4 @@ plt.show()
 #     rescnet check my-photos/
 #     rescnet train my-photos/ --out runs/photos
 #     rescnet predict runs/photos new/*.jpg
-#     rescnet report runs/photos --source other-photos/  # one sub-folder per class
+#     rescnet report runs/photos other-photos/  # one sub-folder per class

@@ -84,5 +84,5 @@ figure.suptitle("the file's answer, and its output per class")
 plt.show()
 
 # %%
-# On the command line: ``rescnet export runs/digits digits.onnx``, or
+# On the command line: ``rescnet export runs/digits --out digits.onnx``, or
 # ``digits.pt2``.

@@ -11,6 +11,7 @@ import torch
 from train_network import train_network
 
 from rescnet import ComputeOptions, Config, Network, NetworkConfig, ResCNetClassifier, train
+from rescnet.errors import NumericalError
 from rescnet.network.inputs import InputWarning
 from rescnet.network.stack import LayerStack
 from rescnet.training.run import TrainingRun
@@ -262,7 +263,7 @@ def test_outputs_that_are_not_finite_are_an_error():
     network, _ = train_network(GOOD, LABELS, NetworkConfig(**SMALL))
     with torch.inference_mode():
         network.layers[0].head.bias.fill_(float("nan"))
-    with pytest.raises(FloatingPointError, match="outputs must be finite, got NaN or infinity"):
+    with pytest.raises(NumericalError, match="outputs must be finite, got NaN or infinity"):
         network.outputs(GOOD)
 
 

@@ -36,6 +36,10 @@ class ModelFileError(RescnetError, ValueError):
     """A model's folder that cannot be read or written."""
 
 
+class NumericalError(RescnetError, FloatingPointError):
+    """A computation with NaN or infinite results, or a system that cannot be solved."""
+
+
 class TooLittleMemoryError(RescnetError, MemoryError, ValueError):
     """A budget in bytes that is too small for something that needs more."""
 

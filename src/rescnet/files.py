@@ -32,7 +32,7 @@ def check_new_file(path: Path, overwrite: bool, *endings: str, how: str = "overw
         known = " or ".join(", ".join(endings).rsplit(", ", 1))
         raise ConfigError(f"path must end in {known}, got {path}.")
     if path.is_dir():
-        raise ValueError(f"path must be a file, got the folder {path}. Name a file in it.")
+        raise ConfigError(f"path must be a file, got the folder {path}. Name a file in it.")
     if not path.parent.is_dir():
         raise ConfigError(f"path must be in an existing folder, got {path}. Create the folder {path.parent}.")
     if not os.access(path.parent, os.W_OK):

@@ -22,6 +22,10 @@ def table(tmp_path_factory, rescnet):
     return rescnet("compare", "digits:20", "--models", QUICK, "--out", place / "rows.json"), place
 
 
+def test_rows_are_replaced_only_with_overwrite(refused, table):
+    assert "rows.json. Use another name, or --overwrite." in refused("compare", "--out", table[1] / "rows.json")
+
+
 def test_a_line_a_model_best_first(table):
     result, place = table
     assert result.exit_code == 0, result.output

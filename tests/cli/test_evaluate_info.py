@@ -39,9 +39,9 @@ def test_views_are_averaged_over_whatever_the_model_was_trained_with(
     plain, averaged = (ModelFolder.open(place).records[-1].test_accuracy for place in (model, tmp_path / "m"))
     assert plain != averaged  # or the rest would show nothing
     for place, words, accuracy in (
-        (model, ["--test-views", views], averaged),
+        (model, ["--views", views], averaged),
         (tmp_path / "m", [], averaged),
-        (tmp_path / "m", ["--test-views", ""], plain),
+        (tmp_path / "m", ["--views", ""], plain),
     ):
         facts = json.loads(rescnet("evaluate", place, "--json", *words).stdout)
         assert facts["accuracy"] == pytest.approx(accuracy)
@@ -49,11 +49,11 @@ def test_views_are_averaged_over_whatever_the_model_was_trained_with(
     assert "3 layers, mean over 10 views (flip + shift 1), on cpu" in rescnet("evaluate", tmp_path / "m").stdout
     one, other = (
         rescnet("predict", *words, pictures / "test", "--json").stdout
-        for words in ([tmp_path / "m"], [model, "--test-views", views])
+        for words in ([tmp_path / "m"], [model, "--views", views])
     )
     assert one == other != rescnet("predict", model, pictures / "test", "--json").stdout
-    assert "flips and shifts only" in refused("evaluate", model, "--test-views", "rotate 5")
-    message = refused("predict", model, pictures / "test", "--test-views", "mirrored")
+    assert "flips and shifts only" in refused("evaluate", model, "--views", "rotate 5")
+    message = refused("predict", model, pictures / "test", "--views", "mirrored")
     assert "test_views must be a list of changes, e.g. 'flip + shift 2'" in message
 
 
@@ -163,10 +163,10 @@ def test_a_report_on_a_model_made_in_python_names_remedies(refused, rescnet, mod
     loaded.about.clear()
     save_model(loaded, tmp_path / "m")
     message = refused("report", tmp_path / "m")
-    assert "by --source, or use --without-images" in message
-    of_one_split = "--source", pictures / "train", "--out", tmp_path / "one.html"
+    assert "Name a SOURCE with test images, or use --without-images" in message
+    of_one_split = pictures / "train", "--out", tmp_path / "one.html"
     assert rescnet("report", tmp_path / "m", *of_one_split).exit_code == 0  # they are new to the model
-    assert rescnet("report", tmp_path / "m", "--source", pictures, "--out", tmp_path / "shown.html").exit_code == 0
+    assert rescnet("report", tmp_path / "m", pictures, "--out", tmp_path / "shown.html").exit_code == 0
     assert rescnet("report", tmp_path / "m", "--without-images").exit_code == 0
 
 

@@ -84,7 +84,7 @@ def test_every_command_uses_the_best_depth(run, rescnet, pictures, tmp_path):
         for words in ([], ["--layers", best], ["--layers", layers])
     )
     assert plain == shorter != whole
-    assert f"all.pt2: {best} layer" in rescnet("export", place, tmp_path / "all.pt2").stdout
+    assert f"all.pt2: {best} layer" in rescnet("export", place, "--out", tmp_path / "all.pt2").stdout
     assert f"{layers} layers; predicts with the first {best}" in rescnet("info", place).stdout
     assert json.loads(rescnet("info", place, "--json").stdout)["used_layers"] == best
 

@@ -130,7 +130,7 @@ def test_it_is_exported(place, rescnet, tmp_path, monkeypatch):
     monkeypatch.setattr("rescnet.export.files._export", export)
     network = load_model(place).network
     images = np.random.default_rng(0).integers(0, 256, (5, *network.image_shape)).astype(np.uint8)
-    done = rescnet("export", place, tmp_path / "all.pt2")
+    done = rescnet("export", place, "--out", tmp_path / "all.pt2")
     assert done.exit_code == 0 and f"{len(network.layers)} layer" in done.stdout
     assert exported[0].readout is not None
     assert torch.equal(exported[0].outputs(images), network.outputs(images))

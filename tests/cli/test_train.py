@@ -264,7 +264,7 @@ def test_the_default_network_needs_no_validation_images(rescnet, refused, pictur
     assert "with the kernel readout, each image left out" in shown and found.exit_code == 0
     assert "leave-one-out accuracy of 60 training images: " in found.stdout
     assert json.loads(rescnet("evaluate", tmp_path / "m", "--json").stdout)["split"] == "leave-one-out"
-    assert "Name others with --source FOLDER" in rescnet("report", tmp_path / "m").stdout
+    assert "Name others: rescnet report MODEL SOURCE." in rescnet("report", tmp_path / "m").stdout
     assert '"left_out":{"accuracy":' in (tmp_path / "m" / "report.html").read_text()
     assert "quality must be left out with preset 'paper'" in refused(*words, "--preset", "paper")
     assert "time_limit must be a positive number of s, m or h" in refused("train", pictures, "--time-limit", "soon")

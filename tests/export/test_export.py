@@ -149,7 +149,7 @@ def test_the_command_writes_onnx(need_onnx, rescnet, trained, blobs, tmp_path):
 
     model, file = trained(loo_correction=True, **EVEN | BEYOND | MIRRORED), tmp_path / "model.onnx"
     save_model(model, tmp_path / "model")
-    done = rescnet("export", tmp_path / "model", file, "--layers", 1)
+    done = rescnet("export", tmp_path / "model", "--out", file, "--layers", 1)
     assert done.exit_code == 0, done.output
     assert "1 layer, " in done.stdout and done.stderr.count("\n") == 3  # a line per step, no warning
     assert {entry.name for entry in tmp_path.iterdir()} == {"model", "model.onnx"}
@@ -303,7 +303,7 @@ def test_the_command(rescnet, trained, tmp_path, without_tracing):
     without_tracing()
     save_model(trained(), tmp_path / "model")
     out = tmp_path / "model.pt2"
-    done = rescnet("export", tmp_path / "model", out, "--layers", 1, "--tolerance", 100)
+    done = rescnet("export", tmp_path / "model", "--out", out, "--layers", 1, "--tolerance", 100)
     assert done.exit_code == 0, done.output
     assert "input: float32 (n, 3, 12, 12), values as in training: 0 to 255\n" in done.stdout
     assert f"{out}: 1 layer, " in done.stdout and "largest difference" in done.stdout
@@ -311,9 +311,9 @@ def test_the_command(rescnet, trained, tmp_path, without_tracing):
     assert [step.split()[0] for step in steps] == ["tracing", "converting", "comparing"]
     assert done.stderr.splitlines()[0].strip().startswith("0.")  # seconds since the start
     for words, sentence in (([out], "--overwrite"), ([tmp_path / "a.pth"], "must end in .onnx or .pt2, got")):
-        refused = rescnet("export", tmp_path / "model", *words)
+        refused = rescnet("export", tmp_path / "model", "--out", *words)
         assert refused.exit_code == 2 and sentence in refused.stderr and refused.stderr.count("\n") == 1
-    strict = rescnet("export", tmp_path / "model", out, "--layers", 1, "--overwrite", "--tolerance", -1)
+    strict = rescnet("export", tmp_path / "model", "--out", out, "--layers", 1, "--overwrite", "--tolerance", -1)
     assert strict.exit_code == 2 and "more than -1" in strict.stderr and out.exists()
 
 

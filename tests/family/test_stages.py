@@ -9,8 +9,8 @@ import torch
 
 from rescnet.family.config import FamilyConfig, make_member
 from rescnet.family.fitting import Fitting, fit_member
-from rescnet.family.network import Stage, filter_maps, z_score_patches
-from rescnet.family.patches import StagePatches, sums_of_images
+from rescnet.family.network import Stage, filter_maps
+from rescnet.family.patches import StagePatches, sums_of_images, z_score_patches
 from rescnet.stages.patches import extract_patches, sum_by_group
 
 CPU = torch.device("cpu")
@@ -168,7 +168,7 @@ SECOND_ORDER = {
 
 @pytest.mark.parametrize("few", [1.0, 0.0], ids=["by rows", "by their scatter"])
 def test_too_little_memory_is_refused_first(some, few, monkeypatch):
-    monkeypatch.setattr("rescnet.family.fitting.FEW", few)
+    monkeypatch.setattr("rescnet.stages.moments.FEW", few)
     what = ".* features of 48 images" if few else "the scatter of .* features"
     with pytest.raises(ValueError, match=rf"max_memory must be at least .* for {what}, got 1 MB"):
         fit_member(*some, 6, FamilyConfig(**SECOND_ORDER), CPU, 10**6)
@@ -176,14 +176,14 @@ def test_too_little_memory_is_refused_first(some, few, monkeypatch):
 
 @pytest.mark.parametrize("reads", ["last", "all"])
 def test_an_lda_of_few_images_needs_no_scatter_and_is_the_same(some, reads, monkeypatch):
-    """Features of few images are held in memory: the scatter of all features would not fit 10 MB."""
+    """Features of few images are held in memory, in which the scatter of all features would not fit."""
     config = FamilyConfig(**SECOND_ORDER, pyramid=(1,), reads=reads)
     features = config.features(some[0].shape[1:], 2)
-    assert 4 * 8 * features**2 > 10**7
-    rows = fit_member(*some, 6, config, CPU, 10**7)
-    monkeypatch.setattr("rescnet.family.fitting.FEW", 0.99 * len(some[0]) / features)  # now they are many
+    memory = 20 * features**2  # less than three matrices in float64
+    rows = fit_member(*some, 6, config, CPU, memory)
+    monkeypatch.setattr("rescnet.stages.moments.FEW", 0.99 * len(some[0]) / features)  # now they are many
     with pytest.raises(ValueError, match="for the scatter of"):
-        fit_member(*some, 6, config, CPU, 10**7)
+        fit_member(*some, 6, config, CPU, memory)
     scatter = fit_member(*some, 6, config, CPU, 10**8)
     assert set(rows.heads) == set(scatter.heads) == ({1, 2} if reads == "all" else {2})
     for number, head in rows.heads.items():

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 
 from rescnet import Config, Model, NetworkConfig, save
 from rescnet.cli import app
+from rescnet.pages import asset
 from rescnet.playground import build_page
 from rescnet.playground import model as playground_model
 from rescnet.playground.model import OPTIONS, model_data
-from rescnet.playground.page import SCRIPTS, _asset
+from rescnet.playground.page import SCRIPTS
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def run(*arguments):
 
 
 def test_bundled_digits():
-    digits = json.loads(_asset("digits.json"))
+    digits = json.loads(asset("rescnet.playground", "digits.json"))
     for label in range(10):
         own = IMAGES[np.equal(LABELS, label)].reshape(-1, 64)
         held = [[int(level, 17) for level in text] for text in digits["train"][label] + digits["test"][label]]
@@ -43,11 +44,11 @@ def test_one_small_file():
     page = build_page()
     assert len(page.encode()) < 500_000
     assert not re.search(r"(src|href)=", page) and "<!--" not in page
-    assert all(_asset(name) in page for name in SCRIPTS)
+    assert all(asset("rescnet.playground", name) in page for name in SCRIPTS)
 
 
 def test_options_of_the_page_are_those_of_the_library():
-    listed = re.search(r"const DEFAULT_CONFIG = \{(.*?)\};", _asset("network.js"), re.DOTALL)[1]
+    listed = re.search(r"const DEFAULT_CONFIG = \{(.*?)\};", asset("rescnet.playground", "network.js"), re.DOTALL)[1]
     names = set(re.findall(r"(\w+): ", listed))
     assert names <= set(vars(NetworkConfig())) and set(OPTIONS) <= names
 
@@ -67,7 +68,7 @@ def test_command_with_a_model(model, tmp_path):
     save(model, tmp_path / "model")
     assert run(tmp_path / "model", "--no-open", "--out", tmp_path / "page.html").exit_code == 0
     page = (tmp_path / "page.html").read_text("utf-8")
-    assert "\\u003c/script>" in page and page.count("</script>") == build_page().count("</script>")
+    assert "\\u003c/script\\u003e" in page and page.count("</script>") == build_page().count("</script>")
 
 
 def test_layers_without_a_model():

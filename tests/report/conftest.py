@@ -47,7 +47,7 @@ def model(dataset):
 @pytest.fixture(scope="session")
 def evaluation(model, dataset):
     with one_thread_only():
-        return evaluate(model, evaluation_images(model, dataset))
+        return evaluate(model, *evaluation_images(model, dataset))
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ def test_names_are_never_html(browser, model, dataset, tmp_path):
 def test_without_images(browser, model, tmp_path):
     browser.open(write_report(model, tmp_path / "report.html"))
     assert_sound(browser)
-    assert "rescnet report MODEL --source" in browser.text("#notes")
+    assert "rescnet report MODEL FOLDER" in browser.text("#notes")
     assert "note at the top" in browser.text("#trace-lede")
     assert browser.evaluate("document.querySelector('#trace-body').hidden") is True
     assert browser.count("#accuracy-plot svg") == 1 and browser.count("#filter-layers img") > 0

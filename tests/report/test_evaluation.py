@@ -11,7 +11,7 @@ from rescnet.report.evaluation import calibration, depths_to_show, evaluate, eva
 
 def test_predictions_of_all_layers(evaluation, model, dataset):
     images = dataset.test.images
-    assert evaluation.source.split == "test"
+    assert evaluation.split == "test"
     for layer in range(1, 6):
         np.testing.assert_array_equal(evaluation.predictions[layer - 1], model.network.predict(images, layer))
     np.testing.assert_allclose(evaluation.probabilities, model.predict_proba(images))
@@ -20,8 +20,8 @@ def test_predictions_of_all_layers(evaluation, model, dataset):
 
 
 def test_validation_images_without_test_images(model, dataset):
-    found = evaluation_images(model, Dataset("blobs", dataset.train, dataset.validation))
-    assert found.split == "validation" and found.images is dataset.validation
+    split, images = evaluation_images(model, Dataset("blobs", dataset.train, dataset.validation))
+    assert split == "validation" and images is dataset.validation
 
 
 def test_confusion_and_changes(evaluation, dataset):
@@ -40,7 +40,7 @@ def test_confusion_and_changes(evaluation, dataset):
 
 def test_layers_after_those_used(model, dataset):
     short = replace(model, network=replace(model.network, depth=2))
-    evaluation = evaluate(short, evaluation_images(short, dataset))
+    evaluation = evaluate(short, *evaluation_images(short, dataset))
     assert len(evaluation.predictions) == 5 and evaluation.depth == 2
     np.testing.assert_array_equal(evaluation.final, model.network.predict(dataset.test.images, 2))
     summary = evaluation.summary(3)
@@ -79,5 +79,5 @@ def test_progress(model, dataset, monkeypatch):
     monkeypatch.setattr("rescnet.report.evaluation.CHUNKS", 1)
     monkeypatch.setattr("rescnet.network.stack.LayerStack.chunk", 50)
     seen, images = [], len(dataset.test)
-    evaluate(model, evaluation_images(model, dataset), lambda *step: seen.append(step))
+    evaluate(model, *evaluation_images(model, dataset), lambda *step: seen.append(step))
     assert seen == [(min(50 * step, images), images) for step in range(1, -(-images // 50) + 1)] and len(seen) > 1

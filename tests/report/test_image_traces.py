@@ -71,7 +71,7 @@ def test_trace():
 def test_the_map_is_that_of_an_explanation(model, evaluation, report_data, dataset):
     data = report_data(model, dataset)
     shown = data["images"][0]
-    image = evaluation.source.images.images[shown["index"]]
+    image = evaluation.images.images[shown["index"]]
     why = model.explain(image)
     assert shown["map"] == explain_image(model, image)
     assert shown["map"]["class"] == why.shown[0] and len(shown["map"]["nearest"]) == len(why.nearest)

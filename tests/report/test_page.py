@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescnet import RescnetError
 from rescnet.data import Dataset, ImageSet
 from rescnet.network.history import History
+from rescnet.pages import as_json
 from rescnet.report import write_report
-from rescnet.report.page import as_json
 
 pytestmark = pytest.mark.slow
 
@@ -67,9 +68,10 @@ def test_bad_input_writes_nothing(model, dataset, tmp_path):
         ),
         (r"images_shown must be at least 1, got 0", {"dataset": dataset, "images_shown": 0}),
         (r"model must have labels, got a network", {"model": model.network}),
+        (r"Write rescnet\.write_report\(model, path\)", {"model": target, "path": model}),
         (r"must have at least one layer, got none", {"model": replace(model, network=empty, history=History())}),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(RescnetError, match=message):
             write_report(**{"model": model, "path": target} | arguments)
         assert list(tmp_path.iterdir()) == []
 

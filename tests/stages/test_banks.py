@@ -12,13 +12,12 @@ from sklearn.decomposition import FastICA
 from stages.patch_sources import source_of
 from train_network import train_network
 
-from rescnet import NetworkConfig
+from rescnet import ConfigError, NetworkConfig
 from rescnet.config.grammars import BANKS, Bank, NotEnoughFiltersError
-from rescnet.family.stacked_lda import WholeSamples
 from rescnet.stages.filters import BankOptions, Filters, find_bank, learn_filters, register_bank
 from rescnet.stages.filters.class_sums import discriminant_directions, orthogonalising_map, position_scatters
 from rescnet.stages.filters.unsupervised import binary_patterns, canonical_pairs, cosine_basis, independent_components
-from rescnet.stages.patches import groups_of
+from rescnet.stages.patches import ImagePatches, groups_of
 
 NAMES = sorted(BANKS)
 PLAIN = [name for name in NAMES if name not in ("patches", "pca", "stacked-lda")]  # others have tests of their own
@@ -265,7 +264,9 @@ def test_one_bank_per_layer_and_mixtures_in_a_network(blobs):
     first, second = (layer.weights.flatten(1).double() for layer in network.layers)
     torch.testing.assert_close(first, cosine_basis(3, 3)[:6], atol=1e-6, rtol=0)
     generator = torch.Generator().manual_seed(2)  # of layer 2 with seed 0
-    expected = find_bank("random")(WholeSamples(torch.zeros(1, 81), torch.zeros(1)), 2, generator, BankOptions())
+    expected = find_bank("random")(
+        ImagePatches(torch.zeros(1, 9, 3, 3), torch.zeros(1), 3), 2, generator, BankOptions()
+    )
     torch.testing.assert_close(second[4:], expected.weights, atol=1e-6, rtol=0)
 
 
@@ -306,7 +307,7 @@ def test_a_bank_that_returns_another_number_is_refused(source, monkeypatch, filt
 def test_what_is_no_filter_is_refused(source, monkeypatch, found, message):
     monkeypatch.setitem(BANKS, "own", Bank())  # and remove it at the end
     register_bank("own")(lambda *_: found((4, source.channels * source.size**2)))
-    with pytest.raises(ValueError, match=f"bank 'own' {message}"):
+    with pytest.raises(ConfigError, match=f"bank 'own' {message}"):
         learn_filters("own", source, 4, torch.Generator(), BankOptions())
 
 

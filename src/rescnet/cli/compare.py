@@ -16,7 +16,19 @@ from rich.markup import escape
 from ..config.compute import ComputeOptions
 from ..errors import ConfigError, DataError
 from ..text import show_bytes
-from .shared import Json, Root, Source, check_out, command_line, given, plain_table, say, with_flags, write_json
+from .shared import (
+    Json,
+    Overwrite,
+    Root,
+    Source,
+    check_out,
+    command_line,
+    given,
+    plain_table,
+    say,
+    with_flags,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from ..compare.comparison import Row
@@ -29,7 +41,7 @@ Models = Annotated[
     str, typer.Option(help="Models separated by commas, options after colons, e.g. rescnet:layers=5; or all.")
 ]
 Seed = Annotated[int, typer.Option(help="Random seed of splits and models.")]
-Out = Annotated[Path | None, typer.Option(help="JSON file of the rows, rewritten after every model.")]
+Out = Annotated[Path | None, typer.Option(help="Output file for the rows, JSON, written after every model.")]
 ImageSize = Annotated[str | None, typer.Option(metavar="H,W", help="Resize the images of a folder.")]
 
 
@@ -48,6 +60,7 @@ def compare(
     out: Out = None,
     root: Root = None,
     image_size: ImageSize = None,
+    overwrite: Overwrite = False,
     as_json: Json = False,
     **options: Any,
 ) -> None:
@@ -59,7 +72,7 @@ def compare(
     from ..compare.comparison import compare_models, parse_models, split_of
 
     contestants, compute = parse_models(models), ComputeOptions(**given(options, ComputeOptions))
-    check_out(out, overwrite=True)
+    check_out(out, overwrite)
     data = _load(source, root, image_size)
     share = held_out if held_out is not None else 0.0 if data.test is not None else HELD_OUT
     if share == 0 and (data.test is None or splits > 1):
@@ -103,9 +116,10 @@ def curve(
     models: Models = "rescnet,hog-svm",
     seed: Seed = 0,
     out: Out = None,
-    plot: Annotated[Path | None, typer.Option(help="SVG or PNG file for the figure.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Output file for a figure, .svg or .png.")] = None,
     root: Root = None,
     image_size: ImageSize = None,
+    overwrite: Overwrite = False,
     **options: Any,
 ) -> None:
     """Measure accuracy over the number of training images per class.
@@ -115,8 +129,8 @@ def curve(
     from ..compare.comparison import learning_curve, parse_models, split_of
 
     contestants, compute = parse_models(models), ComputeOptions(**given(options, ComputeOptions))
-    check_out(out, overwrite=True)
-    check_out(plot, True, ".svg", ".png")
+    check_out(out, overwrite)
+    check_out(plot, overwrite, ".svg", ".png")
     if plot is not None and not find_spec("matplotlib"):
         raise ConfigError("--plot must be used with matplotlib, which is not installed. Run pip install matplotlib.")
     data = _load(source, root, image_size)

@@ -14,7 +14,7 @@ from ..config.grammars import Augmentation
 from ..errors import ConfigError
 from ..numerics.intervals import left_out_interval, show_interval, show_left_out, wilson_interval
 from ..text import count, show_seconds
-from .shared import Device, Layers, Model, Root, TestViews, plain_table, say
+from .shared import Device, Layers, Model, OtherSource, Root, Views, plain_table, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,12 +29,7 @@ MOST_CLASSES, MOST_CONFUSIONS = 20, 5  # printed; --json has all
 
 def evaluate(
     model: Model,
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SOURCE", help="Public data set, image folder or .npz file. Default: the images it was trained on."
-        ),
-    ] = None,
+    source: OtherSource = None,
     split: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +38,7 @@ def evaluate(
         ),
     ] = None,
     layers: Layers = None,
-    test_views: TestViews = None,
+    views: Views = None,
     limit: Annotated[
         int | None, typer.Option(help="Evaluate about n images, each class in proportion. Default: all.")
     ] = None,
@@ -52,10 +47,12 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with the confusion matrix.")] = False,
 ) -> None:
     """Measure the accuracy of a model."""
-    from ..data.splits import stratified_sample
+    import numpy as np
+
+    from ..data.splits import are_among, stratified_sample
     from ..network.device import choose_device
     from ..saving import ModelFolder, load_model
-    from .images import dataset_of, say_notes, stream_outputs
+    from .images import BATCH, dataset_of, outputs_of, say_notes
 
     if split is not None and split not in SPLITS:
         raise ConfigError(f"split must be one of {', '.join(SPLITS)}, got {split!r}.")
@@ -63,7 +60,7 @@ def evaluate(
         raise ConfigError(f"limit must be at least 1, got {limit}.")
     chosen_device = choose_device(device)
     folder = ModelFolder.open(model)
-    network = load_model(model, layers, chosen_device).network.averaged_over(test_views)
+    network = load_model(model, layers, chosen_device).network.averaged_over(views)
     dataset, own = dataset_of(folder, source, root)
     if not own:
         say_notes(dataset)
@@ -75,11 +72,12 @@ def evaluate(
         some = stratified_sample(labels, limit, seed=0)
         images, labels = images[some], labels[some]
     start = perf_counter()
-    outputs = stream_outputs(network, images, Console(stderr=True))
+    parts = (images[first : first + BATCH] for first in range(0, len(images), BATCH))
+    predicted = np.concatenate([outputs.argmax(1).numpy() for outputs in outputs_of(network, parts, len(images))])
     seconds = perf_counter() - start
-    predicted = outputs.argmax(1).numpy()
     right = predicted == labels
-    trained = _trained_images(images, folder)
+    checksums = folder.about.get("training_checksums")
+    trained = are_among(images, checksums) if checksums else None
     facts: dict[str, Any] = {
         "model": str(model),
         "dataset": dataset.name,
@@ -120,14 +118,6 @@ def _left_out(folder: ModelFolder, console: Console) -> bool:
     say(console, show_left_out(accuracy, images))
     say(console, "These images trained the model: none was held out. Name others to measure it on them.", style="dim")
     return True
-
-
-def _trained_images(images: NDArray[Any], folder: ModelFolder) -> NDArray[np.bool_] | None:
-    """Return which images the model was trained on; None if it does not record them."""
-    from ..data.splits import are_among
-
-    known = folder.about.get("training_checksums")
-    return are_among(images, known) if known else None
 
 
 def _print_summary(console: Console, facts: dict[str, Any], folder: ModelFolder, kind: str) -> None:

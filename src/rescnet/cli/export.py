@@ -14,14 +14,14 @@ from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
 from ..errors import DataError
 from ..text import count, show_bytes, show_seconds
-from .shared import Device, Layers, Model, Overwrite, Root, TestViews, check_out, progress_bar, say
+from .shared import Device, Layers, Model, OtherSource, Overwrite, Root, Views, check_out, progress_bar, say
 
 
 def export(
     model: Model,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Output file: .onnx, or .pt2 for torch.export.load.")],
+    out: Annotated[Path, typer.Option(help="Output file: .onnx, or .pt2 for torch.export.load.")],
     layers: Layers = None,
-    test_views: TestViews = None,
+    views: Views = None,
     tolerance: Annotated[
         float, typer.Option(help="Largest difference between the outputs of the file and of the model.")
     ] = 1e-4,
@@ -44,7 +44,7 @@ def export(
     check_out(out, overwrite, ".onnx", ".pt2")
     write = export_onnx if out.suffix.lower() == ".onnx" else export_program
     loaded = load_model(model, layers)
-    loaded = replace(loaded, network=loaded.network.averaged_over(test_views))
+    loaded = replace(loaded, network=loaded.network.averaged_over(views))
     started = perf_counter()
     with Bar(Console(stderr=True), TextColumn("  running"), BarColumn(), TimeElapsedColumn()) as bar:
         bar.add_task("", total=None)
@@ -65,12 +65,9 @@ def export(
 
 def report(
     model: Model,
+    source: OtherSource = None,
     out: Annotated[
         Path | None, typer.Option(help="Output file. Default: report.html in the folder of the model.")
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(help="Public data set, image folder or .npz file to show. Default: the images it was trained on."),
     ] = None,
     without_images: Annotated[
         bool, typer.Option("--without-images", help="Leave out the parts that need images.")
@@ -96,8 +93,8 @@ def report(
     dataset = None
     if not (without_images or source or folder.about.get("source")):
         raise DataError(
-            f"images must be named: {model} does not record what it was trained on. Name images with test images by "
-            "--source, or use --without-images."
+            f"images must be named: {model} does not record what it was trained on. Name a SOURCE with test images, "
+            "or use --without-images."
         )
     if not without_images:
         dataset, own = dataset_of(folder, source, root)
@@ -115,4 +112,4 @@ def report(
         written = write_report(loaded, page, dataset, overwrite=overwrite, progress=show)
     say(Console(), f"report: [bold]{escape(str(written))}[/bold]")
     if dataset is None and not without_images:
-        say(Console(), "It shows no images, because these trained the model. Name others with --source FOLDER.")
+        say(Console(), "It shows no images, because these trained the model. Name others: rescnet report MODEL SOURCE.")

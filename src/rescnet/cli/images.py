@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
@@ -16,7 +14,7 @@ from torch import Tensor
 
 from ..data import Dataset, load
 from ..data.archives import PUBLIC_SETS
-from ..data.loading import is_folder, parse_source, size_for
+from ..data.loading import parse_source, size_for
 from ..data.splits import fingerprint, hold_out_images, join_validation
 from ..errors import ConfigError, DataError
 from ..network.network import Network
@@ -62,20 +60,6 @@ def parse_size(text: str | None) -> tuple[int, int] | None:
     return int(sides[0]), int(sides[1])
 
 
-def fit_facts(source: str, dataset: Dataset) -> dict[str, str | None]:
-    """Return how the images of a folder were fitted, for the facts about a model."""
-    if not is_folder(source):
-        return {"image_size": None}
-    return {"image_size": f"{dataset.shape[1]},{dataset.shape[2]}", "fit": "centre-crop"}
-
-
-def check_limit(dataset: Dataset, limit: int | None) -> None:
-    """Raise ValueError if a limit leaves fewer than two training images per class."""
-    classes = len(np.unique(dataset.train.labels))
-    if limit is not None and limit < min(2 * classes, len(dataset.train)):
-        raise ConfigError(f"limit must be at least {2 * classes} with {classes} classes, got {limit}.")
-
-
 def dataset_of(model: ModelFolder, source: str | None = None, root: Path | None = None) -> tuple[Dataset, bool]:
     """Load images for a model: by default those it was trained on, with the same validation images.
 
@@ -96,7 +80,12 @@ def dataset_of(model: ModelFolder, source: str | None = None, root: Path | None 
     if source is None and place.is_absolute() and not place.exists():
         raise ConfigError(f"the training images of {model.path} must exist, got {chosen}. Name their new place.")
     dataset = load_source(chosen, root, **size_for(chosen, model.image_shape))
-    _check_shape(dataset, model)
+    if dataset.shape != model.image_shape:
+        theirs, ours = (
+            f"{height}×{width} {'grey' if channels == 1 else 'colour'}"
+            for channels, height, width in (dataset.shape, model.image_shape)
+        )
+        raise ConfigError(f"{dataset.name} must have {ours} images for this model, got {theirs} ones.")
     held_out = model.about.get("held_out") if own else None
     if held_out:
         dataset = hold_out_images(dataset, held_out["fraction"], held_out["limit"], held_out["seed"])
@@ -115,25 +104,10 @@ def check_held_out(dataset: Dataset, about: dict[str, Any]) -> None:
         )
 
 
-def _check_shape(dataset: Dataset, model: ModelFolder) -> None:
-    if dataset.shape != model.image_shape:
-        theirs, ours = (
-            f"{height}×{width} {'grey' if channels == 1 else 'colour'}"
-            for channels, height, width in (dataset.shape, model.image_shape)
-        )
-        raise ConfigError(f"{dataset.name} must have {ours} images for this model, got {theirs} ones.")
-
-
-def stream_outputs(network: Network, images: NDArray[Any], console: Console) -> Tensor:
-    """Return Ỹ of images (n, channels, height, width) on the CPU, shape (n, classes)."""
-    parts = (images[start : start + BATCH] for start in range(0, len(images), BATCH))
-    return torch.cat(list(outputs_of(network, parts, len(images), console)))
-
-
-def outputs_of(network: Network, parts: Iterable[NDArray[Any]], total: int, console: Console) -> Iterator[Tensor]:
+def outputs_of(network: Network, parts: Iterable[NDArray[Any]], total: int) -> Iterator[Tensor]:
     """Yield Ỹ of each batch of images on the CPU, shape (batch, classes), and show the progress."""
     columns = (TextColumn("  images"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Bar(console, *columns) as bar:
+    with Bar(Console(stderr=True), *columns) as bar:
         task = bar.add_task("images", total=total)
         for part in parts:
             yield network.outputs(part).cpu()

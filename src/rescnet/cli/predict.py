@@ -15,7 +15,7 @@ from rich.table import Table
 
 from ..files import atomic_write
 from ..text import count
-from .shared import Device, Layers, Model, Overwrite, TestViews, check_out, say
+from .shared import Device, Layers, Model, Overwrite, Views, check_out, say
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,7 @@ def predict(
     model: Model,
     paths: Annotated[list[Path], typer.Argument(metavar="PATHS...", help="Image files, or folders of them.")],
     layers: Layers = None,
-    test_views: TestViews = None,
+    views: Views = None,
     out: Annotated[Path | None, typer.Option(help="Output file for the predictions, .csv or .json.")] = None,
     overwrite: Overwrite = False,
     device: Device = "auto",
@@ -59,12 +59,12 @@ def predict(
     if "fit" not in folder.about:
         _say_fitted(console, files, folder.image_shape)
     loaded = load_model(model, layers, chosen_device)
-    network = loaded.network.averaged_over(test_views)
+    network = loaded.network.averaged_over(views)
     parts = (
         read_like(files[start : start + BATCH], folder.image_shape, loaded.preprocessing, errors)
         for start in range(0, len(files), BATCH)
     )
-    outputs = list(outputs_of(network, (part for part in parts if len(part)), len(files), console))
+    outputs = list(outputs_of(network, (part for part in parts if len(part)), len(files)))
     if not outputs:
         raise next(iter(errors.values()))
     shares = network.probabilities(torch.cat(outputs))

@@ -18,8 +18,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemaini
 from rich.table import Table
 
 from ..config.defaults import CHOSEN
-from ..config.option import declared_types, options_of
-from ..errors import ConfigError
+from ..config.option import options_of
 from ..files import atomic_write, check_new_file
 from ..progress import Bar
 
@@ -32,8 +31,11 @@ Source = Annotated[
         "images of each class. Default: digits.",
     ),
 ]
-SourceOption = Annotated[
-    str | None, typer.Option("--dataset", metavar="SOURCE", help="Same as the argument SOURCE.", hidden=True)
+OtherSource = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="SOURCE", help="Public data set, image folder or .npz file. Default: the images it was trained on."
+    ),
 ]
 Layers = Annotated[
     int | None,
@@ -41,7 +43,7 @@ Layers = Annotated[
         help="Use the first n layers. Default: the best validation depth if trained with --patience, else all."
     ),
 ]
-TestViews = Annotated[
+Views = Annotated[
     str | None,
     typer.Option(
         help="Views that a prediction is averaged over, e.g. 'flip + shift 1'. '' is the image alone. Default: those "
@@ -54,7 +56,6 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")]
 
 MANY_FILES = 300  # from here on reading them shows its progress
-_NOT = "no_"  # prefix of the parameter of a flag that switches an option off
 
 
 def say(console: Console, text: str, style: str | None = None) -> None:
@@ -96,13 +97,6 @@ def write_json(file: Path, content: Any) -> None:
         path.write_text(json.dumps(content, indent=1) + "\n")
 
 
-def one_source(source: str | None, dataset: str | None) -> str | None:
-    """Return the source given as an argument or as ``--dataset``; None if neither was given."""
-    if source is not None and dataset is not None:
-        raise ConfigError(f"the images must be named once, got {source} and --dataset {dataset}. Leave one out.")
-    return dataset if source is None else source
-
-
 def check_out(out: Path | None, overwrite: bool, *endings: str) -> None:
     """Raise ValueError if an output file is given that cannot be written."""
     if out is not None:
@@ -115,85 +109,68 @@ def command_line() -> str:
 
 
 def with_flags(*owners: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add a flag per option of the dataclasses to a command, which receives them as keywords; None if not given.
+    """Add a flag per field of the dataclasses to a command, which receives them as keywords; None if not given.
 
-    ``--help`` shows the command's own options that are not hidden, and the common ones of the dataclasses.
-    ``--help-all`` shows all, in one panel per group.
+    The flag of a field is that of its annotation, or made from the declaration of an option. ``--help`` leaves out
+    hidden flags. ``--help-all`` shows all, those of options in one panel per group.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        signature = inspect.signature(command)
-        own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-        hints = get_type_hints(command, include_extras=True)
-        parameters = [p.replace(annotation=hints[p.name], kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-        declared = [(owner, name, entry) for owner in owners for name, entry in options_of(owner).items()]
-        for owner, name, entry in declared:
-            parameters += _flags(name, entry, declared_types(owner)[name])
-        # Of the two flags of a bool, the help shows the one that changes the default.
-        panels = {(_NOT if e.default is True else "") + name: e.metadata["group"] for _, name, e in declared}
-        shown = panels | {p.name: None for p in own}
-        parameters.append(_help_all(shown))
+        own = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        annotations = get_type_hints(command, include_extras=True)
+        flags = {p.name: (annotations[p.name], p.default) for p in own}
+        groups: dict[str, str] = {}
+        for owner in owners:
+            hints = get_type_hints(owner, include_extras=True)
+            for name, entry in options_of(owner).items():
+                if entry.metadata:
+                    flags[name] = _flag(name, entry, hints[name]), None
+                    groups[name] = entry.metadata["group"]
+                else:
+                    flags[name] = hints[name], entry.default
 
-        def run(**values: Any) -> Any:
-            values.pop("help_all", None)
-            for name in [name for name in values if name.startswith(_NOT)]:
-                if values.pop(name):
-                    values[name.removeprefix(_NOT)] = False
-            return command(**values)
+        def show_all(ctx: typer.Context, asked: bool) -> None:
+            if not asked:
+                return
+            for parameter in ctx.command.params:
+                parameter.hidden = False  # type: ignore[attr-defined]
+                parameter.rich_help_panel = groups.get(str(parameter.name))  # type: ignore[attr-defined]
+            typer.echo(ctx.get_help())
+            raise typer.Exit
 
-        run.__doc__, run.__name__ = command.__doc__, command.__name__
-        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in parameters}
-        return run
+        help_all = typer.Option("--help-all", help="Show all options and exit.", is_eager=True, callback=show_all)
+        flags["help_all"] = Annotated[bool, help_all], False
+        command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+                for name, (annotation, default) in flags.items()
+            ]
+        )
+        command.__annotations__ = {name: annotation for name, (annotation, _) in flags.items()}
+        return command
 
     return decorate
 
 
 def given(values: dict[str, Any], owner: type) -> dict[str, Any]:
-    """Return those of a command's keywords that are options of a dataclass and were given."""
+    """Return those of a command's keywords that are fields of a dataclass and were given."""
     return {name: value for name, value in values.items() if name in options_of(owner) and value is not None}
 
 
-def _flags(name: str, entry: Field[Any], declared: Any) -> list[inspect.Parameter]:
-    """Return the flag of an option; two if it is a bool."""
-    meaning, default = entry.metadata["help"], cast(Any, entry.default)
-    flag, hidden = "--" + name.replace("_", "-"), not entry.metadata["common"]
-    chosen = name in CHOSEN
-    words: dict[str, Any] = {"show_default": False}
+def _flag(name: str, entry: Field[Any], declared: Any) -> Any:
+    """Return the annotation of the flag of an option; a bool can be switched on and off."""
+    flag, default, choices, metavar = "--" + name.replace("_", "-"), str(entry.default), "", None
+    kind: Any = declared if declared in (bool, int, float) else str
     if declared is bool:
-        words["help"] = f"Switch off{'' if chosen else ' the default'}: {meaning}" if default else meaning
-        words["help"] += " (default by the images)" if chosen else "" if default else " Off by default."
-        return [
-            _parameter(name, bool, flag, **words, hidden=hidden or default),
-            _parameter(f"{_NOT}{name}", bool, f"--no-{flag[2:]}", **words, hidden=hidden or not default),
-        ]
-    kind: Any = declared if declared in (int, float) else str
-    choices, shown = "", str(default)
-    if get_origin(declared) is Literal:
-        words["metavar"], choices = "<choice>", f"{', '.join(get_args(declared))}; "
+        flag, default = f"{flag}/--no-{flag[2:]}", "on" if entry.default else "off"
+    elif get_origin(declared) is Literal:
+        metavar, choices = "<choice>", f"{', '.join(get_args(declared))}; "
     elif get_origin(declared) is tuple:
-        words["metavar"], shown = "<numbers>", ",".join(map(str, default))
-    shown = "by the images" if chosen else shown
-    values = f" ({choices}default {shown})" if shown else ""
-    return [_parameter(name, kind, flag, **words, help=f"{meaning}{values}", hidden=hidden)]
-
-
-def _help_all(shown: dict[str, str | None]) -> inspect.Parameter:
-    """Return the flag that prints the help of these parameters, each in the panel of its group."""
-
-    def show(ctx: typer.Context, asked: bool) -> None:
-        if not asked:
-            return
-        for parameter in ctx.command.params:
-            if parameter.name in shown:
-                parameter.hidden = False  # type: ignore[attr-defined]
-                parameter.rich_help_panel = shown[parameter.name]  # type: ignore[attr-defined]
-        typer.echo(ctx.get_help())
-        raise typer.Exit
-
-    return _parameter("help_all", bool, "--help-all", help="Show all options and exit.", is_eager=True, callback=show)
-
-
-def _parameter(name: str, kind: Any, flag: str, **words: Any) -> inspect.Parameter:
-    annotation = Annotated[Optional[kind], typer.Option(flag, **words)]  # noqa: UP045  (built at run time)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        metavar, default = "<numbers>", ",".join(map(str, cast(Any, entry.default)))
+    default = "by the images" if name in CHOSEN else default
+    meaning = entry.metadata["help"] + (f" ({choices}default {default})" if default else "")
+    hidden = not entry.metadata["common"]
+    return Annotated[
+        Optional[kind],  # noqa: UP045  (built at run time)
+        typer.Option(flag, help=meaning, metavar=metavar, hidden=hidden, show_default=False),
+    ]

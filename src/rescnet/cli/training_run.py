@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
 from pathlib import Path
@@ -71,24 +71,20 @@ class TrainCommand(Listener):
             say(console, f"the {len(self.dataset.test):,} test images are left to rescnet evaluate, to save time")
         saver = ModelSaver(self.place, self.dataset.class_names, self._facts, self.overwrite, self.resumed)
         where = self.device if self.workers.count == 1 else f"{self.workers.count} workers, {self.device}"
-        with self.log or nullcontext(), TrainingTable(console, self.dataset.name, where, self._images) as table:
-            try:
-                lines = _JsonLines() if as_json else None
+        table = TrainingTable(console, self.dataset.name, where, self._images)
+        lines = _JsonLines() if as_json else None
+        try:
+            with self.log or nullcontext(), saver, table:
                 history = self._train(Listeners(self, saver, table, self.log, lines))
-            except KeyboardInterrupt as interrupt:
-                table.close()
-                layers = saver.finish(StopReason.INTERRUPTED)
-                message = self._print_stopped(str(interrupt) or "interrupted", layers, saver.folder)
-                if as_json:
-                    self._print_json(History(saver.records, StopReason.INTERRUPTED), saver.folder)
-                raise ReportedInterrupt(message) from None
-            except Exception:
-                table.close()
-                with suppress(OSError):  # e.g. a full disk: the layers of an unsealed model can be loaded too
-                    saver.finish(StopReason.FAILED)
-                if saver.records:
-                    self._print_stopped("stopped by an error", len(saver.records), saver.folder)
-                raise
+        except KeyboardInterrupt as interrupt:
+            message = self._print_stopped(str(interrupt) or "interrupted", len(saver.records), saver.folder)
+            if as_json:
+                self._print_json(History(saver.records, StopReason.INTERRUPTED), saver.folder)
+            raise ReportedInterrupt(message) from None
+        except Exception:
+            if saver.records:
+                self._print_stopped("stopped by an error", len(saver.records), saver.folder)
+            raise
         folder = ModelFolder.open(self.place)
         size, place = show_bytes(folder.size_on_disk()), escape(str(self.place))
         say(console, f"model: [bold]{place}[/bold] ({size}), {_depth_used(folder)}")
@@ -134,7 +130,9 @@ class TrainCommand(Listener):
         config = self.wishes.config
         start = None
         if self.resumed is not None and isinstance(config, NetworkConfig):
-            start = _start(self.resumed, config)
+            folder = self.resumed.folder
+            stack = LayerStack(config, folder.image_shape, len(folder.class_names), list(self.resumed.layers))
+            start = Network(stack), folder.history()
         test = pairs["test"] if self._measures_test else None
         _, history = fit(
             TrainingData.of(*pairs["train"], pairs.get("validation"), test),
@@ -200,12 +198,6 @@ class TrainCommand(Listener):
         if history.readout:
             summary["readout"] = asdict(history.readout)
         typer.echo(json.dumps(summary))
-
-
-def _start(run: InterruptedRun, config: NetworkConfig) -> tuple[Network, History]:
-    folder = run.folder
-    stack = LayerStack(config, folder.image_shape, len(folder.class_names), list(run.layers))
-    return Network(stack), folder.history()
 
 
 def _depth_used(folder: ModelFolder) -> str:

@@ -46,7 +46,7 @@ BANKS = {  # ``register_bank`` adds those of other packages
 }
 
 
-class NotEnoughFiltersError(ValueError):
+class NotEnoughFiltersError(ConfigError):
     """Request for more filters than a bank can find in its patches."""
 
 

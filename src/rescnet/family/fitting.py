@@ -13,7 +13,7 @@ from ..errors import ConfigError
 from ..stages.discriminant import LinearHead
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
-from ..stages.moments import BLOCK_BYTES, FEW, Moments, RowMoments
+from ..stages.moments import Moments, RowMoments, solves_by_rows
 from ..stages.patches import remove_patch_means
 from ..text import show_bytes
 from ..training.stopwatch import trim_heap
@@ -123,14 +123,12 @@ class Fitting:
     def _fit_lda(self, number: int) -> LinearHead:
         """Fit a one-vs-rest LDA to a stage's features. They are streamed; those of few images are held in memory."""
         features, images = self.config.features(self.network.image_shape, number), len(self.images)
-        by_rows = images <= FEW * features
-        # By rows: features, a block of scaled ones, products and a factor. Otherwise: scatter, factor and two copies.
+        kind = RowMoments if solves_by_rows(images, features, half=False) else Moments
         itemsize = self.network.input_range.low.dtype.itemsize
-        block = min(BLOCK_BYTES // itemsize, images * features)
-        numbers = images * (features + 2 * images) + block if by_rows else 4 * features**2
-        what = f"{features:,} features of {images:,} images" if by_rows else f"the scatter of {features:,} features"
-        self._check_memory(numbers * itemsize, what)
-        kind = RowMoments if by_rows else Moments
+        size, what = kind.pair_bytes(images, features, itemsize), f"the scatter of {features:,} features"
+        if kind is RowMoments:
+            size, what = size + images * features * itemsize, f"{features:,} features of {images:,} images"
+        self._check_memory(size, what)
         chunks = ((part, self.labels[index]) for index, part in self._features(number))
         return fit_lda(chunks, self.classes, self.config.ridge, kind)
 

@@ -24,9 +24,9 @@ from ..stages.patches import extract_patches
 from ..stages.pooling import pool_features, pyramid_pool
 from ..stages.second_order import second_order_pool
 from .config import FamilyConfig, Patches
+from .patches import z_score_patches
 from .stacked_lda import StackedLDA
 
-FLAT = 1e-6  # a patch with a smaller standard deviation is flat; inputs are in [0, 1]
 LARGEST_WORKSPACE = {"cpu": 32 * 2**20, "cuda": 4 * 2**30}  # bytes; a CPU reuses memory as small as this
 
 
@@ -157,11 +157,3 @@ def filter_maps(inputs: Tensor, stage: Stage, patches: Patches) -> Tensor:
     before, after = (k - 1) // 2, k // 2
     rows = z_score_patches(extract_patches(F.pad(inputs, (before, after, before, after)), k), c)
     return (rows @ stage.weights.flatten(1).T + stage.bias).transpose(1, 2).reshape(n, d, h, w)
-
-
-def z_score_patches(patches: Tensor, channels: int) -> Tensor:
-    """Return the z-scores of patches (..., c·k·k) per channel; flat patches give zeros."""
-    by_channel = patches.reshape(*patches.shape[:-1], channels, -1)
-    centred = by_channel - by_channel.mean(-1, keepdim=True)
-    spread = centred.square().mean(-1, keepdim=True).sqrt()
-    return torch.where(spread > FLAT, centred / spread.clamp_min(FLAT), 0).flatten(-2)

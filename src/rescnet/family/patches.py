@@ -17,8 +17,8 @@ from ..stages.patches import (
     sum_by_group,
 )
 from .config import Patches
-from .network import z_score_patches
 
+FLAT = 1e-6  # a patch with a smaller standard deviation is flat; inputs are in [0, 1]
 MOST_BYTES = 2**29  # of the products of whole images, all groups together
 MOST_NUMBERS = 4096  # of an image whose products are computed
 
@@ -124,6 +124,14 @@ class StagePatches:
         if self._normalisation == "z-score":
             return z_score_patches(patches, self.channels)
         return remove_patch_means(patches, self.channels)
+
+
+def z_score_patches(patches: Tensor, channels: int) -> Tensor:
+    """Return the z-scores of patches (..., c·k·k) per channel; flat patches give zeros."""
+    by_channel = patches.reshape(*patches.shape[:-1], channels, -1)
+    centred = by_channel - by_channel.mean(-1, keepdim=True)
+    spread = centred.square().mean(-1, keepdim=True).sqrt()
+    return torch.where(spread > FLAT, centred / spread.clamp_min(FLAT), 0).flatten(-2)
 
 
 def products_fit(shape: tuple[int, int, int], groups: int) -> bool:

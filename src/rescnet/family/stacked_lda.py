@@ -18,8 +18,8 @@ from torch import Tensor
 from ..stages.discriminant import LinearHead, fit_head, one_vs_rest_lda
 from ..stages.filters import find_bank
 from ..stages.moments import Moments
-from ..stages.patches import ClassMoments, groups_of, sum_by_group
 from .config import FamilyConfig
+from .patches import StagePatches
 
 ROWS = 4096  # samples per chunk
 
@@ -46,35 +46,6 @@ def first_posteriors(samples: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
     return torch.sigmoid(torch.addmm(bias, samples, weights.T))
 
 
-class WholeSamples:
-    """Patch source of the stacked-LDA bank in which each sample is an image with a single patch."""
-
-    def __init__(self, samples: Tensor, labels: Tensor) -> None:
-        self._samples, self.labels = samples, labels.cpu()
-        self.images, self.channels = samples.shape
-        self.size = self.rows = self.columns = 1
-        self.weights: Tensor | None = None
-        self.zero_mean = False
-
-    def covariance(self) -> Tensor:
-        """Return the covariance of the samples, float64, shape (M, M)."""
-        return torch.cov(self._samples.double().T, correction=0)
-
-    def mean(self) -> Tensor:
-        """Return the mean sample, float64, shape (M,)."""
-        return self._samples.mean(0, dtype=torch.float64)
-
-    def gather(self, image: Tensor, row: Tensor, column: Tensor) -> Tensor:
-        """Return single samples, float64, shape (n, M)."""
-        return self._samples[image.to(self._samples.device)].double()
-
-    def class_moments(self, sets: int = 1) -> ClassMoments:
-        """Return the sums over each class's samples."""
-        group, groups = groups_of(self.labels, sets)
-        parts = zip(torch.split(group, ROWS), torch.split(self._samples, ROWS), strict=True)
-        return sum_by_group(((where, samples[:, None]) for where, samples in parts), groups)
-
-
 def fit_lda(
     chunks: Iterable[tuple[Tensor, Tensor]], classes: int, ridge: float, kind: type[Moments] = Moments
 ) -> LinearHead:
@@ -93,14 +64,16 @@ def fit_stacked_lda(
     samples: Tensor, labels: Tensor, classes: int, config: FamilyConfig, generator: torch.Generator
 ) -> StackedLDA:
     """Learn both layers from samples (n, M) and their labels (n,)."""
-    count = config.discriminants
-    drawn = find_bank("stacked-lda")(WholeSamples(samples, labels), count, generator, config.bank_options)
+    count, n = config.discriminants, len(samples)
+    whole = samples[:, :, None, None]  # images of one pixel, which is their only patch
+    source = StagePatches(lambda index: whole[index], labels.cpu(), 1, (samples.shape[1], 1, 1), 1, "plain", n)
+    drawn = find_bank("stacked-lda")(source, count, generator, config.bank_options)
     weights, bias = (part.to(samples.device, samples.dtype) for part in (drawn.weights, drawn.bias))
     total, square = samples.new_zeros(count).double(), samples.new_zeros(count).double()
     for part in torch.split(samples, ROWS):
         scores = torch.addmm(bias, part, weights.T).double()
         total, square = total + scores.sum(0), square + scores.square().sum(0)
-    variance = square / len(samples) - (total / len(samples)).square()
+    variance = square / n - (total / n).square()
     scale = torch.where(variance > 0, variance.clamp_min(1e-12).rsqrt(), 0).to(samples.dtype)
     weights, bias = weights * scale[:, None], bias * scale
     parts = zip(torch.split(samples, ROWS), torch.split(labels, ROWS), strict=True)

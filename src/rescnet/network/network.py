@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..config.network import NetworkConfig
 from ..config.option import OptionError
-from ..errors import ConfigError
+from ..errors import ConfigError, NumericalError
 from ..fused import has_log_kernel, has_pooling_kernel
 from ..text import count, show_shape
 from .device import choose_device
@@ -78,7 +78,7 @@ class Network:
 
         Raises
         ------
-        FloatingPointError
+        NumericalError
             An output is NaN or infinite.
         """
         wanted = self._layers_asked(layers)
@@ -189,9 +189,9 @@ class Network:
 
 
 def refuse_infinite(outputs: Tensor) -> Tensor:
-    """Return outputs (n, classes); raise FloatingPointError if one is NaN or infinite."""
+    """Return outputs (n, classes); raise NumericalError if one is NaN or infinite."""
     if not bool(outputs.isfinite().all()):
-        raise FloatingPointError(
+        raise NumericalError(
             "outputs must be finite, got NaN or infinity. Check the units of the images, or train the model again."
         )
     return outputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..data import Dataset, ImageSet
 from ..errors import ConfigError
 from ..model import Model
-from ..network.inputs import as_images
+from ..network.network import Network
 from ..numerics.intervals import wilson_interval
 
 MAX_CELLS = 40_000  # numbers in all confusion matrices of the page
@@ -21,18 +21,8 @@ BINS = 10  # of confidence, equally wide
 CHUNKS = 20  # of images per step of the progress
 
 
-@dataclass(frozen=True)
-class EvaluationImages:
-    """The images a network is evaluated on; ``split`` is "test" or "validation"."""
-
-    split: str
-    images: ImageSet
-
-
-def evaluation_images(model: Model, dataset: Dataset | None) -> EvaluationImages | None:
-    """Return the test images, or else the validation images; refuse images that do not match the model."""
-    if dataset is None:
-        return None
+def evaluation_images(model: Model, dataset: Dataset) -> tuple[str, ImageSet]:
+    """Return "test" and the test images, or else the validation images; refuse images that do not match the model."""
     found = dataset.test or dataset.validation
     if found is None:
         raise ConfigError(
@@ -49,14 +39,15 @@ def evaluation_images(model: Model, dataset: Dataset | None) -> EvaluationImages
             f"{dataset.name} must have the model's classes {_first_names(model.class_names)}, "
             f"got {_first_names(dataset.class_names)}. Use the data set of the training."
         )
-    return EvaluationImages("test" if dataset.test else "validation", found)
+    return "test" if dataset.test else "validation", found
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Predictions and probabilities for n images; ``depth`` layers are used for prediction."""
 
-    source: EvaluationImages
+    split: str  # "test" or "validation"
+    images: ImageSet
     predictions: NDArray[np.int32]  # class with the greatest output after each layer, (layers, n)
     probabilities: NDArray[np.float64]  # of the model, with its readout if it has one, (n, classes)
     depth: int
@@ -65,7 +56,7 @@ class Evaluation:
     @property
     def labels(self) -> NDArray[np.int64]:
         """True classes, shape (n,)."""
-        return self.source.images.labels
+        return self.images.labels
 
     @property
     def correct(self) -> NDArray[np.bool_]:
@@ -109,7 +100,7 @@ class Evaluation:
         matrices += [(self.depth, True, self.final)] if self.readout else []
         share = float(last.mean())
         return {
-            "split": self.source.split,
+            "split": self.split,
             "images": images,
             "readout": self.readout,
             "accuracy": share,
@@ -129,25 +120,28 @@ class Evaluation:
 
 
 @torch.inference_mode()
-def evaluate(model: Model, source: EvaluationImages, progress: Callable[[int, int], None] | None = None) -> Evaluation:
+def evaluate(
+    model: Model, split: str, images: ImageSet, progress: Callable[[int, int], None] | None = None
+) -> Evaluation:
     """Evaluate images in chunks: one forward pass for the predictions of all layers, one for the probabilities.
 
     ``progress`` is called with the number of images done and with that of all.
     """
-    network = model.network
-    images = as_images(source.images.images, network.image_shape)
-    first = network.layers[0].weights
+    network, layers = model.network, all_layers(model)
     predictions, probabilities = [], []
     for start in range(0, len(images), CHUNKS * network.stack.chunk):
-        part = images[start : start + CHUNKS * network.stack.chunk]
-        for chunk in torch.split(part, network.stack.chunk):
-            staged = network.stack.staged_outputs(chunk.to(first.device))
-            predictions.append(torch.stack([output.argmax(1).to(torch.int32).cpu() for output in staged]))
+        part = images.images[start : start + CHUNKS * network.stack.chunk]
+        predictions.append(layers.stages(part, lambda output: output.argmax(1).to(torch.int32)))
         probabilities.append(model.predict_proba(part))
         if progress:
             progress(start + len(part), len(images))
     of_layers, likely = torch.cat(predictions, dim=1).numpy(), np.concatenate(probabilities)
-    return Evaluation(source, of_layers, likely, network.used_layers, network.readout is not None)
+    return Evaluation(split, images, of_layers, likely, network.used_layers, network.readout is not None)
+
+
+def all_layers(model: Model) -> Model:
+    """Return the model with all its layers in use, without its readout."""
+    return replace(model, network=Network(model.network.stack))
 
 
 def calibration(probabilities: NDArray[np.float64], labels: NDArray[np.int64]) -> dict[str, Any]:

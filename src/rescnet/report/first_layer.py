@@ -60,7 +60,7 @@ def trace_first_layer(network: Network, evaluation: Evaluation, index: int) -> d
     and ``residual`` are per class.
     """
     layer = network.layers[0]
-    image = evaluation.source.images.images[index]
+    image = evaluation.images.images[index]
     label = int(evaluation.labels[index])
     zeros = layer.weights.new_zeros(1, network.classes)
     maps, _, output = network.stack.step(layer, None, zeros, torch.tensor(image[None]).to(layer.weights.device))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise, zip_longest
 from typing import Any
@@ -16,7 +16,7 @@ from ..explain.explanation import answer_changes
 from ..model import Model
 from ..network.network import Network
 from ..network.probabilities import probabilities
-from .evaluation import Evaluation, margins
+from .evaluation import Evaluation, all_layers, margins
 from .pictures import data_uri, diverging, thumbnail
 
 MAX_CLASSES = 10  # lines in the chart of one image
@@ -116,11 +116,13 @@ def trace_images(
 
     ``progress`` is called with the number of images done and with that of all.
     """
-    images, labels = evaluation.source.images.images, evaluation.labels
+    images, labels = evaluation.images.images, evaluation.labels
     network, names = model.network, model.class_names
     low, high = network.stack.image_range.ends
     traces: list[dict[str, Any]] = []
-    for indices, outputs in _staged_outputs(network, images, chosen):
+    for start in range(0, len(chosen), network.stack.chunk):
+        indices = list(chosen[start : start + network.stack.chunk])
+        outputs = all_layers(model).stages(images[indices], torch.Tensor.float).numpy()  # (layers, n, classes)
         for place, index in enumerate(indices):
             trace = trace_image(outputs[:, place], int(labels[index]), names, network.config.ceiling, evaluation.depth)
             final, likely = int(evaluation.final[index]), evaluation.probabilities[index]
@@ -209,18 +211,6 @@ def describe_changes(
     correct, wrong = f"correct, with a margin of {distance}", f"wrong, {names[label]} is {distance} behind"
     result = f"{names[prediction]}: {correct if prediction == label else wrong}"
     return [*changes, (verdict[prediction == label], f"After layer {layers} the prediction is {result}.")]
-
-
-@torch.inference_mode()
-def _staged_outputs(
-    network: Network, images: NDArray[Any], chosen: Sequence[int]
-) -> Iterator[tuple[Sequence[int], NDArray[np.float32]]]:
-    """Yield chunks of the chosen indices with their outputs, shape (layers, n, classes)."""
-    first = network.layers[0].weights
-    for start in range(0, len(chosen), network.stack.chunk):
-        indices = list(chosen[start : start + network.stack.chunk])
-        outputs = network.stack.staged_outputs(torch.from_numpy(images[indices]).to(first.device))
-        yield indices, torch.stack([output.float().cpu() for output in outputs]).numpy()
 
 
 def _ten_thousandths(values: NDArray[Any]) -> list[int]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
-from base64 import b64encode
 from collections.abc import Callable
-from hashlib import sha256
 from html import escape
-from importlib import resources
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +12,7 @@ from ..data import Dataset
 from ..errors import ConfigError, DataError
 from ..files import atomic_write, check_new_file
 from ..model import Model, as_model
+from ..pages import html_page
 from ..text import count
 from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
@@ -74,18 +71,22 @@ def write_report(
     >>> from rescnet import data, report
     >>> report.write_report(model, "digits.html", data.load("digits"))  # doctest: +SKIP
     """
-    target = Path(path)
+    if isinstance(model, str | PathLike) or not isinstance(path, str | PathLike):
+        raise ConfigError(
+            "model must be the first argument and path the second. Write rescnet.write_report(model, path)."
+        )
+    model, target = as_model(model), Path(path)
     check_new_file(target, overwrite)
-    model = as_model(model)
     if not len(model.network.layers):
         raise ConfigError("network must have at least one layer, got none. Train it first.")
-    images = evaluation_images(model, dataset)
+    images = evaluation_images(model, dataset) if dataset else None
     if images_shown < 1:
         raise DataError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
-    evaluation = evaluate(model, images, progress) if images else None
+    evaluation = evaluate(model, *images, progress) if images else None
     data = collect(model, dataset, evaluation, images_shown, progress)
     layers = count(len(model.network.layers), "layer", "layers")
-    page = build_page(data, f"{data['summary']['name']}: a ResCNet of {layers}")
+    title = escape(f"{data['summary']['name']}: a ResCNet of {layers}")
+    page = html_page(__package__, SCRIPTS, data, TITLE=title)
     with atomic_write(target) as partial:
         partial.write_text(page, "utf-8")
         check_new_file(target, overwrite)  # again: the file may have appeared during the evaluation
@@ -128,38 +129,3 @@ def collect(
             "first_layer": trace_first_layer(network, evaluation, chosen[0]),
         }
     return data
-
-
-def build_page(data: dict[str, Any], title: str) -> str:
-    """Return the page as HTML.
-
-    The data is never read as HTML. It is a JSON block without angle brackets, and the script inserts it as text only.
-    The content security policy allows no other script and no request.
-    """
-    script = "'use strict';\n(() => {\n" + "\n".join(_asset(name) for name in SCRIPTS) + "\n})();\n"
-    digest = b64encode(sha256(script.encode()).digest()).decode()
-    parts = {
-        "POLICY": f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-        "TITLE": escape(title),
-        "STYLE": _asset("page.css"),
-        "DATA": as_json(data),
-        "SCRIPT": script,
-    }
-    # One pass, so that a marker inside the data is not replaced.
-    return re.sub(r"<!--(POLICY|TITLE|STYLE|DATA|SCRIPT)-->", lambda found: parts[found[1]], _asset("page.html"))
-
-
-def as_json(data: dict[str, Any]) -> str:
-    r"""Return JSON for a script element, with ``<``, ``>`` and ``&`` escaped.
-
-    Examples
-    --------
-    >>> as_json({"name": "</script>"})
-    '{"name":"\\u003c/script\\u003e"}'
-    """
-    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _asset(name: str) -> str:
-    return resources.files(__package__).joinpath("assets", name).read_text("utf-8")

@@ -67,7 +67,6 @@ def seconds_of(model: Model) -> dict[str, float]:
     """Return the seconds of the parts of the training that are known."""
     history = model.history
     parts = {
-        "loading": float(model.about.get("loading_seconds") or 0),
         "layers": sum(record.total_seconds for record in history),
         "readout": history.readout.seconds if history.readout else 0.0,
     }
@@ -87,7 +86,7 @@ def accuracy_curves(model: Model, evaluation: Evaluation | None) -> dict[str, li
         if None not in values:
             curves[split] = [float(value) for value in values]
     if evaluation:
-        curves[evaluation.source.split] = evaluation.accuracy
+        curves[evaluation.split] = evaluation.accuracy
     return curves
 
 
@@ -97,7 +96,7 @@ def accuracy_intervals(
     """Return the 95 % intervals of the accuracy curves, per layer, for splits whose number of images is known."""
     images = dict(model.about.get("images") or {})
     if evaluation:
-        images[evaluation.source.split] = len(evaluation.labels)
+        images[evaluation.split] = len(evaluation.labels)
     return {
         split: [[round(end, 5) for end in wilson_interval(share, images[split])] for share in curve]
         for split, curve in curves.items()
@@ -118,7 +117,7 @@ def notes(model: Model, evaluation: Evaluation | None) -> list[str]:
         accuracy = f" With it, training recorded an accuracy of {' and '.join(shares)}." if shares else ""
         found.append(f"A kernel readout follows layer {used}. Curves per layer are without it.{accuracy}")
     if evaluation:
-        split = evaluation.source.split
+        split = evaluation.split
         recorded, measured = getattr(history[used - 1], f"{split}_accuracy"), evaluation.accuracy[used - 1]
         if recorded is not None and abs(recorded - measured) > ACCURACY_TOLERANCE:
             found.append(
@@ -181,12 +180,10 @@ def settings(model: Model, name: str) -> dict[str, Any]:
         for entry in dataclasses.fields(NetworkConfig)
     ]
     command = model.about.get("command")
-    if isinstance(command, list | tuple):
-        command = shlex.join(map(str, command))
     return {
         "base": f"the preset {preset}" if preset else "the default network",
         "rows": rows,
-        "command": str(command) if command else rebuilt_command(config, base, preset, name),
+        "command": command or rebuilt_command(config, base, preset, name),
         "rebuilt": not command,
     }
 

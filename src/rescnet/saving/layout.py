@@ -80,7 +80,6 @@ class About(TypedDict, total=False):
     image_size: str | None
     images: dict[str, int]
     label_type: str
-    loading_seconds: float
     preprocessing: Preprocessing
     preset: str | None
     readout: ReadoutFile

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from ..config.network import Posterior
+from ..errors import NumericalError
 from ..numerics.linear_algebra import NotPositiveDefiniteError, Solver, cholesky_solver, scores_in_half
 from .moments import CrossSolver, Moments
 
@@ -116,7 +117,7 @@ def fit_head(
             if bool(head.weights.isfinite().all() and head.bias.isfinite().all()):
                 return head, ridge
         ridge = max(10 * ridge, LEAST_RETRY)
-    raise FloatingPointError(
+    raise NumericalError(
         f"no head could be solved with a ridge below {ridge:.3g}. Check the images for extreme values."
     )
 

@@ -26,6 +26,7 @@ from typing import ClassVar, Self, TypeAlias
 import torch
 from torch import Tensor
 
+from ..errors import NumericalError
 from ..numerics.linear_algebra import (
     CACHED_ROWS,
     LEAST_COLUMNS,
@@ -170,7 +171,7 @@ def mixed(columns: Tensor, mix: Tensor | None) -> Tensor:
 def check_finite(features: Tensor) -> None:
     """Raise an error if features, or sums over them, are NaN or infinite."""
     if not bool(features.isfinite().all()):
-        raise FloatingPointError("features must be finite, got NaN or infinity. An earlier layer may have diverged.")
+        raise NumericalError("features must be finite, got NaN or infinity. An earlier layer may have diverged.")
 
 
 def row_bytes(width: int, itemsize: int, single: bool = False) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self
@@ -49,9 +50,11 @@ class ModelSaver(Listener):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            interrupted = issubclass(kind, KeyboardInterrupt)
-            self.finish(StopReason.INTERRUPTED if interrupted else StopReason.FAILED)
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self.finish(StopReason.INTERRUPTED)
+        elif kind is not None:
+            with suppress(OSError):  # e.g. a full disk: the layers of an unsealed model can be loaded too
+                self.finish(StopReason.FAILED)
 
     def planned(self, network: Network, plan: MemoryPlan) -> None:
         """Prepare the folder; nothing is written yet."""

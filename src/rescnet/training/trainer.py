@@ -15,7 +15,7 @@ from ..config.compute import ComputeOptions
 from ..config.grammars import Augmentation
 from ..config.network import NetworkConfig
 from ..config.option import OptionError, check_unchanged
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError, DataError, NumericalError
 from ..network.device import choose_device, choose_precision
 from ..network.history import History, LayerRecord, depth_to_use
 from ..network.memory import memory_budget
@@ -205,9 +205,7 @@ class Trainer:
             for part, maps in self._advance(layer, stream, watch):
                 finite.append(self._update(layer, stream, part, self._features(maps, watch), watch))
         if not bool(torch.stack(finite).all()):
-            raise FloatingPointError(
-                f"layer {len(self.stack.layers) + 1} has NaN or infinite outputs. Raise the ridge."
-            )
+            raise NumericalError(f"layer {len(self.stack.layers) + 1} has NaN or infinite outputs. Raise the ridge.")
 
     @property
     def _chunks_updated_together(self) -> int:

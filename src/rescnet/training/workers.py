@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..errors import ConfigError
+from ..errors import ConfigError, NumericalError, RescnetError
 from ..stages.images import ValueRange
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ LONGEST_WAIT = timedelta(hours=1)  # of an exchange: the first worker may downlo
 LONGEST_END = 20  # seconds: an exchange with a lost worker on a GPU may never end, nor let the process end
 
 
-class WorkerLostError(ConnectionError):
+class WorkerLostError(RescnetError, ConnectionError):
     """Another worker has ended, or does not answer."""
 
 
@@ -102,7 +102,7 @@ class Workers:
             except ArithmeticError as error:  # the others must not wait
                 failure = error
         if self.sum_int(failure is not None):
-            raise failure or FloatingPointError("rank 0 could not solve a system of equations. See its message.")
+            raise failure or NumericalError("rank 0 could not solve a system of equations. See its message.")
         found = tuple(tensor.contiguous() for tensor in like)
         self.broadcast(*found)
         return found

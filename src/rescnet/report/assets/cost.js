@@ -19,7 +19,6 @@ function cost() {
     'cost-words',
     `${plural(LAYERS, 'layer')} took ${seconds(total)}, on average ${seconds(total / LAYERS)} per layer.`,
     DATA.summary.seconds.readout && `The readout took ${seconds(DATA.summary.seconds.readout)}.`,
-    DATA.summary.seconds.loading && `The images were loaded in ${seconds(DATA.summary.seconds.loading)}.`,
     DATA.summary.time && `Together: ${DATA.summary.time}.`,
     `The slowest stage is ${stages[0].name} (${percent(stages[0].total / total, 0)}).`,
     `Peak memory is ${megabytes(Math.max(...memory))}.`,

@@ -1,7 +1,7 @@
 // The first screen: data set, accuracy and size.
 const HOW_TO_GET_IMAGES =
   'This report shows no images. To add images that did not train the network: ' +
-  'rescnet report MODEL --source FOLDER --overwrite, or write_report(model, path, dataset).';
+  'rescnet report MODEL FOLDER --overwrite, or write_report(model, path, dataset).';
 
 function summary() {
   const facts = DATA.summary;

@@ -22,6 +22,7 @@ from ...config.grammars import (
     share_out,
 )
 from ...config.network import PCABias, PCASigns, StackedLDABias, StackedLDASigns
+from ...errors import ConfigError
 from ..patches import ClassMoments
 
 COPIES = 4  # of Σ p pᵀ in memory: the sum, the one it is added to, the covariance, and its eigenvectors
@@ -160,9 +161,9 @@ def register_bank(name: str) -> Callable[[FilterBank], FilterBank]:
     def add(bank: FilterBank) -> FilterBank:
         known = BANKS.get(name, Bank())
         if _is_own(known.learn) and not _is_own(bank):
-            raise ValueError(f"bank {name!r} must have a name that rescnet does not use. Choose another one.")
+            raise ConfigError(f"bank {name!r} must have a name that rescnet does not use. Choose another one.")
         if len(name.split()) != 1 or {"+", ";"} & set(name):
-            raise ValueError(f"bank must have a name without spaces, + and ;, got {name!r}.")
+            raise ConfigError(f"bank must have a name without spaces, + and ;, got {name!r}.")
         BANKS[name] = known._replace(learn=bank)
         return bank
 
@@ -206,13 +207,13 @@ def _learn(name: str, source: PatchSource, count: int, generator: torch.Generato
     bank = find_bank(name)
     filters = bank(source, count, generator, options)
     if not isinstance(filters, Filters):
-        raise ValueError(f"bank {name!r} must return Filters, got an object of type {type(filters).__name__}.")
+        raise ConfigError(f"bank {name!r} must return Filters, got an object of type {type(filters).__name__}.")
     wanted = (count, source.channels * source.size**2), (count,)
     if (given := (tuple(filters.weights.shape), tuple(filters.bias.shape))) != wanted:
-        raise ValueError(
+        raise ConfigError(
             f"bank {name!r} must return weights of shape {wanted[0]} and a bias of shape {wanted[1]}, got {given[0]} "
             f"and {given[1]}."
         )
     if not _is_own(bank) and not bool(filters.weights.isfinite().all() & filters.bias.isfinite().all()):
-        raise ValueError(f"bank {name!r} must return finite filters, got NaN or infinity.")
+        raise ConfigError(f"bank {name!r} must return finite filters, got NaN or infinity.")
     return filters

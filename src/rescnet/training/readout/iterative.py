@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ...config.network import NetworkConfig
+from ...errors import NumericalError
 from ...fused import halves_of_exp
 from ...network.memory import too_little
 from ...numerics.code_kernel import Codes, code_kernel
@@ -203,7 +204,7 @@ def solve_iteratively(
                 return found
         except NotPositiveDefiniteError:
             continue
-    raise FloatingPointError(UNSOLVED)
+    raise NumericalError(UNSOLVED)
 
 
 def _descend(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from ...errors import NumericalError
 from ...numerics.code_kernel import Codes, code_kernel
 from ...numerics.linear_algebra import (
     PANEL,
@@ -93,4 +94,4 @@ def solve_exactly(
             return Solution(
                 factor_solve(matrix, right), inverse_blocks(matrix, per_image) if per_image else None, tried
             )
-    raise FloatingPointError(UNSOLVED)
+    raise NumericalError(UNSOLVED)
