@@ -49,7 +49,7 @@ def _buffers(plan: Plan, channels: int, pairs: int, cells: int) -> Buffers:
 
 
 def compiled_pool(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> Tensor:
-    """Return the joined results of ``stages.pooling.pool_pyramids``, (n, Σ cells·pairs)."""
+    """Return the result of ``stages.pooling.pool_features``, (n, Σ cells·pairs)."""
     n, d = maps.shape[:2]
     plan, shares = _plan(tuple((grid, tuple(cells)) for grid, cells in pyramids), maps.dtype)
     counts, pairs = np.array([len(cells) for _, cells in pyramids]), count_pairs(d, diagonal)
