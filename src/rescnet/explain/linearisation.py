@@ -1,4 +1,4 @@
-"""Computation of an explanation (:class:`~rescnet.explain.explanation.Explanation`).
+"""Linear functions that add up to a prediction, from which its explanation is computed.
 
 Everything adds up. The output of a class is the sum of its map plus an intercept. Layers with ridge heads are linear in
 their features, so their map is a sum over pixels (:mod:`rescnet.explain.attribution`). The posterior of an LDA score is
