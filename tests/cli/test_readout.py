@@ -16,6 +16,8 @@ from PIL import Image
 from rescnet import Model
 from rescnet.config.presets import make_config
 from rescnet.network.history import StopReason
+from rescnet.network.network import Network
+from rescnet.network.stack import LayerStack
 from rescnet.saving import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.text import show_bytes
 from rescnet.training.readout.iterative import PROBES
@@ -63,7 +65,9 @@ def test_pictures_are_predicted_with_it(place, pictures, rescnet, tmp_path):
     answers = [json.loads(line) for line in rescnet("predict", place, *files, "--json").stdout.splitlines()]
     network, names = load_model(place).network, load_model(place).class_names
     images = np.stack([np.asarray(Image.open(file)) for file in files])[:, None]
-    assert [answer["classes"][0]["class"] for answer in answers] == [names[which] for which in network.predict(images)]
+    assert [answer["classes"][0]["class"] for answer in answers] == [
+        names[which] for which in network.predict_indices(images)
+    ]
 
 
 def test_a_network_gets_a_readout_later(rescnet, pictures, small, place, tmp_path):
@@ -170,8 +174,10 @@ def test_a_resumed_run_keeps_its_readout_until_it_has_another(place, tmp_path):
     for changes, is_kept in (({"layers": 9}, True), ({"kernel_width": 2.0}, False)):
         run = read_run(folder)
         config = replace(run.folder.config, **changes)
-        about = run.folder.image_shape, run.folder.class_names, {}
-        ModelWriter(folder, config, *about, resumed=run).finish(StopReason.INTERRUPTED)
+        names = run.folder.class_names
+        ModelWriter(
+            folder, Network(LayerStack(config, run.folder.image_shape, len(names))), names, {}, resumed=run
+        ).finish(StopReason.INTERRUPTED)
         assert (load_model(folder).network.readout is not None) == is_kept
 
 
