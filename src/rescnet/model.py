@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,8 +17,8 @@ from torch import Tensor
 
 from .data.file_inputs import Paths, listed_files, read_like
 from .errors import ConfigError, DataError
-from .explain.explain import explain
 from .explain.explanation import Explanation
+from .explain.linearisation import explain
 from .network.history import History
 from .network.inputs import Array, as_images, plain_values
 from .network.layouts import ImageLayout, read_layout
@@ -105,9 +106,10 @@ class Model:
     ) -> NDArray[np.floating[Any]]:
         """Return the outputs Ỹ, shape (n, C); see :meth:`predict`. Memory does not grow with the number of images."""
         array, network = self._checked(images), self.network.averaged_over(views)
-        chunks = max(1, NUMBERS // (network.batch * int(np.prod(self.network.image_shape))))  # one warning for several
+        chunk = network.stack.chunk
+        size = chunk * max(1, NUMBERS // (chunk * prod(network.image_shape)))  # one warning for several chunks
         found = torch.empty(len(array), network.classes, dtype=network.layers[0].weights.dtype)
-        for start, part in self.chunks(array, chunks * network.batch):
+        for start, part in self.chunks(array, size):
             found[start : start + len(part)] = network.outputs(part, layers)
         return found.numpy()
 

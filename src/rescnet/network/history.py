@@ -174,9 +174,9 @@ def reason_to_stop(config: NetworkConfig, history: History) -> StopReason | None
     return None
 
 
-def depth_to_use(config: NetworkConfig, history: History) -> int | None:
-    """Return the number of layers for prediction: with early stopping the best validation depth; None means all.
+def layers_to_use(config: NetworkConfig, history: History) -> int:
+    """Return the number of layers for prediction: with early stopping the best validation depth, else all.
 
     The best depth is used however the run ended.
     """
-    return history.best_layer() if config.patience and len(history) else None
+    return history.best_layer() if config.patience else len(history)

@@ -203,7 +203,8 @@ def _train(
         if not done:
             raise
         run.history.stopped = StopReason.INTERRUPTED
-        network = replace(run.network.first_layers(done), depth=run.network.depth if run.network.readout else None)
+        used = run.network.used_layers if run.network.readout else done
+        network = replace(run.network.first_layers(done), used_layers=used)
         raise Interrupted(str(interrupt) or "interrupted", network, run.history) from None
     return run.network, run.history
 

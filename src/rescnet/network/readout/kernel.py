@@ -168,11 +168,11 @@ class KernelReadout:
     _ready: _Ready | None = field(default=None, init=False, repr=False, compare=False)
 
     @torch.inference_mode()
-    def outputs(self, stack: LayerStack, images: Tensor, chunk: int | None = None) -> Tensor:
+    def outputs(self, stack: LayerStack, images: Tensor) -> Tensor:
         """Return the outputs (n, classes) of images (n, channels, height, width), averaged over the test views."""
         first = stack.layers[0].weights
         ready = self._on(first.device, torch.float16 if stack.half and first.is_cuda else first.dtype)
-        size = chunk or max(1, min(stack.chunk // (1 + self.mirrored), ENTRIES // len(self)))
+        size = max(1, min(stack.chunk // (1 + self.mirrored), ENTRIES // len(self)))
         together = min(max(size, TOGETHER), max(1, ENTRIES // len(self)))
         return torch.cat([self._outputs(stack, part, ready, size) for part in torch.split(images, together)])
 
