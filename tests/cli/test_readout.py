@@ -272,4 +272,4 @@ def test_a_missing_readout_says_what_fits_it(rescnet, tmp_path):
     save_model(Model(run.network, run.history, tuple("0123456789")), tmp_path / "own")
     np.savez(tmp_path / "new.npz", x=IMAGES[60:90], y=LABELS[60:90])
     for words in (("info", tmp_path / "own"), ("evaluate", tmp_path / "own", tmp_path / "new.npz")):
-        assert "rescnet.train(..., start=(network, history)) fits it" in " ".join(rescnet(*words).stdout.split())
+        assert "rescnet.train(..., start=model) fits it" in " ".join(rescnet(*words).stdout.split())

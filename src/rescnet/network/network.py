@@ -88,8 +88,8 @@ class Network:
         readout = used.readout
         if device.type == "cuda" and len(checked) <= MOST_IMAGES and used._stays_on_gpu:
             key = len(checked), checked.dtype, used.config, id(readout), *map(id, used.layers)
-            found = self._replays.outputs(key, used._computed, checked.to(device), lambda: readout and readout.cached)
-            return refuse_infinite(found)
+            outputs = self._replays.outputs(key, used._computed, checked.to(device), lambda: readout and readout.cached)
+            return refuse_infinite(outputs)
         return refuse_infinite(used._computed(checked))
 
     @property
@@ -136,9 +136,9 @@ class Network:
             return self
         config = replace(self.config, test_views=views)
         config.check_images(self.image_shape[0], self.image_shape[1:])
-        found = replace(self, stack=replace(self.stack, config=config))
-        found._replays = self._replays
-        return found
+        network = replace(self, stack=replace(self.stack, config=config))
+        network._replays = self._replays
+        return network
 
     def first_layers(self, layers: int) -> Network:
         """Return the network that ends after n layers; the readout belongs to :attr:`used_layers` only."""

@@ -144,23 +144,23 @@ def check_space(path: str | Path, needed: int) -> None:
         )
 
 
-def read_file(file: Path, facts: Mapping[str, Any] | None = None) -> bytes:
+def read_file(file: Path, entry: Mapping[str, Any] | None = None) -> bytes:
     """Return the content of a regular file, or of the regular file that a link points to.
 
-    With ``facts`` it must have their size ``bytes`` and their checksum ``sha256``.
+    With ``entry`` it must have their size ``bytes`` and their checksum ``sha256``.
     """
     try:
         status = file.stat()
         if not stat.S_ISREG(status.st_mode):
             raise ModelFileError(f"{file} must be a regular file. {COPY_AGAIN}")
-        if facts and status.st_size != facts["bytes"]:
-            raise ModelFileError(f"{file} must have {facts['bytes']:,} bytes, got {status.st_size:,}. {COPY_AGAIN}")
+        if entry and status.st_size != entry["bytes"]:
+            raise ModelFileError(f"{file} must have {entry['bytes']:,} bytes, got {status.st_size:,}. {COPY_AGAIN}")
         with os.fdopen(os.open(file, os.O_RDONLY | _SAFE), "rb") as stream:
             data = stream.read()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ModelFileError(f"{file} cannot be read ({reason}). {COPY_AGAIN}") from None
-    if facts and hashlib.sha256(data).hexdigest() != facts["sha256"]:
+    if entry and hashlib.sha256(data).hexdigest() != entry["sha256"]:
         raise ModelFileError(f"{file} must have the SHA-256 that was saved, got another. {COPY_AGAIN}")
     return data
 

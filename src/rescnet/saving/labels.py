@@ -21,9 +21,9 @@ def label_type(labels: NDArray[Any] | Sequence[str]) -> dict[str, str]:
     >>> label_type(np.array([3, 7])), label_type(["cat", "dog"])
     ({'label_type': '<i8'}, {})
     """
-    found = np.asarray(labels)
-    of_text = found.dtype.kind == "O" and not all(isinstance(label, str) for label in found)
-    return {} if found.dtype.kind not in KINDS or of_text else {"label_type": found.dtype.str}
+    array = np.asarray(labels)
+    of_text = array.dtype.kind == "O" and not all(isinstance(label, str) for label in array)
+    return {} if array.dtype.kind not in KINDS or of_text else {"label_type": array.dtype.str}
 
 
 def read_labels(class_names: Sequence[str], kind: str | None) -> NDArray[Any]:
@@ -38,9 +38,9 @@ def read_labels(class_names: Sequence[str], kind: str | None) -> NDArray[Any]:
     if kind is None:
         return names
     try:
-        found = np.dtype(kind)
+        dtype = np.dtype(kind)
     except TypeError:
-        found = np.dtype("V")
-    if found.kind not in KINDS:
+        dtype = np.dtype("V")
+    if dtype.kind not in KINDS:
         raise ConfigError(f"label_type must be the type of whole numbers, floats, bools or objects, got {kind!r}.")
-    return names == "True" if found.kind == "b" else names.astype(found)
+    return names == "True" if dtype.kind == "b" else names.astype(dtype)

@@ -105,11 +105,11 @@ class ModelFolder:
         content = read_model_json(folder)
         lines = whole_lines(read_file(folder / HISTORY))
         check_end(folder / HISTORY, content["sealed"], lines)
-        found = ModelFolder.of(folder, content, lines)
-        if not 1 <= found.used_layers <= len(lines):
-            rule = f"must use 1 to {len(lines)} layers for prediction, got {found.used_layers}"
+        opened = ModelFolder.of(folder, content, lines)
+        if not 1 <= opened.used_layers <= len(lines):
+            rule = f"must use 1 to {len(lines)} layers for prediction, got {opened.used_layers}"
             raise ModelFileError(f"{folder / MODEL} {rule}. {COPY_AGAIN}")
-        return found
+        return opened
 
     @staticmethod
     def of(folder: Path, content: dict[str, Any], lines: list[dict[str, Any]]) -> ModelFolder:
@@ -151,11 +151,11 @@ class ModelFolder:
 
     def read_readout(self) -> KernelReadout | None:
         """Read and verify the kernel readout, if the model has one."""
-        facts = self.about.get("readout")
-        if facts is None:
+        entry = self.about.get("readout")
+        if entry is None:
             return None
         file = self.path / READOUT
-        data, classes = read_file(file, facts), len(self.class_names)
+        data, classes = read_file(file, entry), len(self.class_names)
         return readout_from_bytes(data, str(file), self.config, self.image_shape, classes, self.used_layers)
 
     @property
@@ -167,13 +167,13 @@ class ModelFolder:
     def how_to_fit_the_readout(self) -> str:
         """Command or call that fits a missing readout: the command needs recorded training images."""
         recorded = "fingerprints" in self.about
-        return "rescnet train --resume" if recorded else "rescnet.train(..., start=(network, history))"
+        return "rescnet train --resume" if recorded else "rescnet.train(..., start=model)"
 
     def size_on_disk(self) -> int:
         """Return the bytes of all files."""
         own = sum((self.path / name).stat().st_size for name in (MODEL, HISTORY))
         readout = int(self.about.get("readout", {}).get("bytes", 0))
-        return own + readout + sum(facts["bytes"] for facts in self.files)
+        return own + readout + sum(entry["bytes"] for entry in self.files)
 
 
 @dataclass(frozen=True)

@@ -196,8 +196,8 @@ class ModelWriter:
             self._write_model_json(folder)
             (folder / READOUT).unlink(missing_ok=True)
         (folder / SOLUTION).unlink(missing_ok=True)
-        facts = _write_tensors(folder / layer_name(self._layers + 1), layer_to_bytes(layer))
-        line = sign({**asdict(record), **facts}, self._checksum)
+        entry = _write_tensors(folder / layer_name(self._layers + 1), layer_to_bytes(layer))
+        line = sign({**asdict(record), **entry}, self._checksum)
         append_line(folder / HISTORY, json.dumps(line).encode())
         self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
 
@@ -209,10 +209,10 @@ class ModelWriter:
     def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None, layers: int) -> None:
         """Write the readout of the first ``layers`` layers; it is part of the model once that is sealed."""
         assert self._folder is not None
-        facts = _write_tensors(self._folder / READOUT, readout_to_bytes(readout))
+        entry = _write_tensors(self._folder / READOUT, readout_to_bytes(readout))
         (self._folder / SOLUTION).unlink(missing_ok=True)
-        known = None if record is None else asdict(record)
-        self._content["about"]["readout"] = {**facts, "layers": layers, "record": known}
+        accuracies = None if record is None else asdict(record)
+        self._content["about"]["readout"] = {**entry, "layers": layers, "record": accuracies}
 
     def finish(self, stopped: StopReason | None, **facts: Any) -> None:
         """Seal the model with the reason why the run stopped and more facts, and put it in its place.
