@@ -25,11 +25,11 @@ SIDE = 64  # of a tile of the scatter
 
 def fused_sketch(features: Tensor, weights: Tensor, size: int) -> Tensor:
     """Return the result of ``numerics.sketch.sketch`` of features (n, D), weights (D,) in float32, shape (n, size)."""
-    found = torch.empty(len(features), size, device=features.device)
+    sketches = torch.empty(len(features), size, device=features.device)
     grid = triton.cdiv(len(features), IMAGES), triton.cdiv(size, SKETCHED)
     sizes = len(features), len(weights), size
-    sketch_tile[grid](features, features.stride(0), weights, found, *sizes, ROWS=IMAGES, COLUMNS=SKETCHED)
-    return found
+    sketch_tile[grid](features, features.stride(0), weights, sketches, *sizes, ROWS=IMAGES, COLUMNS=SKETCHED)
+    return sketches
 
 
 def add_column_sums_(sums: Tensor, features: Tensor, shift: Tensor) -> None:
@@ -43,18 +43,20 @@ class FusedMoments(Moments):
 
     def shifted(self, features: Tensor) -> Tensor:
         """Return features (n, D) minus the shift. Half precision holds the shift exactly."""
-        found = torch.empty_like(features)
+        difference = torch.empty_like(features)
         grid = triton.cdiv(features.shape[0], ROWS), triton.cdiv(features.shape[1], COLUMNS)
-        subtract_row[grid](features, features.stride(0), self.shift, found, *features.shape, ROWS=ROWS, COLUMNS=COLUMNS)
-        return found
+        subtract_row[grid](
+            features, features.stride(0), self.shift, difference, *features.shape, ROWS=ROWS, COLUMNS=COLUMNS
+        )
+        return difference
 
     def scaled_scatter(self, scale: Tensor) -> Tensor:
         """Return the scatter of scaled features (D, D), of which the lower triangle is set."""
         size = len(scale)
-        found = torch.empty_like(self.gram)
+        scatter = torch.empty_like(self.gram)
         tiles = triton.cdiv(size, SIDE)
-        scale_tile[(tiles, tiles)](self.gram, self.mean_offset, scale, found, 1 / self.count, size, SIDE=SIDE)
-        return found
+        scale_tile[(tiles, tiles)](self.gram, self.mean_offset, scale, scatter, 1 / self.count, size, SIDE=SIDE)
+        return scatter
 
 
 @triton.jit

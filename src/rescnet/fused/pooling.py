@@ -78,8 +78,8 @@ def fused_pool(
     )
     sizes = [len(cells) * count_pairs(d, diagonal) for _, cells in pyramids]
     features = aligned_rows(n, sum(sizes), out_dtype or maps.dtype, maps.device)
-    for (grid, cells), found in zip(pyramids, torch.split(features, sizes, dim=1), strict=True):
-        _pool_grid(x, floor, d, grid, cells, found, diagonal, reduction)
+    for (grid, cells), of_grid in zip(pyramids, torch.split(features, sizes, dim=1), strict=True):
+        _pool_grid(x, floor, d, grid, cells, of_grid, diagonal, reduction)
     return features
 
 

@@ -42,10 +42,10 @@ def pool_features(
     """Return the features of the positive parts of ``maps`` (n, d, h, w) in all pyramids, (n, Σ cells·pairs)."""
     maps = rectify(maps)
     if reduction == "mean" and torch.compiler.is_compiling():
-        found = mean_correlations(maps, pyramids, z_score, diagonal)
+        parts = mean_correlations(maps, pyramids, z_score, diagonal)
     else:
-        found = [pyramid_pool(second_order_pool(maps, grid, z_score, diagonal), c, reduction) for grid, c in pyramids]
-    return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+        parts = [pyramid_pool(second_order_pool(maps, grid, z_score, diagonal), c, reduction) for grid, c in pyramids]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 def pooling_input(maps: Tensor, rectifier: Rectifier) -> Tensor:
