@@ -119,8 +119,7 @@ class ModelWriter:
     ``<name>.partial``, where an interrupted run stays.
 
     The folder must not exist yet, unless ``overwrite``. The network may have no layers yet. ``about`` are facts that
-    JSON can hold. With ``resumed`` the
-    run in ``path`` is continued, and gets the facts too.
+    JSON can hold. With ``resumed`` the run in ``path`` is continued, and gets the facts too.
     """
 
     def __init__(
@@ -238,8 +237,7 @@ class ModelWriter:
             return
         layers = [layer_name(number) for number in range(1, self._layers + 2)]
         for name in (MODEL, HISTORY, READOUT, *layers):
-            for file in (folder / name, temporary_of(folder / name)):
-                file.unlink(missing_ok=True)
+            (folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # not empty
             (folder / LAYERS).rmdir()
 
