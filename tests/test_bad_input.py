@@ -99,17 +99,17 @@ def test_a_network_refuses_images_of_another_shape():
     network, _ = train_network(GOOD, LABELS, NetworkConfig(**SMALL))
     wanted = r"images must have shape \(3, 12, 12\) \(channels, height, width\), got"
     with pytest.raises(ValueError, match=wanted + r" \(1, 12, 12\)\. Convert grey to colour or back\.$"):
-        network.predict(GOOD[:, :1])
+        network.predict_indices(GOOD[:, :1])
     with pytest.raises(ValueError, match=r"images must be a batch, got a single image of shape \(3, 12, 12\)"):
-        network.predict(GOOD[0])
+        network.predict_indices(GOOD[0])
     with pytest.raises(ValueError, match=wanted + r" \(12, 12, 3\)\. Use np.transpose\(images, \(0, 3, 1, 2\)\)\.$"):
-        network.predict(GOOD.transpose(0, 2, 3, 1))
+        network.predict_indices(GOOD.transpose(0, 2, 3, 1))
     with pytest.raises(ValueError, match=wanted + r" \(3, 11, 12\)\. Resize them\.$"):
-        network.predict(GOOD[:, :, 1:])
+        network.predict_indices(GOOD[:, :, 1:])
     with pytest.raises(ValueError, match="NaN or infinity"):
-        network.predict(broken(np.nan))
+        network.predict_indices(broken(np.nan))
     with pytest.raises(ValueError, match=r"layers must be between 1 and \d, got 9"):
-        network.predict(GOOD, layers=9)
+        network.predict_indices(GOOD, layers=9)
 
 
 def test_machines_are_checked():
@@ -126,7 +126,7 @@ def test_machines_are_checked():
 def test_any_number_type_is_taken(dtype):
     images = (GOOD > 127) if dtype == "bool" else GOOD.astype(dtype)
     network, _ = train_network(images, LABELS.astype(np.int32), NetworkConfig(**SMALL))
-    assert network.predict(images).shape == (20,)
+    assert network.predict_indices(images).shape == (20,)
 
 
 def test_read_only_arrays_are_taken_and_left_alone():
@@ -139,7 +139,7 @@ def test_read_only_arrays_are_taken_and_left_alone():
 def test_a_network_without_layers_says_so():
     network = Network(LayerStack(NetworkConfig(**SMALL), (3, 12, 12), 4))
     with pytest.raises(ValueError, match=r"network must have layers\. Train it first"):
-        network.predict(GOOD)
+        network.predict_indices(GOOD)
     assert repr(network) == "Network(0 layers of 4 pca + stacked-lda filters, images 12×12×3, 4 classes)"
 
 
@@ -205,7 +205,11 @@ def trained_up_to(high):
 def test_images_in_other_units_are_doubted(name):
     high, images, said = UNITS[name]
     network, classifier = trained_up_to(high)
-    for predict in (network.predict, classifier.predict, lambda images: list(classifier.staged_predict(images))):
+    for predict in (
+        network.predict_indices,
+        classifier.predict,
+        lambda images: list(classifier.staged_predict(images)),
+    ):
         with pytest.warns(InputWarning, match=said) if said else nullcontext():
             predict(images)
 
@@ -273,4 +277,4 @@ def test_units_are_doubted_once_per_call():
     images = np.concatenate([GOOD * share for share in np.linspace(0.001, 0.003, 200)])
     with pytest.warns(InputWarning) as said:
         classifier.predict(images)
-    assert len(images) > classifier.model_.network.batch and len(said) == 1
+    assert len(images) > classifier.model_.network.stack.chunk and len(said) == 1

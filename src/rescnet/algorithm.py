@@ -120,8 +120,7 @@ def filters(X: Tensor, labels: Tensor, i: int, config: NetworkConfig) -> tuple[T
 
 def features(O: Tensor, config: NetworkConfig) -> Tensor:
     """Return F (n, D): maps O (n, d, h, w), rectified, second-order pooled, and in a pyramid (section 2.3.2)."""
-    grids = config.grids((O.shape[2], O.shape[3]))
-    return torch.cat([pool_features(O, *grid, "channel", False, config.pooling) for grid in grids], dim=1)
+    return pool_features(O, config.grids((O.shape[2], O.shape[3])), "channel", False, config.pooling)
 
 
 def corrected(Ỹ: Tensor, F: Tensor, layer: Layer, config: NetworkConfig) -> Tensor:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,8 +17,8 @@ from torch import Tensor
 
 from .data.file_inputs import Paths, listed_files, read_like
 from .errors import ConfigError, DataError
-from .explain.explain import explain
 from .explain.explanation import Explanation
+from .explain.linearisation import explain
 from .network.history import History
 from .network.inputs import Array, as_images, plain_values
 from .network.layouts import ImageLayout, read_layout
@@ -81,8 +82,8 @@ class Model:
             Views that the prediction is averaged over, e.g. ``"flip + shift 1"``; ``""`` is the image alone. By default
             those of the network, ``network.config.test_views``.
         """
-        found: NDArray[Any] = self.labels[self.outputs(images, layers=layers, views=views).argmax(1)]
-        return found
+        labels: NDArray[Any] = self.labels[self.outputs(images, layers=layers, views=views).argmax(1)]
+        return labels
 
     def predict_proba(
         self, images: Array | Paths, *, layers: int | None = None, views: str | None = None
@@ -108,11 +109,12 @@ class Model:
     ) -> NDArray[np.floating[Any]]:
         """Return the outputs Ỹ, shape (n, C); see :meth:`predict`. Memory does not grow with the number of images."""
         array, network = self._checked(images), self.network.averaged_over(views)
-        chunks = max(1, NUMBERS // (network.batch * int(np.prod(self.network.image_shape))))  # one warning for several
-        found = torch.empty(len(array), network.classes, dtype=network.layers[0].weights.dtype)
-        for start, part in self.chunks(array, chunks * network.batch):
-            found[start : start + len(part)] = network.outputs(part, layers)
-        return found.numpy()
+        chunk = network.stack.chunk
+        size = chunk * max(1, NUMBERS // (chunk * prod(network.image_shape)))  # one warning for several chunks
+        outputs = torch.empty(len(array), network.classes, dtype=network.layers[0].weights.dtype)
+        for start, part in self.chunks(array, size):
+            outputs[start : start + len(part)] = network.outputs(part, layers)
+        return outputs.numpy()
 
     @torch.inference_mode()
     def stages(self, images: Array | Paths, keep: Callable[[Tensor], Tensor], views: str | None = None) -> Tensor:
@@ -122,15 +124,15 @@ class Model:
         """
         array, network = self._checked(images), self.network.averaged_over(views)
         used, device = network.used_layers, network.layers[0].weights.device
-        found = torch.empty(0)
+        stages = torch.empty(0)
         for start, part in self.chunks(array, network.stack.chunk):
             network.warn_of_other_units(part)
             for layer, output in enumerate(islice(network.stack.staged_outputs(part.to(device)), used)):
                 kept = keep(refuse_infinite(output))
-                if not len(found):
-                    found = torch.empty(used, len(array), *kept.shape[1:], dtype=kept.dtype)
-                found[layer, start : start + len(part)] = kept
-        return found
+                if not len(stages):
+                    stages = torch.empty(used, len(array), *kept.shape[1:], dtype=kept.dtype)
+                stages[layer, start : start + len(part)] = kept
+        return stages
 
     def explain(self, image: Array | Paths) -> Explanation:
         """Explain the prediction of one image, which may be given alone, as a batch of one, or as a file.
@@ -172,10 +174,10 @@ class Model:
         files = listed_files(images)
         if files is not None:
             return files
-        found = images if hasattr(images, "shape") else np.asarray(plain_values(images))
-        if not self.layout.matches(tuple(found.shape[1:])):
-            as_images(found[:1], self.network.image_shape)  # says what is wrong
-        return found
+        array = images if hasattr(images, "shape") else np.asarray(plain_values(images))
+        if not self.layout.matches(tuple(array.shape[1:])):
+            as_images(array[:1], self.network.image_shape)  # says what is wrong
+        return array
 
     def __repr__(self) -> str:
         more = ", …" if len(self.labels) > 3 else ""

@@ -12,6 +12,8 @@ import torch
 
 from rescnet.model import Model
 from rescnet.network.history import StopReason
+from rescnet.network.network import Network
+from rescnet.network.stack import LayerStack
 from rescnet.report import write_report
 from rescnet.saving import ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 
@@ -169,8 +171,9 @@ def test_a_readout_of_a_damaged_layer_is_not_kept(copy, rescnet):
     run.lock.release()
     last.write_bytes(last.read_bytes()[:-1])
     run = read_run(copy)
-    about = run.folder.image_shape, run.folder.class_names, {}
-    ModelWriter(copy, run.folder.config, *about, resumed=run).finish(StopReason.INTERRUPTED)
+    names = run.folder.class_names
+    network = Network(LayerStack(run.folder.config, run.folder.image_shape, len(names)))
+    ModelWriter(copy, network, names, {}, resumed=run).finish(StopReason.INTERRUPTED)
     network = load_model(copy).network
     assert network.readout is None and len(network.layers) == len(run.layers)
 
@@ -180,15 +183,16 @@ def test_a_readout_of_another_depth_is_not_kept(copy, rescnet):
     rescnet("train", "--resume", copy, "--readout", "kernel")
     run = read_run(copy)
     config = replace(run.folder.config, patience=0)
-    about = run.folder.image_shape, run.folder.class_names, {}
-    ModelWriter(copy, config, *about, resumed=run).finish(StopReason.INTERRUPTED)
+    names = run.folder.class_names
+    network = Network(LayerStack(config, run.folder.image_shape, len(names)))
+    ModelWriter(copy, network, names, {}, resumed=run).finish(StopReason.INTERRUPTED)
     assert load_model(copy).network.readout is None
 
 
 def test_a_model_in_python_is_saved_whole_and_used_as_deep(run, tmp_path):
     place, best, layers, _ = run
     whole = load_model(place, layers=layers)
-    whole.network.depth = best  # as ``train`` returns it
+    whole.network.used_layers = best  # as ``train`` returns it
     save_model(Model(whole.network, whole.history, whole.class_names), tmp_path / "m")
     assert len(ModelFolder.open(tmp_path / "m").records) == layers
     images = some_images(place)

@@ -15,6 +15,8 @@ from PIL import Image
 
 from rescnet import Config, Model
 from rescnet.network.history import StopReason
+from rescnet.network.network import Network
+from rescnet.network.stack import LayerStack
 from rescnet.saving import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
 from rescnet.text import show_bytes
 from rescnet.training.readout.iterative import PROBES
@@ -62,7 +64,9 @@ def test_pictures_are_predicted_with_it(place, pictures, rescnet, tmp_path):
     answers = [json.loads(line) for line in rescnet("predict", place, *files, "--json").stdout.splitlines()]
     network, names = load_model(place).network, load_model(place).class_names
     images = np.stack([np.asarray(Image.open(file)) for file in files])[:, None]
-    assert [answer["classes"][0]["class"] for answer in answers] == [names[which] for which in network.predict(images)]
+    assert [answer["classes"][0]["class"] for answer in answers] == [
+        names[which] for which in network.predict_indices(images)
+    ]
 
 
 def test_a_network_gets_a_readout_later(rescnet, pictures, small, place, tmp_path):
@@ -169,8 +173,10 @@ def test_a_resumed_run_keeps_its_readout_until_it_has_another(place, tmp_path):
     for changes, is_kept in (({"layers": 9}, True), ({"kernel_width": 2.0}, False)):
         run = read_run(folder)
         config = replace(run.folder.config, **changes)
-        about = run.folder.image_shape, run.folder.class_names, {}
-        ModelWriter(folder, config, *about, resumed=run).finish(StopReason.INTERRUPTED)
+        names = run.folder.class_names
+        ModelWriter(
+            folder, Network(LayerStack(config, run.folder.image_shape, len(names))), names, {}, resumed=run
+        ).finish(StopReason.INTERRUPTED)
         assert (load_model(folder).network.readout is not None) == is_kept
 
 
@@ -265,4 +271,4 @@ def test_a_missing_readout_says_what_fits_it(rescnet, tmp_path):
     save_model(Model(run.network, run.history, tuple("0123456789")), tmp_path / "own")
     np.savez(tmp_path / "new.npz", x=IMAGES[60:90], y=LABELS[60:90])
     for words in (("info", tmp_path / "own"), ("evaluate", tmp_path / "own", tmp_path / "new.npz")):
-        assert "rescnet.train(..., start=(network, history)) fits it" in " ".join(rescnet(*words).stdout.split())
+        assert "rescnet.train(..., start=model) fits it" in " ".join(rescnet(*words).stdout.split())

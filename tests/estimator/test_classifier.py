@@ -196,7 +196,7 @@ def test_stages_end_with_the_prediction_and_follow_the_layers(digits, fitted):
     assert len(stages) == len(chances) == fitted.n_layers_ == len(fitted.model_.history) == 3
     for layer, (labels, chance) in enumerate(zip(stages, chances, strict=True), 1):
         np.testing.assert_array_equal(
-            labels, fitted.classes_[fitted.model_.network.predict(test[:, None], layer).numpy()]
+            labels, fitted.classes_[fitted.model_.network.predict_indices(test[:, None], layer).numpy()]
         )
         np.testing.assert_array_equal(labels, fitted.classes_[chance.argmax(1)])
     np.testing.assert_array_equal(stages[-1], fitted.predict(test))
@@ -291,11 +291,11 @@ def test_early_stopping_predicts_with_the_best_depth(digits):
     assert len(classifier.model_.network.layers) == len(history) < 30
     assert classifier.n_layers_ == history.best_layer() == len(history) - 2
     np.testing.assert_array_equal(
-        classifier.predict(test), classifier.model_.network.predict(test[:, None], classifier.n_layers_).numpy()
+        classifier.predict(test), classifier.model_.network.predict_indices(test[:, None], classifier.n_layers_).numpy()
     )
     assert len(list(classifier.staged_predict(test))) == classifier.n_layers_
     _, held = stratified_split(labels, 0.25, seed=0)
-    first = classifier.model_.network.predict(images[held][:, None], layers=1).numpy()
+    first = classifier.model_.network.predict_indices(images[held][:, None], layers=1).numpy()
     assert history[0].validation_accuracy == np.mean(first == labels[held])
     assert small(n_layers=1).fit(images, labels).model_.history[0].validation_accuracy is None
 

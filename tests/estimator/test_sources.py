@@ -149,7 +149,7 @@ def test_models_read_files(files, images, scale):
 
 @pytest.mark.parametrize("given", [lambda files: str(files[0]), lambda files: files[0], lambda files: files])
 def test_networks_take_no_files(files, fitted, given):
-    for answer in (fitted.model_.network.predict, fitted.model_.network.outputs):
+    for answer in (fitted.model_.network.predict_indices, fitted.model_.network.outputs):
         with pytest.raises(
             ValueError, match=r"must be an array or a tensor, got the path .*0\.png'\. Use Model\.predict"
         ):

@@ -11,7 +11,7 @@ from digits import IMAGES, LABELS
 from train_network import train_network
 
 from rescnet import ComputeOptions, Config, Model, ResCNetClassifier, load, save
-from rescnet.explain.explain import NEIGHBOURS, explain
+from rescnet.explain.linearisation import NEIGHBOURS, explain
 
 pytestmark = pytest.mark.usefixtures("one_cpu")
 DOUBLE = ComputeOptions(dtype="float64")
@@ -94,7 +94,7 @@ def test_a_training_image_is_nearest_to_itself(name, index):
 
 @pytest.mark.parametrize("name", ["kernel", "copies"])
 def test_weighted_training_images_keep_their_class(name, monkeypatch, tmp_path):
-    monkeypatch.setattr("rescnet.explain.explain.NEIGHBOURS", 80)
+    monkeypatch.setattr("rescnet.explain.linearisation.NEIGHBOURS", 80)
     config = Config("digits", **{"layers": 2, "filters": 4} | NETWORKS[name]).complete()
     weights = np.where(np.arange(80) % 3, 1, 1e-4)
     network, history = train_network(IMAGES[:80], LABELS[:80], config, weights=weights, compute=DOUBLE)
@@ -111,7 +111,7 @@ def test_mirror_image_is_nearest_to_its_original():
 
 
 def test_shares_of_training_images_add_up_to_the_readout(monkeypatch):
-    monkeypatch.setattr("rescnet.explain.explain.NEIGHBOURS", 80)
+    monkeypatch.setattr("rescnet.explain.linearisation.NEIGHBOURS", 80)
     found = explain(network_of("copies"), IMAGES[NEW])
     assert sorted(image.index for image in found.influential) == list(range(80))
     total = sum(image.share for image in found.influential)

@@ -8,9 +8,10 @@ import pytest
 import torch
 from fused.on_device import DEVICE
 
-from rescnet.fused import has_patch_sum_kernel, patch_sums_for
-from rescnet.fused.half_precision import CopiedPatchSums, raw_input
-from rescnet.fused.patch_sums import TILE, PatchSums, _share_out
+from rescnet.fused import has_patch_sum_kernel, input_of_sums, patch_sums_for
+from rescnet.fused.half_precision import CopiedPatchSums, FoldedScale, raw_input
+from rescnet.fused.patch_sums import TILE, PatchSums, _share_out, fused_raw_input
+from rescnet.stages.images import ValueRange
 from rescnet.stages.patches import PatchMoments, extract_patches
 
 BATCH = 300 if DEVICE == "cuda" else 1
@@ -73,3 +74,20 @@ def test_what_the_kernel_cannot_take_is_copied():
     assert isinstance(patch_sums_for(torch.device("cpu"), 53, (32, 32), 3), CopiedPatchSums)
     assert isinstance(patch_sums_for(torch.device("cuda"), 1, (28, 28), 13), CopiedPatchSums)
     assert isinstance(patch_sums_for(torch.device("cuda"), 53, (32, 32), 3), PatchSums)
+
+
+@pytest.mark.parametrize(("maps", "colours"), [(0, 1), (0, 3), (50, 3), (7, 1), (60, 3), (130, 3)])
+def test_the_input_of_the_sums_is_the_same(maps, colours):
+    images = torch.randint(256, (5, colours, 7, 6), dtype=torch.uint8, device=DEVICE)
+    given = torch.randn(5, 7, 6, maps).half().to(DEVICE).permute(0, 3, 1, 2) if maps else None
+    image = FoldedScale.of(ValueRange.of(images))
+    found = fused_raw_input(given, images, image)
+    assert torch.equal(found, raw_input(given, image(images)))
+    assert torch.equal(found, input_of_sums(given, images, image))
+
+
+def test_the_input_may_have_any_strides():
+    maps, images = torch.randn(8, 10, 9, 12).half().to(DEVICE), torch.randn(8, 6, 12, 9).half().to(DEVICE)
+    maps, images = maps[::2, 1::2, :, ::2], images[1::2, ::2, ::2].transpose(2, 3)
+    image = FoldedScale.none(3, images.device)
+    assert torch.equal(fused_raw_input(maps, images, image), raw_input(maps, images))

@@ -11,7 +11,7 @@ from fused.on_device import DEVICE
 
 from rescnet import Config
 from rescnet.config.geometry import BlockGrid, pyramid_cells
-from rescnet.fused.pooling import Atoms, fused_pool
+from rescnet.fused.pooling import _tables, fused_pool
 from rescnet.numerics.linear_algebra import with_zeros
 from rescnet.stages.pooling import pool_features, pooling_input
 
@@ -27,7 +27,7 @@ def random_maps(n, d, size, dtype):
 
 def check(maps, pyramids, bound, rectifier="relu", **options):
     seen = pooling_input(maps.double(), rectifier)
-    exact = torch.cat([pool_features(seen, grid, cells, **options) for grid, cells in pyramids], dim=1)
+    exact = pool_features(seen, pyramids, **options)
     found = fused_pool(maps, pyramids, **options, rectifier=rectifier, out_dtype=torch.float32)
     assert found.shape == exact.shape
     assert bool(found.isfinite().all())
@@ -93,7 +93,7 @@ def test_no_variance_gives_zero_not_nan():
 
 def test_atoms_are_the_coarsest_common_division():
     grid = BlockGrid((32, 32), (16, 16), (1, 1))
-    official = Atoms.of(pyramid_cells(grid, (4, 2, 1), "official"))
-    assert official.rows == [0, 1, 9, 17]
-    adaptive = Atoms.of(pyramid_cells(grid, (4, 2, 1), "adaptive"))
-    assert adaptive.rows == [0, 4, 5, 8, 9, 12, 13, 17]
+    official = _tables(tuple(pyramid_cells(grid, (4, 2, 1), "official")), torch.device("cpu"))
+    assert official.rows.tolist() == [0, 1, 9, 17] and official.cells[-1].tolist() == [0, 3, 0, 3]
+    adaptive = _tables(tuple(pyramid_cells(grid, (4, 2, 1), "adaptive")), torch.device("cpu"))
+    assert adaptive.rows.tolist() == [0, 4, 5, 8, 9, 12, 13, 17]

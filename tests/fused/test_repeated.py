@@ -63,8 +63,7 @@ def test_convolution_and_patch_sums(side):
 
 
 def test_products_scatter_and_sketches():
-    from rescnet.fused.moments import FusedMoments
-    from rescnet.fused.sketching import add_column_sums_, fused_sketch
+    from rescnet.fused.feature_sums import FusedMoments, add_column_sums_, fused_sketch
     from rescnet.fused.symmetric_product import symmetric_product
 
     features = torch.randn(500, 8192, device="cuda").half()

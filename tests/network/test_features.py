@@ -25,8 +25,7 @@ MAPS = torch.randn(5, 4, 12, 12, generator=torch.Generator().manual_seed(1), dty
 
 
 def pooled(maps, config, diagonal=False):
-    ((grid, cells),) = config.grids((12, 12))
-    return pool_features(maps, grid, cells, "channel", diagonal, config.pooling)
+    return pool_features(maps, config.grids((12, 12)), "channel", diagonal, config.pooling)
 
 
 def test_features_are_pooled_correlations():

@@ -157,7 +157,9 @@ def test_a_network_corrects_its_outputs(pair):
         (history.readout.validation_accuracy, slice(250, 400)),
         (history.readout.test_accuracy, slice(400, 600)),
     ):
-        assert float((corrected.predict(IMAGES[part]).numpy() == LABELS[part]).mean()) == pytest.approx(accuracy)
+        assert float((corrected.predict_indices(IMAGES[part]).numpy() == LABELS[part]).mean()) == pytest.approx(
+            accuracy
+        )
     assert corrected.nbytes - plain.nbytes == correction.centres.nbytes + correction.coefficients.nbytes
 
 

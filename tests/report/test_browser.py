@@ -103,7 +103,7 @@ def test_tooltip(opened, model):
 
 def test_confusion_slider(opened, model, dataset):
     correct = np.array(
-        [model.network.predict(dataset.test.images, layer).numpy() == dataset.test.labels for layer in (1, 5)]
+        [model.network.predict_indices(dataset.test.images, layer).numpy() == dataset.test.labels for layer in (1, 5)]
     )
     rows = "[...document.querySelectorAll('.matrix tbody tr')]"
     count = f"{rows}.reduce((sum, row, i) => sum + (+row.cells[i + 1].textContent || 0), 0)"
@@ -117,7 +117,7 @@ def test_confusion_slider(opened, model, dataset):
 
 
 def test_layers_after_those_used(browser, model, dataset, tmp_path):
-    short = replace(model, network=replace(model.network, depth=2))
+    short = replace(model, network=replace(model.network, used_layers=2))
     browser.open(write_report(short, tmp_path / "short.html", dataset))
     assert_sound(browser)
     assert browser.text("#confusion-depth output").startswith("after layer 2")

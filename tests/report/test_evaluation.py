@@ -13,9 +13,9 @@ def test_predictions_of_all_layers(evaluation, model, dataset):
     images = dataset.test.images
     assert evaluation.split == "test"
     for layer in range(1, 6):
-        np.testing.assert_array_equal(evaluation.predictions[layer - 1], model.network.predict(images, layer))
+        np.testing.assert_array_equal(evaluation.predictions[layer - 1], model.network.predict_indices(images, layer))
     np.testing.assert_allclose(evaluation.probabilities, model.predict_proba(images))
-    np.testing.assert_array_equal(evaluation.final, model.network.predict(images))
+    np.testing.assert_array_equal(evaluation.final, model.network.predict_indices(images))
     assert evaluation.accuracy[-1] == model.history[-1].test_accuracy
 
 
@@ -39,10 +39,10 @@ def test_confusion_and_changes(evaluation, dataset):
 
 
 def test_layers_after_those_used(model, dataset):
-    short = replace(model, network=replace(model.network, depth=2))
+    short = replace(model, network=replace(model.network, used_layers=2))
     evaluation = evaluate(short, *evaluation_images(short, dataset))
     assert len(evaluation.predictions) == 5 and evaluation.depth == 2
-    np.testing.assert_array_equal(evaluation.final, model.network.predict(dataset.test.images, 2))
+    np.testing.assert_array_equal(evaluation.final, model.network.predict_indices(dataset.test.images, 2))
     summary = evaluation.summary(3)
     assert summary["accuracy"] == model.history[1].test_accuracy == evaluation.accuracy[1]
     assert summary["majority"] == np.bincount(dataset.test.labels).max() / len(dataset.test)

@@ -82,9 +82,9 @@ def test_the_map_is_that_of_an_explanation(model, evaluation, report_data, datas
 def test_deep_networks_explain_fewer_images(model):
     groups = [ImageGroup(key, "", "", images, 9) for key, images in (("a", [1, 2, 3]), ("b", [2, 5]))]
     assert images_to_explain(groups, model.network) == [1, 2, 5, 3]  # the first of each group first
-    deep = replace(model.network, depth=MAX_MAPS // 2)
+    deep = replace(model.network, used_layers=MAX_MAPS // 2)
     assert images_to_explain(groups, deep) == [1, 2]
-    assert images_to_explain(groups, replace(deep, depth=900)) == [1]
+    assert images_to_explain(groups, replace(deep, used_layers=900)) == [1]
 
 
 def test_many_changes_are_shortened():

@@ -98,7 +98,7 @@ def test_figures(model):
 
 
 def test_layers_after_those_used_are_noted(model):
-    short = replace(model, network=replace(model.network, depth=2))
+    short = replace(model, network=replace(model.network, used_layers=2))
     assert notes(short, None) == ["The network was trained to 5 layers. Predictions use the first 2."]
     assert summarise(short, None, None)["used"] == 2 and summarise(short, None, None)["layers"] == 5
 

@@ -209,4 +209,4 @@ def test_unknown_compute_options_are_not_resumed(saved):
 def test_facts_that_could_not_be_loaded_are_not_saved(model, tmp_path):
     for about in ({"images": 5}, {"note": DEEP}):
         with pytest.raises(ValueError, match="about"):
-            ModelWriter(tmp_path / "m", model.network.config, (1, 8, 8), model.class_names, about)
+            ModelWriter(tmp_path / "m", model.network, model.class_names, about)

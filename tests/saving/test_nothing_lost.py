@@ -32,7 +32,7 @@ def content_of(folder):
 
 
 def overwriting(saved, model):
-    return ModelWriter(saved, model.network.config, (1, 8, 8), NAMES, {}, overwrite=True)
+    return ModelWriter(saved, model.network, NAMES, {}, overwrite=True)
 
 
 def add(writer, model, *layers):
@@ -41,12 +41,12 @@ def add(writer, model, *layers):
 
 
 class TestOverwriting:
-    @pytest.mark.parametrize("error", [KeyboardInterrupt(), ValueError("no more")])
-    def test_a_run_that_ends_early_keeps_the_old_model(self, error, model, saved):
+    @pytest.mark.parametrize("reason", [StopReason.INTERRUPTED, StopReason.FAILED])
+    def test_a_run_that_ends_early_keeps_the_old_model(self, reason, model, saved):
         before, other = content_of(saved), make_model(seed=1, bank="random")
-        with pytest.raises(type(error)), overwriting(saved, other) as writer:
-            add(writer, other, 1, 2)
-            raise error
+        writer = overwriting(saved, other)
+        add(writer, other, 1, 2)
+        writer.finish(reason)
         assert content_of(saved) == before
         beside = saved.with_name("model.partial")
         assert writer.folder == beside and sorted(saved.parent.iterdir()) == [saved, beside]
@@ -57,10 +57,11 @@ class TestOverwriting:
 
     def test_a_complete_run_replaces_the_old_model(self, model, saved):
         saved.chmod(0o750)
-        with overwriting(saved, model) as writer:
-            add(writer, model, 1)
-            assert writer.folder == saved.with_name("model.partial")
-            assert len(load_model(saved).history) == 3
+        writer = overwriting(saved, model)
+        add(writer, model, 1)
+        assert writer.folder == saved.with_name("model.partial")
+        assert len(load_model(saved).history) == 3
+        writer.finish(None)
         assert writer.folder == saved and len(load_model(saved).history) == 1
         assert list(saved.parent.iterdir()) == [saved] and saved.stat().st_mode & 0o777 == 0o750
 
@@ -154,7 +155,7 @@ class TestLinks:
 
     def resume(self, saved, model):
         run = read_run(saved)
-        facts = model.network.config, (1, 8, 8), NAMES, {}
+        facts = model.network, NAMES, {}
         writer = ModelWriter(saved, *facts, resumed=run)
         add(writer, model, 3)
         writer.finish(None)
@@ -189,7 +190,7 @@ class TestLinks:
         (begun / "history.jsonl").unlink()
         (begun / "history.jsonl").symlink_to(secret)
         with pytest.raises(ModelFileError, match="must be a regular file"):
-            ModelWriter(begun, model.network.config, (1, 8, 8), NAMES, {}, resumed=run)
+            ModelWriter(begun, model.network, NAMES, {}, resumed=run)
         run.lock.release()
 
     def test_a_link_as_folder_of_the_layers_is_refused(self, begun, model, tmp_path):

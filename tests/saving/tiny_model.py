@@ -32,7 +32,7 @@ def make_model(**options):
 
 def with_layers(network, layers):
     """Return the network with other layers."""
-    return replace(network, stack=replace(network.stack, layers=layers))
+    return replace(network, stack=replace(network.stack, layers=layers), used_layers=len(layers))
 
 
 def first_layers(model, layers):

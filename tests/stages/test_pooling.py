@@ -8,7 +8,7 @@ from conftest import tolerance
 
 from rescnet.config.geometry import BlockGrid, pyramid_cells
 from rescnet.fused.pooling_cpu import compiled_pool
-from rescnet.stages.pooling import pool_features, pool_pyramids, pyramid_pool
+from rescnet.stages.pooling import pool_features, pyramid_pool
 from rescnet.stages.second_order import mean_correlations
 
 GRIDS = [  # map, block, stride
@@ -46,9 +46,9 @@ def test_mean_correlations_match_the_loops(channels, block, stride, z_score, dia
     """Overlapping blocks, odd blocks, blocks of several tiles, gaps; odd and even numbers of channels."""
     maps, grid, expected = flat_in_places(channels, block, stride, z_score, diagonal, "mean", generator, dtype)
     pyramid = grid, pyramid_cells(grid, (2, 1), "adaptive")
-    for (found,) in (
-        mean_correlations(maps.relu(), [pyramid], z_score, diagonal),
-        pool_pyramids(maps, [pyramid], z_score, diagonal, "mean"),
+    for found in (
+        *mean_correlations(maps.relu(), [pyramid], z_score, diagonal),
+        pool_features(maps, [pyramid], z_score, diagonal, "mean"),
     ):
         np.testing.assert_allclose(found, expected, **tolerance(dtype))
 
@@ -80,7 +80,7 @@ def test_pyramids_pooled_together_equal_each_alone(channels, blocks, reduction, 
     maps = torch.randn(2, channels, 16, 16, generator=generator, dtype=torch.float64)
     grids = [BlockGrid((16, 16), (block, block), (2, 2)) for block in blocks]
     pyramids = [(grid, pyramid_cells(grid, (2, 1), "adaptive")) for grid in grids]
-    alone = [pool_features(maps, grid, cells, reduction=reduction) for grid, cells in pyramids]
+    alone = [pool_features(maps, [pyramid], reduction=reduction) for pyramid in pyramids]
     if reduction == "mean":
         torch.testing.assert_close(mean_correlations(maps.relu(), pyramids), alone, rtol=1e-10, atol=1e-12)
     compiled = compiled_pool(maps, pyramids, diagonal=True, reduction=reduction)

@@ -149,7 +149,7 @@ def test_the_caller_can_stop_a_run_and_continue_it(few):
             break
     assert len(run.network.layers) == len(run.history) == 2
     assert run.history.stopped is None
-    assert run.network.predict(few[0]).shape == (60,)
+    assert run.network.predict_indices(few[0]).shape == (60,)
     continued, history = train_network(*few, config_of(), start=(run.network, run.history))
     whole, _ = train_network(*few, config_of())
     assert torch.equal(continued.outputs(few[0]), whole.outputs(few[0]))
@@ -210,4 +210,4 @@ def test_data_sets_of_pytorch_are_named(few, wrap):
     with pytest.raises(ValueError, match=r"^images must be an array or a tensor, got a .* of PyTorch\."):
         train(data)
     with pytest.raises(ValueError, match="of PyTorch"):
-        train_network(*few, config_of(layers=1))[0].predict(data)
+        train_network(*few, config_of(layers=1))[0].predict_indices(data)

@@ -89,10 +89,10 @@ def test_predictions_agree_with_the_history(options, halves):
     (images, labels), test = halves
     network, history = train_network(images, labels, small(layers=3, stop_at_zero_error=False, **options), test=test)
     assert history[-1].test_accuracy > 0.5
-    outputs = network.outputs(test[0], chunk=13)
+    outputs = network.outputs(test[0])
     assert bool(outputs.isfinite().all())
     for record in history:
-        predicted = network.predict(test[0], layers=record.layer)
+        predicted = network.predict_indices(test[0], layers=record.layer)
         assert float((predicted.numpy() == test[1]).mean()) == pytest.approx(record.test_accuracy, abs=0.02)
 
 
@@ -131,8 +131,10 @@ def test_it_stops_when_validation_no_longer_rises(halves):
     assert history.layers_since_best() == 2
     assert len(history) < 40
     assert network.used_layers == history.best_layer() == len(network.layers) - 2
-    predicted = network.predict(test[0]).numpy()
-    np.testing.assert_array_equal(predicted, network.first_layers(history.best_layer()).predict(test[0]).numpy())
+    predicted = network.predict_indices(test[0]).numpy()
+    np.testing.assert_array_equal(
+        predicted, network.first_layers(history.best_layer()).predict_indices(test[0]).numpy()
+    )
     assert np.mean(predicted == np.asarray(test[1])) == pytest.approx(history[-3].validation_accuracy)
 
 

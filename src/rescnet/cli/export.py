@@ -106,7 +106,7 @@ def report(
             dataset = None if own else replace(dataset, test=dataset.train)
     loaded = load_model(model, layers or len(folder.records), chosen_device)
     if layers is None:  # all layers are shown; those used and the readout are marked
-        network = replace(loaded.network, readout=folder.read_readout(), depth=folder.depth)
+        network = replace(loaded.network, readout=folder.read_readout(), used_layers=folder.used_layers)
         loaded = replace(loaded, network=network, history=folder.history(), about=folder.about)
     with progress_bar("measuring and explaining images", many=2) as show:
         written = write_report(loaded, page, dataset, overwrite=overwrite, progress=show)

@@ -29,7 +29,7 @@ def info(model: Model, as_json: Json = False) -> None:
         "model": str(model),
         "finished": folder.sealed,
         "layers": len(folder.records),
-        "used_layers": folder.depth,
+        "used_layers": folder.used_layers,
         "image_shape": list(folder.image_shape),
         "class_names": list(folder.class_names),
         "architecture": _architecture(folder),

@@ -19,7 +19,7 @@ from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
 from ..data.splits import checksums, fingerprint, fingerprints, join_validation
 from ..model import describe_images, describe_run
-from ..network.history import History, LayerRecord, StopReason, depth_to_use
+from ..network.history import History, LayerRecord, StopReason, layers_to_use
 from ..network.memory import readout_file_bytes, readout_rows
 from ..network.network import Network
 from ..network.stack import LayerStack
@@ -190,7 +190,7 @@ class TrainCommand(Listener):
         summary: dict[str, Any] = {"model": str(folder or self.place) if layers else None, "layers": layers}
         summary["stopped"] = history.stopped
         if layers:
-            summary["used_layers"] = depth_to_use(self._config, history) or layers
+            summary["used_layers"] = layers_to_use(self._config, history)
             summary["best_layer"] = history.best_layer()
             for place, record in (("best", history[history.best_layer() - 1]), ("last", history[-1])):
                 for split in ("train", "validation", "test"):
@@ -202,7 +202,7 @@ class TrainCommand(Listener):
 
 def _depth_used(folder: ModelFolder) -> str:
     """Return a phrase about the layers that predictions use."""
-    layers, used = len(folder.records), folder.depth
+    layers, used = len(folder.records), folder.used_layers
     which = f"the first {used} of" if used < layers else "all" if layers > 1 else "its"
     chosen = ", the best validation depth" if folder.config.patience else ""
     return f"predicts with {which} {count(layers, 'layer', 'layers')}{chosen}"

@@ -30,7 +30,7 @@ def pixel_shares(maps: Tensor, pyramids: list[Pyramid], weights: Tensor, reducti
     of_grids = torch.split(weights.view(-1, len(first), weights.shape[1]), [len(cells) for _, cells in pyramids])
     total = maps.new_zeros(weights.shape[1], *maps.shape[1:])
     for (grid, cells), part in zip(pyramids, of_grids, strict=True):
-        means, scales, blocks = (found[0] for found in block_statistics(maps[None], grid, diagonal=logs))
+        means, scales, blocks = (of_image[0] for of_image in block_statistics(maps[None], grid, diagonal=logs))
         if logs:
             part = _before_logs(pyramid_pool(blocks[None], cells, reduction), channels, part)
         of_blocks = _block_weights(blocks, cells, part, reduction)
@@ -73,20 +73,20 @@ def _block_weights(blocks: Tensor, cells: list[Cell], weights: Tensor, reduction
     if reduction == "mean":
         shares = cell_shares((rows, columns), cells, weights).flatten(1)
         return (shares.T @ weights.flatten(1)).view(rows, columns, *weights.shape[1:])
-    found = weights.new_zeros(rows * columns, pairs, weights.shape[2])
+    of_blocks = weights.new_zeros(rows * columns, pairs, weights.shape[2])
     number, pair = (torch.arange(count, device=blocks.device) for count in (rows * columns, pairs))
     for c, weight in zip(cells, weights, strict=True):
         chosen = number.view(rows, columns)[c.top : c.bottom, c.left : c.right].flatten()
         largest = chosen[blocks.flatten(0, 1)[chosen].argmax(0)]  # (pairs,)
-        found[largest, pair] += weight
-    return found.view(rows, columns, *weights.shape[1:])
+        of_blocks[largest, pair] += weight
+    return of_blocks.view(rows, columns, *weights.shape[1:])
 
 
 def _before_logs(features: Tensor, channels: int, weights: Tensor) -> Tensor:
     """Return 2∇(w·L) of cells (1, cells·pairs) for weights (cells, pairs, K), of the same shape."""
     with torch.inference_mode(False), torch.enable_grad():
         inner = features.clone().requires_grad_()
-        found = matrix_logs(inner, channels)
+        logs = matrix_logs(inner, channels)
         columns = weights.clone().permute(2, 0, 1).flatten(1).unsqueeze(1)  # (K, 1, cells·pairs)
-        gradients = [torch.autograd.grad((found * w).sum(), inner, retain_graph=True)[0] for w in columns]
+        gradients = [torch.autograd.grad((logs * w).sum(), inner, retain_graph=True)[0] for w in columns]
     return 2 * torch.cat(gradients).view(weights.shape[2], *weights.shape[:2]).permute(1, 2, 0)

@@ -88,10 +88,10 @@ class Explanation:
     @property
     def summands(self) -> Numbers:
         """Sum of the pixels for a class, of those against it, and intercept: their sum is its output, (K, 3)."""
-        found: Numbers = np.stack(
+        sums: Numbers = np.stack(
             [self.maps.clip(min=0).sum((1, 2)), self.maps.clip(max=0).sum((1, 2)), self.intercept], 1
         )
-        return found
+        return sums
 
     @property
     def changes(self) -> list[tuple[int, str]]:
@@ -101,23 +101,23 @@ class Explanation:
     def sentences(self) -> list[str]:
         """Return the explanation in words."""
         top = [f"{self.class_names[c]} ({100 * self.probabilities[c]:.1f} %)" for c in self.shown[:TOP]]
-        found = [f"{top[0]}, before {' and '.join(top[1:])}."]
+        sentences = [f"{top[0]}, before {' and '.join(top[1:])}."]
         changes = [f"layer {layer} changes it to {name}" for layer, name in self.changes[1:]]
-        found.append(f"Layer 1 predicts {self.changes[0][1]}; {', '.join(changes) or 'no later layer changes it'}.")
+        sentences.append(f"Layer 1 predicts {self.changes[0][1]}; {', '.join(changes) or 'no later layer changes it'}.")
         if self.readout:
             kept = self.label == self.changes[-1][1]
             verb = "keeps this answer" if kept else f"changes it to {self.label}"
-            found.append(f"The readout corrects the layers' output and {verb}.")
+            sentences.append(f"The readout corrects the layers' output and {verb}.")
         terms = " + ".join(f"{part.outputs[self.shown[0]]:.3f} ({name})" for name, part in self.parts.items())
         own, against, rest = self.summands[0]
-        found.append(
+        sentences.append(
             f"Output of {self.label}: {terms}. Pixels for it add {own:.3f}, pixels against it {against:.3f}, the "
             f"intercept {rest:.3f}."
         )
         for title, images in (("Nearest", self.nearest), ("Most influential", self.influential)):
             if images:
-                found.append(f"{title} training images: {', '.join(map(str, images))}.")
-        return found
+                sentences.append(f"{title} training images: {', '.join(map(str, images))}.")
+        return sentences
 
     def __repr__(self) -> str:
         return "\n".join(["Explanation", *(f"  {sentence}" for sentence in self.sentences())])

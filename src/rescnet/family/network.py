@@ -76,7 +76,7 @@ class FamilyNetwork:
         if cells is not None and config.rectify:
             if config.z_score == "channel":
                 return pool_maps(maps, [(grid, cells)], config.keeps_diagonal, config.pooling)
-            return pool_features(maps, grid, cells, config.z_score, config.keeps_diagonal, config.pooling)
+            return pool_features(maps, [(grid, cells)], config.z_score, config.keeps_diagonal, config.pooling)
         blocks = second_order_pool(maps.relu() if config.rectify else maps, grid, config.z_score, config.keeps_diagonal)
         return blocks.flatten(1) if cells is None else pyramid_pool(blocks, cells, config.pooling)
 

@@ -17,7 +17,7 @@ from ..numerics.sketch import sketch
 from ..numerics.threads import in_threads
 from ..stages.images import ValueRange
 from ..stages.moments import Moments
-from ..stages.pooling import matrix_logs, pool_pyramids, pooling_input
+from ..stages.pooling import matrix_logs, pool_features, pooling_input
 from ..stages.second_order import Pyramid, second_order_numbers, tile_of
 from .half_precision import CopiedPatchSums, FoldedScale, convolve_scaled, raw_input
 
@@ -50,7 +50,7 @@ def convolution_for(folded: FoldedScale, weights: Tensor, bias: Tensor, image: F
 def input_of_sums(maps: Tensor | None, images: Tensor, image: FoldedScale) -> Tensor:
     """Return ``raw_input(maps, image(images))``, for :func:`patch_sums_for`: from one kernel on a GPU."""
     if images.is_cuda and _has_triton():
-        from .joining import fused_raw_input
+        from .patch_sums import fused_raw_input
 
         return fused_raw_input(maps, images, image)
     return raw_input(maps, image(images))
@@ -100,8 +100,7 @@ def pool_maps(
 
         features = compiled_pool(exact, pyramids, diagonal, reduction)
     else:
-        found = pool_pyramids(exact, pyramids, "channel", diagonal, reduction)
-        features = found[0] if len(found) == 1 else torch.cat(found, dim=1)
+        features = pool_features(exact, pyramids, "channel", diagonal, reduction)
     return features.to(maps.dtype)
 
 
@@ -152,7 +151,7 @@ def has_log_kernel(channels: int) -> bool:
 def sketch_features(features: Tensor, weights: Tensor, size: int) -> Tensor:
     """Return the sketches (n, size) of features (n, D) with weights (D,): from a kernel on a GPU, else the stage."""
     if features.is_cuda and weights.dtype == torch.float32 and _has_triton():
-        from .sketching import fused_sketch
+        from .feature_sums import fused_sketch
 
         return fused_sketch(features, weights, size)
     return sketch(features, weights, size)
@@ -161,7 +160,7 @@ def sketch_features(features: Tensor, weights: Tensor, size: int) -> Tensor:
 def add_column_sums(sums: Tensor, features: Tensor, shift: Tensor) -> None:
     """Add Σ (f - shift) and Σ (f - shift)² of features (n, D) to ``sums`` (2, D), float64."""
     if features.is_cuda and features.dtype != torch.float64 and _has_triton():
-        from .sketching import add_column_sums_
+        from .feature_sums import add_column_sums_
 
         return add_column_sums_(sums, features, shift)
     sums += in_threads(_column_sums, features.T, shift.to(features.dtype), least=LEAST_COLUMNS).T
@@ -182,7 +181,7 @@ def _column_sums(columns: Tensor, shift: Tensor) -> Tensor:
 def moments_for(features: Tensor) -> type[Moments]:
     """Return the class of sums over features: one with kernels for half precision on a GPU."""
     if features.is_cuda and features.dtype == torch.float16 and _has_triton():
-        from .moments import FusedMoments
+        from .feature_sums import FusedMoments
 
         return FusedMoments
     return Moments

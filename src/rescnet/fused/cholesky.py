@@ -90,14 +90,14 @@ def inverse_of_lower(factor: Tensor) -> Tensor:
     whole[:size, :size] = factor
     corners = whole.unfold(0, least, least).unfold(1, least, least).diagonal().permute(2, 0, 1)  # (blocks, side, side)
     identity = torch.eye(least, dtype=factor.dtype, device=factor.device).expand_as(corners)
-    found = torch.linalg.solve_triangular(corners, identity, upper=False)
-    while (side := found.shape[1]) < padded:
-        joined = found.new_zeros(len(found) // 2, 2 * side, 2 * side)
-        joined[:, :side, :side], joined[:, side:, side:] = found[::2], found[1::2]
+    inverses = torch.linalg.solve_triangular(corners, identity, upper=False)
+    while (side := inverses.shape[1]) < padded:
+        joined = inverses.new_zeros(len(inverses) // 2, 2 * side, 2 * side)
+        joined[:, :side, :side], joined[:, side:, side:] = inverses[::2], inverses[1::2]
         below = whole.unfold(0, 2 * side, 2 * side).unfold(1, 2 * side, 2 * side).diagonal().permute(2, 0, 1)
-        joined[:, side:, :side] = -(found[1::2] @ (below[:, side:, :side] @ found[::2]))
-        found = joined
-    inverse: Tensor = found[0, :size, :size].contiguous()
+        joined[:, side:, :side] = -(inverses[1::2] @ (below[:, side:, :side] @ inverses[::2]))
+        inverses = joined
+    inverse: Tensor = inverses[0, :size, :size].contiguous()
     return inverse
 
 

@@ -88,8 +88,10 @@ class FusedConvolution:
             num_warps=4,
             num_stages=STAGES[tile],
         )
-        found = ends[:, :, : self.filters]
-        return out.permute(0, 3, 1, 2)[:, : self.filters], ValueRange(found[0].amin(0), found[1].amax(0))
+        range_of_tiles = ends[:, :, : self.filters]
+        return out.permute(0, 3, 1, 2)[:, : self.filters], ValueRange(
+            range_of_tiles[0].amin(0), range_of_tiles[1].amax(0)
+        )
 
 
 def tile_for(written: int, pixels: int) -> int:

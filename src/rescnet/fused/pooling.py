@@ -14,7 +14,6 @@ have 289·1,225 numbers per image.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import NamedTuple
@@ -44,29 +43,6 @@ def numbers_of_maps(channels: int, image_size: tuple[int, int]) -> int:
     return (2 + 2 * 2) * 2 * channels * prod(image_size)
 
 
-@dataclass(frozen=True)
-class Atoms:
-    """Coarsest division of the block grid such that every cell is a union of atoms.
-
-    The lists are cuts along each axis: atom (a, b) holds block rows rows[a] to rows[a + 1], columns likewise.
-    """
-
-    rows: list[int]
-    columns: list[int]
-
-    @staticmethod
-    def of(cells: list[Cell]) -> Atoms:
-        """Return the atoms of a pyramid."""
-        rows = sorted({cell.top for cell in cells} | {cell.bottom for cell in cells})
-        columns = sorted({cell.left for cell in cells} | {cell.right for cell in cells})
-        return Atoms(rows, columns)
-
-    def inside(self, cell: Cell) -> tuple[slice, slice]:
-        """Return the atom rows and columns of a cell."""
-        rows = slice(self.rows.index(cell.top), self.rows.index(cell.bottom))
-        return rows, slice(self.columns.index(cell.left), self.columns.index(cell.right))
-
-
 def fused_pool(
     maps: Tensor,
     pyramids: list[Pyramid],
@@ -75,7 +51,7 @@ def fused_pool(
     rectifier: Rectifier = "relu",
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """Return the features of all pyramids, shape (n, Σ cells·pairs): ``stages.pooling.pool_pyramids``.
+    """Return the features of all pyramids, shape (n, Σ cells·pairs): ``stages.pooling.pool_features``.
 
     Half-precision maps are multiplied on tensor cores and summed in float32; float32 maps are multiplied in float32.
     Features have the type of the maps unless ``out_dtype`` is given. In half precision zeros follow each row
@@ -102,8 +78,8 @@ def fused_pool(
     )
     sizes = [len(cells) * count_pairs(d, diagonal) for _, cells in pyramids]
     features = aligned_rows(n, sum(sizes), out_dtype or maps.dtype, maps.device)
-    for (grid, cells), found in zip(pyramids, torch.split(features, sizes, dim=1), strict=True):
-        _pool_grid(x, floor, d, grid, cells, found, diagonal, reduction)
+    for (grid, cells), of_grid in zip(pyramids, torch.split(features, sizes, dim=1), strict=True):
+        _pool_grid(x, floor, d, grid, cells, of_grid, diagonal, reduction)
     return features
 
 
@@ -153,7 +129,14 @@ def _pool_grid(
         **LAUNCH,
         **(IN_HALF if x.dtype == torch.float16 and padded <= 64 else {}),
     )
-    _join_atoms(pooled, tables, reduction, features)
+    join_atoms[(n, triton.cdiv(pairs, JOINED))](
+        *(pooled, tables.cells, tables.heights, tables.widths, features, features.stride(0)),
+        *(atom_rows, atom_columns, pairs),
+        CELLS=len(cells),
+        WIDTH=JOINED,
+        MAXIMUM=reduction == "max",
+        num_warps=4,
+    )
 
 
 def _strip_width(columns: int, height: int) -> int:
@@ -162,7 +145,11 @@ def _strip_width(columns: int, height: int) -> int:
 
 
 class Tables(NamedTuple):
-    """Cells and atoms on the GPU."""
+    """Cells and atoms on the GPU.
+
+    Atoms are the coarsest division of the block grid such that every cell is a union of atoms: atom (a, b) holds block
+    rows rows[a] to rows[a + 1], columns likewise.
+    """
 
     rows: Tensor  # cuts of the atoms, int32
     columns: Tensor
@@ -174,21 +161,9 @@ class Tables(NamedTuple):
 @cache
 def _tables(cells: tuple[Cell, ...], device: torch.device) -> Tables:
     """Return the tables of some cells: kept, since a single image would wait for their copies at every layer."""
-    atoms = Atoms.of(list(cells))
-    inside = [(down.start, down.stop, along.start, along.stop) for down, along in map(atoms.inside, cells)]
-    rows, columns, cuts = (torch.tensor(each, dtype=torch.int32) for each in (atoms.rows, atoms.columns, inside))
+    down = sorted({end for cell in cells for end in (cell.top, cell.bottom)})
+    along = sorted({end for cell in cells for end in (cell.left, cell.right)})
+    inside = [[down.index(c.top), down.index(c.bottom), along.index(c.left), along.index(c.right)] for c in cells]
+    rows, columns, cuts = (torch.tensor(each, dtype=torch.int32) for each in (down, along, inside))
     heights, widths = rows.diff().float(), columns.diff().float()  # on the host: any stream may use them
     return Tables(*(each.to(device) for each in (rows, columns, heights, widths, cuts)))
-
-
-def _join_atoms(pooled: Tensor, tables: Tables, reduction: Reduction, features: Tensor) -> None:
-    """Reduce atoms to cells: (n, atom rows, atom columns, pairs) → (n, cells·pairs)."""
-    n, atom_rows, atom_columns, pairs = pooled.shape
-    options = {"CELLS": len(tables.cells), "WIDTH": JOINED, "MAXIMUM": reduction == "max"}
-    programs = n, triton.cdiv(pairs, JOINED)
-    join_atoms[programs](
-        *(pooled, tables.cells, tables.heights, tables.widths, features, features.stride(0)),
-        *(atom_rows, atom_columns, pairs),
-        **options,
-        num_warps=4,
-    )

@@ -49,19 +49,19 @@ def _buffers(plan: Plan, channels: int, pairs: int, cells: int) -> Buffers:
 
 
 def compiled_pool(maps: Tensor, pyramids: list[Pyramid], diagonal: bool, reduction: Reduction) -> Tensor:
-    """Return the joined results of ``stages.pooling.pool_pyramids``, (n, Σ cells·pairs)."""
+    """Return the result of ``stages.pooling.pool_features``, (n, Σ cells·pairs)."""
     n, d = maps.shape[:2]
     plan, shares = _plan(tuple((grid, tuple(cells)) for grid, cells in pyramids), maps.dtype)
     counts, pairs = np.array([len(cells) for _, cells in pyramids]), count_pairs(d, diagonal)
     buffers = _buffers(plan, d, ROWS * d if reduction == "mean" else pairs, int(max(counts)))
-    found = maps.new_empty(n, int(sum(counts)), pairs)
-    for values, features in zip(maps.contiguous().numpy(), found, strict=True):
+    joined = maps.new_empty(n, int(sum(counts)), pairs)
+    for values, features in zip(maps.contiguous().numpy(), joined, strict=True):
         if reduction == "mean":
             pool_means(values, plan, diagonal, buffers, shares, counts, features.numpy())
         else:
             pool_planes(values, plan, diagonal, buffers)
             _take_maxima(torch.from_numpy(buffers.planes), plan, pyramids, features)
-    return found.flatten(1)
+    return joined.flatten(1)
 
 
 def _take_maxima(planes: Tensor, plan: Plan, pyramids: list[Pyramid], features: Tensor) -> None:

@@ -97,8 +97,8 @@ class History:
         return iter(self.records)
 
     def __repr__(self) -> str:
-        found = count(len(self), "layer", "layers") + (" and a readout" if self.readout else "")
-        return f"History({found}; {self.stopped})" if self.stopped else f"History({found})"
+        content = count(len(self), "layer", "layers") + (" and a readout" if self.readout else "")
+        return f"History({content}; {self.stopped})" if self.stopped else f"History({content})"
 
     def __getitem__(self, index: int) -> LayerRecord:
         return self.records[index]
@@ -106,10 +106,10 @@ class History:
     @property
     def left_out(self) -> tuple[float, int] | None:
         """Leave-one-out accuracy of the readout and the number of its images; None if it is not known."""
-        found = self.readout
-        if found is None or found.loo_accuracy is None or not found.images:
+        readout = self.readout
+        if readout is None or readout.loo_accuracy is None or not readout.images:
             return None
-        return found.loo_accuracy, found.images
+        return readout.loo_accuracy, readout.images
 
     def best_layer(self) -> int:
         """Return the layer (from 1) with the best validation accuracy, the earliest of equals; without, the last."""
@@ -174,9 +174,9 @@ def reason_to_stop(config: NetworkConfig, history: History) -> StopReason | None
     return None
 
 
-def depth_to_use(config: NetworkConfig, history: History) -> int | None:
-    """Return the number of layers for prediction: with early stopping the best validation depth; None means all.
+def layers_to_use(config: NetworkConfig, history: History) -> int:
+    """Return the number of layers for prediction: with early stopping the best validation depth, else all.
 
     The best depth is used however the run ended.
     """
-    return history.best_layer() if config.patience and len(history) else None
+    return history.best_layer() if config.patience else len(history)

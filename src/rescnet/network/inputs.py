@@ -135,7 +135,7 @@ def plain_values(values: Any, name: str = "images") -> Any:
 
     ValueError says if a value is masked, or a list holds images of unequal shape.
     """
-    refuse_unequal_shapes(values, name)
+    _refuse_unequal_shapes(values, name)
     parts = values if isinstance(values, list | tuple) else (values,)
     masked = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
     if masked:
@@ -148,11 +148,11 @@ def plain_values(values: Any, name: str = "images") -> Any:
 
 
 def _for_numpy(tensor: Tensor) -> Tensor:
-    found = tensor.detach().cpu()
-    return found.float() if found.dtype == torch.bfloat16 else found  # which NumPy does not have
+    plain = tensor.detach().cpu()
+    return plain.float() if plain.dtype == torch.bfloat16 else plain  # which NumPy does not have
 
 
-def refuse_unequal_shapes(values: Any, name: str = "images") -> None:
+def _refuse_unequal_shapes(values: Any, name: str = "images") -> None:
     """Raise ValueError for a list of images of unequal shape, naming the first that differs."""
     loose = isinstance(values, np.ndarray) and values.dtype == object and values.ndim == 1
     listed = (loose or isinstance(values, list | tuple)) and len(values) > 0

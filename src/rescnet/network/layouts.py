@@ -131,11 +131,11 @@ def read_layout(facts: Any, image_shape: tuple[int, int, int]) -> ImageLayout:
         return ImageLayout(image_shape, "first", enlarges=False)
     shape, channels = facts.get("shape"), facts.get("channels")
     sides = 2 if channels == "none" else 3
-    known = channels in get_args(Channels) and isinstance(shape, list) and len(shape) == sides
-    if known and all(type(side) is int and side > 0 for side in shape):
-        found = ImageLayout(tuple(shape), channels)
-        if found.image_shape == image_shape:
-            return found
+    is_valid = channels in get_args(Channels) and isinstance(shape, list) and len(shape) == sides
+    if is_valid and all(type(side) is int and side > 0 for side in shape):
+        layout = ImageLayout(tuple(shape), channels)
+        if layout.image_shape == image_shape:
+            return layout
     raise ConfigError(f"preprocessing.layout must be that of images of {image_shape}, got {facts!r:.60}.")
 
 

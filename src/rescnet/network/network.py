@@ -26,8 +26,11 @@ class Network:
 
     stack: LayerStack  #: the layers and the forward pass
     readout: KernelReadout | None = None  #: correction of the outputs, fitted after the layers
-    depth: int | None = None  #: default number of layers for prediction, e.g. the best validation depth; None means all
+    used_layers: int = 0  #: layers that predict by default, e.g. up to the best validation accuracy; 0 becomes all
     _replays: Replays = field(default_factory=Replays, init=False)
+
+    def __post_init__(self) -> None:
+        self.used_layers = self.used_layers or len(self.layers)
 
     def __repr__(self) -> str:
         filters = f"{self.config.filters} {self.config.bank} filters"
@@ -61,7 +64,7 @@ class Network:
         return self.stack.half
 
     @torch.inference_mode()
-    def outputs(self, images: Array, layers: int | None = None, chunk: int | None = None) -> Tensor:
+    def outputs(self, images: Array, layers: int | None = None) -> Tensor:
         """Return Ỹ of images, shape (n, classes).
 
         Images stream through in chunks, so memory does not grow with their number. On a CPU the outputs of the same
@@ -73,8 +76,6 @@ class Network:
             In the units of the training images. :meth:`rescnet.Model.predict` reads image files.
         layers : int, optional
             Number of layers to use; by default :attr:`used_layers`, with the readout. Other depths have no readout.
-        chunk : int, optional
-            Images per chunk.
 
         Raises
         ------
@@ -85,12 +86,12 @@ class Network:
         checked = as_images(images, self.image_shape)
         self.warn_of_other_units(checked)
         used, device = self.first_layers(wanted), self.layers[0].weights.device
-        few, readout = device.type == "cuda" and len(checked) <= MOST_IMAGES and chunk is None, used.readout
-        if few and used._stays_on_gpu:
+        readout = used.readout
+        if device.type == "cuda" and len(checked) <= MOST_IMAGES and used._stays_on_gpu:
             key = len(checked), checked.dtype, used.config, id(readout), *map(id, used.layers)
-            found = self._replays.outputs(key, used._computed, checked.to(device), lambda: readout and readout.cached)
-            return refuse_infinite(found)
-        return refuse_infinite(used._computed(checked, chunk))
+            outputs = self._replays.outputs(key, used._computed, checked.to(device), lambda: readout and readout.cached)
+            return refuse_infinite(outputs)
+        return refuse_infinite(used._computed(checked))
 
     @property
     def _stays_on_gpu(self) -> bool:
@@ -99,20 +100,20 @@ class Network:
         fits = has_pooling_kernel(config.pooled_maps) and (not config.matrix_log or has_log_kernel(config.pooled_maps))
         return self.half and fits
 
-    def _computed(self, images: Tensor, chunk: int | None = None) -> Tensor:
+    def _computed(self, images: Tensor) -> Tensor:
         """Return Ỹ of checked images after all layers, with the readout if there is one, shape (n, classes)."""
         if self.readout is not None:
-            return self.readout.outputs(self.stack, images, chunk)
+            return self.readout.outputs(self.stack, images)
         device = self.layers[0].weights.device
-        parts = torch.split(images, chunk or self.stack.chunk)
+        parts = torch.split(images, self.stack.chunk)
         return torch.cat([self.stack.outputs(part.to(device)) for part in parts])
 
     def warn_of_other_units(self, images: Tensor) -> None:
         """Warn about images in other units than the training images, e.g. divided by 255."""
         warn_of_other_units(images, *self.stack.image_range.ends)
 
-    def predict(self, images: Array, layers: int | None = None) -> Tensor:
-        """Return the class of each image, shape (n,); see :meth:`outputs`."""
+    def predict_indices(self, images: Array, layers: int | None = None) -> Tensor:
+        """Return the index of each image's class, counted from 0, shape (n,); see :meth:`outputs`."""
         return self.outputs(images, layers).argmax(1)
 
     def probabilities(self, outputs: Tensor) -> Tensor:
@@ -139,25 +140,15 @@ class Network:
         except OptionError as error:
             raise error.under_name("views") from None
         config.check_images(self.image_shape[0], self.image_shape[1:])
-        found = replace(self, stack=replace(self.stack, config=config))
-        found._replays = self._replays
-        return found
+        network = replace(self, stack=replace(self.stack, config=config))
+        network._replays = self._replays
+        return network
 
     def first_layers(self, layers: int) -> Network:
         """Return the network that ends after n layers; the readout belongs to :attr:`used_layers` only."""
         wanted = self._layers_asked(layers)
         readout = self.readout if wanted == self.used_layers else None
         return Network(replace(self.stack, layers=self.layers[:wanted]), readout)
-
-    @property
-    def used_layers(self) -> int:
-        """Default number of layers for prediction."""
-        return len(self.layers) if self.depth is None else self.depth
-
-    @property
-    def batch(self) -> int:
-        """Images that are best predicted together."""
-        return self.stack.chunk
 
     def learned(self) -> list[Tensor]:
         """Return all tensors: filters, heads, and those of the readout."""

@@ -36,9 +36,9 @@ def aligned_rows(rows: int, width: int, dtype: torch.dtype, device: torch.device
     """Return memory for rows (n, D), in half precision with zeros after each row up to a multiple of the alignment."""
     if dtype != torch.float16:
         return torch.empty(rows, width, dtype=dtype, device=device)
-    found = torch.empty(rows, padded_size(width), dtype=dtype, device=device)
-    found[:, width:] = 0
-    return found[:, :width]
+    rows_and_zeros = torch.empty(rows, padded_size(width), dtype=dtype, device=device)
+    rows_and_zeros[:, width:] = 0
+    return rows_and_zeros[:, :width]
 
 
 def with_zeros(x: Tensor, width: int) -> Tensor:
@@ -86,10 +86,10 @@ def add_single_gram_(gram: Tensor, x: Tensor) -> None:
 
 def lower_copy(matrix: Tensor) -> Tensor:
     """Return a matrix (D, D) with the lower triangle of another one. The rest, but for its panels, is not written."""
-    found = torch.empty_like(matrix)
+    lower = torch.empty_like(matrix)
     for rows, panel in _panels(len(matrix), PANEL):
-        found[rows, panel] = matrix[rows, panel]
-    return found
+        lower[rows, panel] = matrix[rows, panel]
+    return lower
 
 
 def _panels(size: int, width: int) -> Iterator[tuple[slice, slice]]:
@@ -132,16 +132,16 @@ def subtract_product_(total: Tensor, a: Tensor, b: Tensor) -> None:
 
 def lower_product(matrix: Tensor, x: Tensor) -> Tensor:
     """Return A x (D, K) for a symmetric A (D, D) of which the lower triangle is read, panel by panel."""
-    found = torch.zeros_like(x)
+    total = torch.zeros_like(x)
     for start in range(0, len(matrix), PANEL):
         here, below = slice(start, min(start + PANEL, len(matrix))), slice(start + PANEL, len(matrix))
         corner = matrix[here, here].tril()
         corner += corner.tril(-1).T
-        _add_product_of_parts_(found[here], _parts(corner), _parts(x[here]))
+        _add_product_of_parts_(total[here], _parts(corner), _parts(x[here]))
         high, low = _parts(matrix[below, here])
-        _add_product_of_parts_(found[below], (high, low), _parts(x[here]))
-        _add_product_of_parts_(found[here], (high.T, None if low is None else low.T), _parts(x[below]))
-    return found
+        _add_product_of_parts_(total[below], (high, low), _parts(x[here]))
+        _add_product_of_parts_(total[here], (high.T, None if low is None else low.T), _parts(x[below]))
+    return total
 
 
 def _parts(x: Tensor) -> _Parts:
@@ -242,18 +242,18 @@ def inverse_blocks(factor: Tensor, side: int, panel: int = PANEL // 2) -> Tensor
     for start in starts:
         diagonal = factor[start : start + block, start : start + block]
         inverses.append(torch.linalg.solve_triangular(diagonal, torch.eye(len(diagonal)).to(factor), upper=False))
-    found = factor.new_empty(size // side, side, side)
+    blocks = factor.new_empty(size // side, side, side)
     for number, start in enumerate(starts):
         columns = factor.new_empty(size - start, len(inverses[number]))
         columns[: len(inverses[number])] = inverses[number]
         for inverse, row in zip(inverses[number + 1 :], starts[number + 1 :], strict=True):
-            known, here = slice(0, row - start), slice(row - start, row - start + len(inverse))
+            above, here = slice(0, row - start), slice(row - start, row - start + len(inverse))
             right = torch.zeros_like(columns[here])
-            subtract_product_(right, factor[row : row + len(inverse), start:row], columns[known])
+            subtract_product_(right, factor[row : row + len(inverse), start:row], columns[above])
             columns[here] = inverse @ right
         several = columns.view(len(columns), -1, side).permute(1, 2, 0)
-        found[start // side : (start + block) // side] = several @ several.mT
-    return found
+        blocks[start // side : (start + block) // side] = several @ several.mT
+    return blocks
 
 
 def cholesky_solver(matrix: Tensor) -> Solver:

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..explain.explain import explain
 from ..explain.explanation import answer_changes
+from ..explain.linearisation import explain
 from ..model import Model
 from ..network.network import Network
 from ..network.probabilities import probabilities
@@ -94,7 +94,7 @@ def images_to_explain(groups: Sequence[ImageGroup], network: Network) -> list[in
 
 
 def explain_image(model: Model, image: NDArray[Any]) -> dict[str, Any]:
-    """Return the map of the predicted class by :func:`~rescnet.explain.explain.explain`, and the nearest images."""
+    """Return the map of the predicted class (:mod:`rescnet.explain.linearisation`), and the nearest images."""
     why = explain(model.network, image, model.class_names, model.about.get("training_files") or (), maps=1)
     shares = why.maps[0]
     return {

@@ -31,7 +31,6 @@ _OWN_FILES = {MODEL, HISTORY, LAYERS, READOUT, SOLUTION, *_PARTS, "report.html"}
 _LEFT_BY_A_KILL = {LAYERS, HISTORY, f".{MODEL}.part"}  # before the first layer was finished
 _SAFE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # no waiting for the other end of a pipe
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK | _SAFE
 
 
 class WriteError(OSError):
@@ -145,33 +144,25 @@ def check_space(path: str | Path, needed: int) -> None:
         )
 
 
-def read_file(file: Path) -> bytes:
-    """Return the content of a regular file, or of the regular file that a link points to."""
+def read_file(file: Path, entry: Mapping[str, Any] | None = None) -> bytes:
+    """Return the content of a regular file, or of the regular file that a link points to.
+
+    With ``entry`` it must have their size ``bytes`` and their checksum ``sha256``.
+    """
     try:
-        if not stat.S_ISREG(file.stat().st_mode):
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise ModelFileError(f"{file} must be a regular file. {COPY_AGAIN}")
+        if entry and status.st_size != entry["bytes"]:
+            raise ModelFileError(f"{file} must have {entry['bytes']:,} bytes, got {status.st_size:,}. {COPY_AGAIN}")
         with os.fdopen(os.open(file, os.O_RDONLY | _SAFE), "rb") as stream:
-            return stream.read()
+            data = stream.read()
     except OSError as error:
-        raise _cannot_read(file, error) from None
-
-
-def read_verified(file: Path, facts: Mapping[str, Any]) -> bytes:
-    """Return the content of a file that must have the size ``bytes`` and the checksum ``sha256`` of ``facts``."""
-    try:
-        size = file.stat().st_size
-    except OSError as error:
-        raise _cannot_read(file, error) from None
-    if size != facts["bytes"]:
-        raise ModelFileError(f"{file} must have {facts['bytes']:,} bytes, got {size:,}. {COPY_AGAIN}")
-    data = read_file(file)
-    if hashlib.sha256(data).hexdigest() != facts["sha256"]:
+        reason = (error.strerror or str(error)).lower()
+        raise ModelFileError(f"{file} cannot be read ({reason}). {COPY_AGAIN}") from None
+    if entry and hashlib.sha256(data).hexdigest() != entry["sha256"]:
         raise ModelFileError(f"{file} must have the SHA-256 that was saved, got another. {COPY_AGAIN}")
     return data
-
-
-def _cannot_read(file: Path, error: OSError) -> ModelFileError:
-    return ModelFileError(f"{file} cannot be read ({(error.strerror or str(error)).lower()}). {COPY_AGAIN}")
 
 
 def temporary_of(file: Path) -> Path:
@@ -184,7 +175,7 @@ def write_file(file: Path, data: bytes) -> None:
     try:
         with atomic_write(file, temporary_of(file)) as partial:
             partial.unlink(missing_ok=True)  # left by a kill, or a link
-            with os.fdopen(os.open(partial, _NEW_FILE, 0o666), "wb") as stream:
+            with partial.open("xb") as stream:
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())

@@ -178,10 +178,10 @@ def misfit_of(value: Any, kind: Any, name: str = "") -> str:
     if is_typeddict(kind) or is_dataclass(kind) or get_origin(kind) is dict:
         if not isinstance(value, dict):
             return f"{name} must be an object, got {value!r:.60}."
-        known = dict.fromkeys(value, get_args(kind)[-1]) if get_origin(kind) is dict else declared_types(kind)
+        kinds = dict.fromkeys(value, get_args(kind)[-1]) if get_origin(kind) is dict else declared_types(kind)
         if missing := [key for key in _required(kind) if key not in value]:
             return f"{name}.{missing[0]} must be given.".removeprefix(".")
-        parts = ((f"{name}.{key}".removeprefix("."), value[key], part) for key, part in known.items() if key in value)
+        parts = ((f"{name}.{key}".removeprefix("."), value[key], part) for key, part in kinds.items() if key in value)
     elif get_origin(kind) is list and isinstance(value, list):
         parts = ((f"{name}[{index}]", part, get_args(kind)[0]) for index, part in enumerate(value))
     elif not _is_of(value, kind):
@@ -237,8 +237,8 @@ def _writer_of(content: dict[str, Any]) -> str:
     """Return the version of rescnet that wrote a model of any format, if it is recorded."""
     about = content.get("about")
     versions = about.get("versions") if isinstance(about, dict) else None
-    found = content.get("rescnet") or (versions.get("rescnet") if isinstance(versions, dict) else None)
-    return f" (rescnet {found:.20})" if isinstance(found, str) else ""
+    writer = content.get("rescnet") or (versions.get("rescnet") if isinstance(versions, dict) else None)
+    return f" (rescnet {writer:.20})" if isinstance(writer, str) else ""
 
 
 def read_network(file: Path, content: dict[str, Any]) -> tuple[NetworkConfig, tuple[int, int, int], tuple[str, ...]]:

@@ -6,8 +6,7 @@ file: that layer is learned again. Everything older must be intact.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,12 @@ from ..config.network import NetworkConfig
 from ..errors import ConfigError, ModelFileError
 from ..model import Model
 from ..network.device import choose_device
-from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, depth_to_use
+from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, layers_to_use
 from ..network.layouts import read_layout
 from ..network.network import Network
 from ..network.readout import KernelReadout
 from ..network.stack import Layer, LayerStack
-from .folder import COPY_AGAIN, HISTORY, LAYERS, MODEL, READOUT, SOLUTION, FolderLock, read_file, read_verified
+from .folder import COPY_AGAIN, HISTORY, LAYERS, MODEL, READOUT, SOLUTION, FolderLock, read_file
 from .labels import read_labels
 from .layout import (
     CHECKSUM,
@@ -39,13 +38,7 @@ from .layout import (
     record_of,
     whole_lines,
 )
-from .tensors import (
-    layer_from_bytes,
-    layer_to_bytes,
-    readout_from_bytes,
-    solution_from_bytes,
-    solution_to_bytes,
-)
+from .tensors import layer_from_bytes, readout_from_bytes, solution_from_bytes
 
 
 def load_model(
@@ -75,17 +68,16 @@ def load_model(
         If there is no model, it has another format, or a file of it is cut short, altered or foreign.
     """
     folder = ModelFolder.open(path)
-    wanted = folder.depth if layers is None else layers
+    wanted = folder.used_layers if layers is None else layers
     if not 1 <= wanted <= len(folder.records):
         raise ConfigError(f"layers must be between 1 and {len(folder.records)}, got {wanted}.")
     place = choose_device(str(device))
     half = folder.half and place.type == "cuda" and dtype in (None, torch.float32)
-    network = Network(LayerStack(folder.config, folder.image_shape, len(folder.class_names), half=half))
-    for number in range(1, wanted + 1):
-        layer = folder.read_layer(number)
-        network.layers.append(layer.to(place, dtype or layer.weights.dtype))
+    read = map(folder.read_layer, range(1, wanted + 1))
+    layers_read = [layer.to(place, dtype or layer.weights.dtype) for layer in read]
+    network = Network(LayerStack(folder.config, folder.image_shape, len(folder.class_names), layers_read, half))
     about = folder.about
-    if wanted == folder.depth:
+    if wanted == folder.used_layers:
         network.readout = folder.read_readout()
     else:
         about = {key: value for key, value in about.items() if key != "readout"}
@@ -113,12 +105,11 @@ class ModelFolder:
         content = read_model_json(folder)
         lines = whole_lines(read_file(folder / HISTORY))
         check_end(folder / HISTORY, content["sealed"], lines)
-        found = ModelFolder.of(folder, content, lines)
-        if not 1 <= found.depth <= len(lines):
-            raise ModelFileError(
-                f"{folder / MODEL} must use 1 to {len(lines)} layers for prediction, got {found.depth}. {COPY_AGAIN}"
-            )
-        return found
+        opened = ModelFolder.of(folder, content, lines)
+        if not 1 <= opened.used_layers <= len(lines):
+            rule = f"must use 1 to {len(lines)} layers for prediction, got {opened.used_layers}"
+            raise ModelFileError(f"{folder / MODEL} {rule}. {COPY_AGAIN}")
+        return opened
 
     @staticmethod
     def of(folder: Path, content: dict[str, Any], lines: list[dict[str, Any]]) -> ModelFolder:
@@ -131,7 +122,7 @@ class ModelFolder:
 
     def history(self, layers: int | None = None) -> History:
         """Return the history of the first n layers, by default of all."""
-        record = self.about.get("readout", {}).get("record") if layers in (None, self.depth) else None
+        record = self.about.get("readout", {}).get("record") if layers in (None, self.used_layers) else None
         readout = None if record is None else record_of(ReadoutRecord, record)
         return History(list(self.records[:layers]), StopReason.read(self.about.get("stopped")), readout)
 
@@ -144,28 +135,28 @@ class ModelFolder:
             raise ModelFileError(f"{self.path / MODEL}: about.{error} {COPY_AGAIN}") from None
 
     @property
-    def depth(self) -> int:
+    def used_layers(self) -> int:
         """Default number of layers for prediction: of the readout, as saved, or the best validation depth."""
         if readout := self.about.get("readout"):
             return int(readout["layers"])
         if saved := self.about.get("used_layers"):
             return int(saved)
-        return depth_to_use(self.config, History(list(self.records))) or len(self.records)
+        return layers_to_use(self.config, History(list(self.records)))
 
     def read_layer(self, number: int) -> Layer:
         """Read and verify one layer, counted from 1."""
         file = self.path / layer_name(number)
-        data = read_verified(file, self.files[number - 1])
+        data = read_file(file, self.files[number - 1])
         return layer_from_bytes(data, str(file), self.config, self.image_shape, len(self.class_names), number)
 
     def read_readout(self) -> KernelReadout | None:
         """Read and verify the kernel readout, if the model has one."""
-        facts = self.about.get("readout")
-        if facts is None:
+        entry = self.about.get("readout")
+        if entry is None:
             return None
         file = self.path / READOUT
-        data, classes = read_verified(file, facts), len(self.class_names)
-        return readout_from_bytes(data, str(file), self.config, self.image_shape, classes, self.depth)
+        data, classes = read_file(file, entry), len(self.class_names)
+        return readout_from_bytes(data, str(file), self.config, self.image_shape, classes, self.used_layers)
 
     @property
     def misses_readout(self) -> bool:
@@ -182,7 +173,7 @@ class ModelFolder:
         """Return the bytes of all files."""
         own = sum((self.path / name).stat().st_size for name in (MODEL, HISTORY))
         readout = int(self.about.get("readout", {}).get("bytes", 0))
-        return own + readout + sum(facts["bytes"] for facts in self.files)
+        return own + readout + sum(entry["bytes"] for entry in self.files)
 
 
 @dataclass(frozen=True)
@@ -190,18 +181,12 @@ class InterruptedRun:
     """Files of an interrupted run."""
 
     folder: ModelFolder  # with the intact layers; there may be none
-    content: dict[str, Any]  # of ``model.json``
     layers: list[Layer]  # the intact ones, on the CPU
     history_bytes: int  # bytes of the history that are kept
-    lines: list[dict[str, Any]]  # of the history that are kept
+    checksum: str  # of the last line that is kept; empty if there is none
     lock: FolderLock | None  # keeps other processes from writing; the :class:`ModelWriter` that resumes releases it
     damaged: str = ""  # the damaged file of the last layer; empty if there is none
     solution: Tensor | None = None  # of the readout's system, if its fit was interrupted
-
-    @property
-    def checksum(self) -> str:
-        """Checksum of the last line that is kept."""
-        return str(self.lines[-1][CHECKSUM]) if self.lines else ""
 
 
 def read_run(path: str | Path) -> InterruptedRun:
@@ -235,10 +220,11 @@ def _read_locked(place: Path, content: dict[str, Any], lock: FolderLock) -> Inte
     text = read_file(file) if file.exists() else b""
     lines = whole_lines(text)
     *ended, tail = text.split(b"\n")
-    if len(ended) + bool(tail) - len(lines) > 1:
+    unread = len(ended) + bool(tail) - len(lines)
+    if unread > 1:
         raise ModelFileError(f"{file} is cut short or altered after line {len(lines)}. {COPY_AGAIN}")
     lacks_last = _lacks_last_line(file, content["sealed"], lines)
-    damaged = str(file) if len(ended) + bool(tail) > len(lines) or lacks_last else ""
+    damaged = str(file) if unread or lacks_last else ""
     folder = ModelFolder.of(place, content, lines)
     layers = []
     for number in range(1, len(lines) + 1):
@@ -248,11 +234,12 @@ def _read_locked(place: Path, content: dict[str, Any], lock: FolderLock) -> Inte
             if number < len(lines) or damaged:
                 raise
             damaged = str(place / layer_name(number))
-    kept = lines[: len(layers)]
-    history_bytes = sum(len(line) + 1 for line in ended[: len(layers)])
+    kept = len(layers)
+    history_bytes = sum(len(line) + 1 for line in ended[:kept])
+    checksum = lines[kept - 1][CHECKSUM] if kept else ""
     solution = solution_from_bytes(read_file(place / SOLUTION)) if (place / SOLUTION).exists() else None
-    whole = ModelFolder.of(place, content, kept)
-    return InterruptedRun(whole, content, layers, history_bytes, kept, lock, damaged, solution)
+    folder = replace(folder, records=folder.records[:kept], files=folder.files[:kept])
+    return InterruptedRun(folder, layers, history_bytes, checksum, lock, damaged, solution)
 
 
 def _lacks_last_line(file: Path, sealed: Seal | None, lines: list[dict[str, Any]]) -> bool:
@@ -265,33 +252,3 @@ def _lacks_last_line(file: Path, sealed: Seal | None, lines: list[dict[str, Any]
     if (len(lines) + 1, last) == (sealed["layers"], sealed["previous"]):
         return True
     raise ModelFileError(f"{file} is cut short or altered, or of another run than {MODEL}. {COPY_AGAIN}")
-
-
-def run_to_bytes(run: InterruptedRun) -> bytes:
-    """Return a run as bytes, to be broadcast to the ranks that do not see its folder."""
-    layers = [layer_to_bytes(layer) for layer in run.layers]
-    head = {
-        "path": str(run.folder.path),
-        "content": run.content,
-        "lines": run.lines,
-        "history_bytes": run.history_bytes,
-        "damaged": run.damaged,
-        "sizes": [len(layer) for layer in layers],
-    }
-    text = json.dumps(head).encode()
-    solution = b"" if run.solution is None else solution_to_bytes(run.solution)
-    return b"".join([len(text).to_bytes(8, "big"), text, *layers, solution])
-
-
-def run_from_bytes(data: bytes) -> InterruptedRun:
-    """Return the run in the bytes of :func:`run_to_bytes`; it holds no lock."""
-    start = 8 + int.from_bytes(data[:8], "big")
-    head = json.loads(data[8:start])
-    folder = ModelFolder.of(Path(head["path"]), head["content"], head["lines"])
-    facts = folder.config, folder.image_shape, len(folder.class_names)
-    layers = []
-    for number, size in enumerate(head["sizes"], 1):
-        layers.append(layer_from_bytes(data[start : start + size], layer_name(number), *facts, number))
-        start += size
-    rest = {key: head[key] for key in ("content", "lines", "history_bytes", "damaged")}
-    return InterruptedRun(folder=folder, layers=layers, lock=None, solution=solution_from_bytes(data[start:]), **rest)

@@ -137,10 +137,10 @@ def solution_to_bytes(solution: Tensor) -> bytes:
 def solution_from_bytes(data: bytes) -> Tensor | None:
     """Return the solution in the bytes; None if they are damaged: the fit then starts again."""
     try:
-        found = load(data)["solution"]
+        solution = load(data)["solution"]
     except _UNREADABLE:
         return None
-    return found if found.is_floating_point() and found.ndim == 2 and bool(found.isfinite().all()) else None
+    return solution if solution.is_floating_point() and solution.ndim == 2 and bool(solution.isfinite().all()) else None
 
 
 def _to_bytes(tensors: dict[str, Tensor]) -> bytes:

@@ -8,10 +8,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from ..config.option import options_of
 from ..errors import ConfigError
 from ..model import HasModel, Model, as_model
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
+from ..network.network import Network
 from ..network.readout import KernelReadout
 from ..network.stack import Layer
 from ..version import __version__
@@ -45,7 +45,18 @@ from .folder import (
     write_file,
 )
 from .labels import label_type
-from .layout import CHECKSUM, FORMAT, VERSION, Content, layer_name, misfit_of, parse_object, sign, whole_lines
+from .layout import (
+    CHECKSUM,
+    FORMAT,
+    VERSION,
+    Content,
+    LayerFile,
+    layer_name,
+    misfit_of,
+    parse_object,
+    sign,
+    whole_lines,
+)
 from .reading import InterruptedRun
 from .tensors import layer_to_bytes, readout_to_bytes, solution_to_bytes
 
@@ -86,41 +97,38 @@ def save_model(model: Model | HasModel, path: str | os.PathLike[str], overwrite:
 
 def _write_all(place: Path, model: Model) -> None:
     network = model.network
-    facts = network.config, network.image_shape, model.labels, model.about
-    with ModelWriter(place, *facts, half=network.half) as writer:
-        try:
-            for layer, record in zip(network.layers, model.history, strict=True):
-                writer.add_layer(layer, record)
-            if network.readout is not None:
-                writer.add_readout(network.readout, model.history.readout, network.used_layers)
-            writer.finish(model.history.stopped, used_layers=network.used_layers)
-        except BaseException:
-            writer.discard()
-            raise
+    writer = ModelWriter(place, network, model.labels, model.about)
+    try:
+        for layer, record in zip(network.layers, model.history, strict=True):
+            writer.add_layer(layer, record)
+        if network.readout is not None:
+            writer.add_readout(network.readout, model.history.readout, network.used_layers)
+        writer.finish(model.history.stopped, used_layers=network.used_layers)
+    except BaseException:
+        writer.discard()
+        raise
 
 
 class ModelWriter:
     """Writer of a model, layer by layer; at any moment the folder holds a usable model of the layers added so far.
 
-    Nothing is written before the first layer. As a context manager it seals the model at the end, also after an
-    exception. A model that was never sealed, because the process was killed, can be loaded too.
+    Nothing is written before the first layer. :meth:`finish` seals the model, also after an error. A model that was
+    never sealed, because the process was killed, can be loaded too.
 
     An existing model is replaced when the new one is complete. Until then the new one is in a folder beside it, named
     ``<name>.partial``, where an interrupted run stays.
 
-    The folder must not exist yet, unless ``overwrite``. ``about`` are facts that JSON can hold. With ``resumed`` the
-    run in ``path`` is continued, and gets the facts too.
+    The folder must not exist yet, unless ``overwrite``. The network may have no layers yet. ``about`` are facts that
+    JSON can hold. With ``resumed`` the run in ``path`` is continued, and gets the facts too.
     """
 
     def __init__(
         self,
         path: str | Path,
-        config: NetworkConfig,
-        image_shape: tuple[int, int, int],
+        network: Network,
         labels: NDArray[Any] | Sequence[str],
         about: Mapping[str, Any],
         *,
-        half: bool = False,
         overwrite: bool = False,
         resumed: InterruptedRun | None = None,
     ) -> None:
@@ -133,10 +141,10 @@ class ModelWriter:
             "format": FORMAT,
             "version": VERSION,
             "rescnet": __version__,
-            "config": config.to_dict(),
-            "image_shape": list(image_shape),
+            "config": network.config.to_dict(),
+            "image_shape": list(network.image_shape),
             "class_names": [str(label) for label in np.asarray(labels).tolist()],
-            "half": half,
+            "half": network.half,
             "about": {**_without(about, _OF_THE_END), **label_type(labels)},
             "sealed": None,
         }
@@ -150,15 +158,14 @@ class ModelWriter:
     def _resume(self, run: InterruptedRun) -> None:
         """Continue a run: remove its seal, and the files of layers that are learned again."""
         self._lock = run.lock
-        before, now = run.content["config"], self._content["config"]
-        decide = [
-            name
+        before, now = run.folder.config.to_dict(), self._content["config"]
+        same = all(
+            before[name] == now[name]
             for name, entry in options_of(NetworkConfig).items()
             if entry.metadata["group"] == "Readout" or name == "patience"
-        ]
-        same = all(before.get(name) == now[name] for name in decide)
+        )
         keeps_readout = same and not run.damaged  # the damaged layer may not be learned again before the run stops
-        kept = _without(run.content["about"], _OF_THE_END - {"readout"} if keeps_readout else _OF_THE_END)
+        kept = _without(run.folder.about, _OF_THE_END - {"readout"} if keeps_readout else _OF_THE_END)
         self._content["about"] = kept | self._content["about"]
         make_layers_folder(self.path)
         self._write_model_json(self.path)
@@ -188,11 +195,8 @@ class ModelWriter:
             self._write_model_json(folder)
             (folder / READOUT).unlink(missing_ok=True)
         (folder / SOLUTION).unlink(missing_ok=True)
-        name = layer_name(self._layers + 1)
-        data = layer_to_bytes(layer)
-        write_file(folder / name, data)
-        facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-        line = sign({**asdict(record), **facts}, self._checksum)
+        entry = _write_tensors(folder / layer_name(self._layers + 1), layer_to_bytes(layer))
+        line = sign({**asdict(record), **entry}, self._checksum)
         append_line(folder / HISTORY, json.dumps(line).encode())
         self._layers, self._checksum = self._layers + 1, line[CHECKSUM]
 
@@ -204,11 +208,10 @@ class ModelWriter:
     def add_readout(self, readout: KernelReadout, record: ReadoutRecord | None, layers: int) -> None:
         """Write the readout of the first ``layers`` layers; it is part of the model once that is sealed."""
         assert self._folder is not None
-        data = readout_to_bytes(readout)
-        write_file(self._folder / READOUT, data)
+        entry = _write_tensors(self._folder / READOUT, readout_to_bytes(readout))
         (self._folder / SOLUTION).unlink(missing_ok=True)
-        facts = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "layers": layers}
-        self._content["about"]["readout"] = {**facts, "record": None if record is None else asdict(record)}
+        accuracies = None if record is None else asdict(record)
+        self._content["about"]["readout"] = {**entry, "layers": layers, "record": accuracies}
 
     def finish(self, stopped: StopReason | None, **facts: Any) -> None:
         """Seal the model with the reason why the run stopped and more facts, and put it in its place.
@@ -227,13 +230,14 @@ class ModelWriter:
 
     def discard(self) -> None:
         """Delete the files written so far, and no others."""
+        if self._lock:
+            self._lock.release()
         folder, self._folder = self._folder, None
         if folder is None:
             return
         layers = [layer_name(number) for number in range(1, self._layers + 2)]
         for name in (MODEL, HISTORY, READOUT, *layers):
-            for file in (folder / name, temporary_of(folder / name)):
-                file.unlink(missing_ok=True)
+            (folder / name).unlink(missing_ok=True)
         with suppress(OSError):  # not empty
             (folder / LAYERS).rmdir()
 
@@ -251,17 +255,6 @@ class ModelWriter:
         self._content["sealed"] = {"layers": self._layers, CHECKSUM: self._checksum, "previous": previous}
         self._write_model_json(self._folder)
 
-    def __enter__(self) -> ModelWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._content["sealed"] is None:
-            interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
-            with suppress(OSError) if error else nullcontext():  # the disk may be full; the first error is raised
-                self.finish(StopReason.INTERRUPTED if interrupted else StopReason.FAILED if error else None)
-
     def _start(self) -> Path:
         """Create the folder: in its place, or beside the model that it replaces."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -276,6 +269,12 @@ class ModelWriter:
     def _write_model_json(self, folder: Path) -> None:
         text = json.dumps(sign(self._content), indent=1, ensure_ascii=False, allow_nan=False)
         write_file(folder / MODEL, (text + "\n").encode(errors="surrogatepass"))
+
+
+def _write_tensors(file: Path, data: bytes) -> LayerFile:
+    """Write a file, and return its size and checksum."""
+    write_file(file, data)
+    return LayerFile(bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
 def _check_facts(content: dict[str, Any]) -> None:

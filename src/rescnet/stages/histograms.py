@@ -68,7 +68,7 @@ def histogram_features(
     return normalise(features, normalisation, grid, 2**bits)
 
 
-def normalise(features: Tensor, how: Normalisation, grid: BlockGrid, bins: int) -> Tensor:
+def normalise(features: Tensor, kind: Normalisation, grid: BlockGrid, bins: int) -> Tensor:
     """Scale histogram features (n, D).
 
     * ``"block"``: every block sums to the number of bins (PCANet without a pyramid).
@@ -76,13 +76,13 @@ def normalise(features: Tensor, how: Normalisation, grid: BlockGrid, bins: int) 
     * ``"sqrt"``: square roots, then unit length (PCANet+).
     * ``"tied-rank"``: :func:`tied_ranks`, then square roots, then unit length (DCTNet).
     """
-    if how == "none":
+    if kind == "none":
         return features
-    if how == "block":
+    if kind == "block":
         return features * (bins / (grid.block[0] * grid.block[1]))
-    if how == "sqrt":
+    if kind == "sqrt":
         features = features.sqrt()
-    elif how == "tied-rank":
+    elif kind == "tied-rank":
         features = tied_ranks(features).sqrt()
     return F.normalize(features, dim=1)
 

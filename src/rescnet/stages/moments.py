@@ -251,10 +251,10 @@ class RowMoments(Moments):
 
         def solve_cross(moments: Moments, mix: Tensor | None) -> Tensor:
             assert isinstance(moments, RowMoments)
-            found = solve(mixed(moments.deviations(), mix))
+            solution = solve(mixed(moments.deviations(), mix))
             half = self.rows[0].dtype == torch.float16
             times = accurate_product if half else torch.matmul
-            return torch.cat([times(z.T, found) for z in blocks or self._blocks(scale)])
+            return torch.cat([times(z.T, solution) for z in blocks or self._blocks(scale)])
 
         return solve_cross
 
@@ -295,7 +295,7 @@ def _squares(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return the sum of squares of each column in pieces: ``vector_norm`` takes up to a hundred times as long."""
     if torch.compiler.is_compiling():  # an exported graph would have a node per piece
         return x.double().square().sum(0).to(dtype)
-    found = x.new_zeros(x.shape[1], dtype=torch.float64)
+    squares = x.new_zeros(x.shape[1], dtype=torch.float64)
     for part in torch.split(x, CACHED_ROWS):
-        found += part.to(dtype).square().sum(0)
-    return found.to(dtype)
+        squares += part.to(dtype).square().sum(0)
+    return squares.to(dtype)

@@ -145,13 +145,13 @@ def _strip_products(x: Tensor, size: int) -> Tensor:
     rows, row = h - size + 1, n * (w - size + 1)
     strips = x.new_ones(sets, h * row, c * size + 1)
     strips[..., :-1] = x.unfold(4, size, 1).permute(0, 3, 1, 4, 2, 5).reshape(sets, h * row, c * size)
-    at, found = strips.view(sets, h, row, -1), []
+    at, sums = strips.view(sets, h, row, -1), []
     for apart in range(size):
-        found.append(strips[:, : rows * row].mT @ strips[:, apart * row : (apart + rows) * row])
+        sums.append(strips[:, : rows * row].mT @ strips[:, apart * row : (apart + rows) * row])
         for gone in range(size - apart - 1):
             change = at[:, gone + rows].mT @ at[:, gone + rows + apart] - at[:, gone].mT @ at[:, gone + apart]
-            found.append(found[-1] + change)
-    return torch.stack(found, 1)
+            sums.append(sums[-1] + change)
+    return torch.stack(sums, 1)
 
 
 def groups_of(labels: Tensor, sets: int) -> tuple[Tensor, int]:

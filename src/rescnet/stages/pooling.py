@@ -1,7 +1,7 @@
 """Stage 6: the spatial pyramid of PCANet (section 2.3.2); stages 5 and 6 together; and matrix logarithms of cells.
 
 Each level p divides the map into p×p cells; the second-order features of the blocks in a cell are reduced to one.
-:mod:`rescnet.fused.pooling` replaces :func:`pool_pyramids` on a GPU, and :mod:`rescnet.fused.pooling_cpu` on a CPU.
+:mod:`rescnet.fused.pooling` replaces :func:`pool_features` on a GPU, and :mod:`rescnet.fused.pooling_cpu` on a CPU.
 :mod:`rescnet.fused.matrix_log` replaces :func:`matrix_logs` on a GPU. The logarithms go beyond the paper.
 """
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..config.geometry import BlockGrid, Cell, Rectifier, Reduction, ZScore, count_pairs
+from ..config.geometry import Cell, Rectifier, Reduction, ZScore, count_pairs
 from ..numerics.threads import in_threads
 from .convolution import rectify
 from .second_order import Pyramid, cell_shares, channel_pairs, mean_correlations, second_order_pool
@@ -34,28 +34,18 @@ def pyramid_pool(blocks: Tensor, cells: list[Cell], reduction: Reduction = "max"
 
 def pool_features(
     maps: Tensor,
-    grid: BlockGrid,
-    cells: list[Cell],
-    z_score: ZScore = "channel",
-    diagonal: bool = True,
-    reduction: Reduction = "max",
-) -> Tensor:
-    """Return the features of the positive parts of ``maps`` (n, d, h, w), shape (n, cells·pairs)."""
-    return pool_pyramids(maps, [(grid, cells)], z_score, diagonal, reduction)[0]
-
-
-def pool_pyramids(
-    maps: Tensor,
     pyramids: list[Pyramid],
     z_score: ZScore = "channel",
     diagonal: bool = True,
     reduction: Reduction = "max",
-) -> list[Tensor]:
-    """Return the result of :func:`pool_features` for each pyramid."""
+) -> Tensor:
+    """Return the features of the positive parts of ``maps`` (n, d, h, w) in all pyramids, (n, Σ cells·pairs)."""
     maps = rectify(maps)
     if reduction == "mean" and torch.compiler.is_compiling():
-        return mean_correlations(maps, pyramids, z_score, diagonal)
-    return [pyramid_pool(second_order_pool(maps, grid, z_score, diagonal), c, reduction) for grid, c in pyramids]
+        parts = mean_correlations(maps, pyramids, z_score, diagonal)
+    else:
+        parts = [pyramid_pool(second_order_pool(maps, grid, z_score, diagonal), c, reduction) for grid, c in pyramids]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
 def pooling_input(maps: Tensor, rectifier: Rectifier) -> Tensor:

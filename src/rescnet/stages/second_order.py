@@ -76,7 +76,7 @@ def mean_correlations(
     x = x[:, : places[0] * tile[0], : places[1] * tile[1]]
     pixels = x.reshape(-1, places[0], tile[0], places[1], tile[1], d).transpose(2, 3).flatten(3, 4)
     of_tiles = pixels.sum(3), (pixels.mT @ pixels).flatten(3)  # (n, rows of tiles, columns of tiles, d or d²)
-    found = []
+    of_pyramids = []
     for grid, cells in pyramids:
         rows, columns = (blocks_of_tiles(grid, axis, tile[axis], maps)[: places[axis]].T for axis in (0, 1))
         rows = rows / prod(grid.block)
@@ -87,8 +87,8 @@ def mean_correlations(
         correlations = covariances * scales[..., None] * scales[..., None, :]
         shares = cell_shares(grid.shape, cells, maps).flatten(1)
         of_cells = shares @ correlations.flatten(3).flatten(1, 2)  # (n, cells, d²)
-        found.append(of_cells.index_select(2, first * d + second).flatten(1))
-    return found
+        of_pyramids.append(of_cells.index_select(2, first * d + second).flatten(1))
+    return of_pyramids
 
 
 def tile_of(grids: list[BlockGrid]) -> tuple[int, int]:
@@ -156,12 +156,12 @@ def _pair_products(x: Tensor, diagonal: bool) -> Tensor:
 def _block_products(x: Tensor, grid: BlockGrid, diagonal: bool) -> Tensor:
     """Sum x_i x_j over blocks: (n, h, w, d) → (n, block rows, block columns, pairs)."""
     windows = grid.windows
-    found = _window_products(x, windows, diagonal)
+    sums = _window_products(x, windows, diagonal)
     for axis in (0, 1):
         block, stride, tile = grid.block[axis], grid.stride[axis], windows.block[axis]
         if (tile, windows.stride[axis]) != (block, stride):
-            found = _sliding_sums(found, 1 + axis, block // tile, stride // tile)
-    return found
+            sums = _sliding_sums(sums, 1 + axis, block // tile, stride // tile)
+    return sums
 
 
 def _window_products(x: Tensor, windows: BlockGrid, diagonal: bool) -> Tensor:

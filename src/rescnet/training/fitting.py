@@ -19,7 +19,7 @@ from ..config.presets import check_asked_options
 from ..data.splits import stratified_split
 from ..errors import ConfigError
 from ..model import Model
-from ..network.history import History, StopReason, depth_to_use
+from ..network.history import History, StopReason, layers_to_use
 from ..network.network import Network
 from ..text import count, show_seconds
 from .choice import Choice, choose_network, choose_on_rank0
@@ -204,7 +204,7 @@ def _train(data: TrainingData, config: NetworkConfig, wishes: Wishes, **settings
             raise
         run.history.stopped = StopReason.INTERRUPTED
         stack = replace(run.network.stack, layers=run.network.layers[:done])
-        network = replace(run.network, stack=stack, depth=depth_to_use(config, run.history))
+        network = replace(run.network, stack=stack, used_layers=layers_to_use(config, run.history))
         raise RunInterrupted(str(interrupt) or "interrupted", network, run.history) from None
     if "listener" in settings:
         settings["listener"].finished(run.history)

@@ -38,7 +38,7 @@ class TrainingRun:
     config : NetworkConfig
     validation : (images, labels), optional
         Validation set: its accuracy is recorded and decides early stopping. With ``config.patience`` the network
-        predicts with its best depth on them (``Network.depth``), and the readout is fitted to those layers.
+        predicts with its best depth on them (``Network.used_layers``), and the readout is fitted to those layers.
     test : (images, labels), optional
         Test set: its accuracy is recorded, and decides nothing.
     weights : Tensor or array, shape (n,), optional

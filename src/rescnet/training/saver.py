@@ -63,11 +63,9 @@ class ModelSaver(Listener):
         self._network = network
         self._writer = ModelWriter(
             self.place,
-            network.config,
-            network.image_shape,
+            network,
             self._labels[: network.classes],
             self._about(network) if callable(self._about) else self._about,
-            half=network.half,
             overwrite=self._overwrite,
             resumed=self._resumed,
         )

@@ -17,7 +17,7 @@ from ..config.network import NetworkConfig
 from ..config.option import OptionError, check_unchanged
 from ..errors import ConfigError, DataError, NumericalError
 from ..network.device import choose_device, choose_precision
-from ..network.history import History, LayerRecord, depth_to_use
+from ..network.history import History, LayerRecord, layers_to_use
 from ..network.memory import memory_budget
 from ..network.network import Network
 from ..network.stack import Layer, LayerStack
@@ -103,7 +103,7 @@ class Trainer:
             memory=watch.memory,
         )
         self.history.records.append(record)
-        self.network.depth = depth_to_use(self.config, self.history)
+        self.network.used_layers = layers_to_use(self.config, self.history)
         return record
 
     @torch.inference_mode()
@@ -133,7 +133,7 @@ class Trainer:
             self._update_outputs(layer, watch)
             self.stack.layers.append(layer)
         self.history.records.extend(history.records)
-        self.network.depth = depth_to_use(self.config, self.history)
+        self.network.used_layers = layers_to_use(self.config, self.history)
 
     def _input_range(self, number: int) -> ValueRange:
         """Fit the min-max scaling of the new layer's input on the training images (stage 1)."""

@@ -49,8 +49,8 @@ class Quantised:
 
     def values(self, dtype: torch.dtype) -> Tensor:
         """Return the matrix in a floating type, shape (n, r)."""
-        found = self.integers.to(dtype)
-        return found.mul_(self.steps.to(dtype))
+        values = self.integers.to(dtype)
+        return values.mul_(self.steps.to(dtype))
 
     def to(self, device: torch.device) -> Quantised:
         """Return it on a device."""
@@ -168,11 +168,11 @@ class KernelReadout:
     _ready: _Ready | None = field(default=None, init=False, repr=False, compare=False)
 
     @torch.inference_mode()
-    def outputs(self, stack: LayerStack, images: Tensor, chunk: int | None = None) -> Tensor:
+    def outputs(self, stack: LayerStack, images: Tensor) -> Tensor:
         """Return the outputs (n, classes) of images (n, channels, height, width), averaged over the test views."""
         first = stack.layers[0].weights
         ready = self._on(first.device, torch.float16 if stack.half and first.is_cuda else first.dtype)
-        size = chunk or max(1, min(stack.chunk // (1 + self.mirrored), ENTRIES // len(self)))
+        size = max(1, min(stack.chunk // (1 + self.mirrored), ENTRIES // len(self)))
         together = min(max(size, TOGETHER), max(1, ENTRIES // len(self)))
         return torch.cat([self._outputs(stack, part, ready, size) for part in torch.split(images, together)])
 
@@ -188,13 +188,13 @@ class KernelReadout:
         sketches, output = (
             sketches_in_chunks(stack, seen, *of_sketch, size) if size else sketches_of(stack, seen, *of_sketch)
         )
-        found = self.corrected(output, ready.encoder.codes(sketches, ready.projection, ready.lengths), ready)
-        return found if len(views) == 1 else mean_of_views(found, len(views))
+        outputs = self.corrected(output, ready.encoder.codes(sketches, ready.projection, ready.lengths), ready)
+        return outputs if len(views) == 1 else mean_of_views(outputs, len(views))
 
     def corrected(self, output: Tensor, codes: Codes, ready: _Ready) -> Tensor:
         """Return the outputs (n, classes) of images with these codes, from the layers' Ỹ (n, classes)."""
-        found = output + code_kernel(codes, ready.centres, self.scale) @ ready.coefficients
-        return found if ready.correction is None else ready.correction(found)
+        outputs = output + code_kernel(codes, ready.centres, self.scale) @ ready.coefficients
+        return outputs if ready.correction is None else ready.correction(outputs)
 
     def predict_codes(self, output: Tensor, codes: Codes) -> Tensor:
         """Return the outputs (n, classes) of images that have passed through the layers already."""
@@ -262,11 +262,11 @@ def sketches_of(stack: LayerStack, images: Tensor, weights: Tensor, size: int, m
     means over an image and its mirror image if ``mirrored``.
     """
     seen = torch.cat([images, view_images(images, MIRROR)]) if mirrored else images
-    found, output = [], torch.empty(0)
+    of_layers, output = [], torch.empty(0)
     for layer_weights, step in zip(weights, stack.steps(seen), strict=True):
-        found.append(sketch_features(step.features, layer_weights, size))
+        of_layers.append(sketch_features(step.features, layer_weights, size))
         output = step.output
-    sketches = torch.cat(found, dim=1)
+    sketches = torch.cat(of_layers, dim=1)
     return (mean_of_views(sketches, 2), mean_of_views(output, 2)) if mirrored else (sketches, output)
 
 
@@ -283,8 +283,8 @@ def sketches_in_chunks(
         parts = (sketches_of(stack, part, weights, size, mirrored) for part in torch.split(some, at_once))
         return torch.cat([torch.cat(part, dim=1) for part in parts])
 
-    found, numbers = in_threads(both, images.to(weights.device)), size * len(weights)
-    return found[:, :numbers].to(weights.dtype), found[:, numbers:].clone()  # a view would keep all sketches
+    joined, numbers = in_threads(both, images.to(weights.device)), size * len(weights)
+    return joined[:, :numbers].to(weights.dtype), joined[:, numbers:].clone()  # a view would keep all sketches
 
 
 def views_of(config: NetworkConfig, mirrored: bool) -> list[View]:

@@ -34,17 +34,17 @@ def _accepted(source: PatchSource, count: int, generator: torch.Generator, optio
     """Draw until ``count`` discriminants are accepted, and return them."""
     weights: list[Tensor] = []
     bias: list[Tensor] = []
-    found = drawn = 0
+    taken = drawn = 0
     varied = False
     batch = min(MOST_BATCH, max(LEAST_BATCH, ceil(1.5 * count)))
-    while found < count:
+    while taken < count:
         if not varied and drawn >= MOST_EQUAL_DRAWS:
             # All patches are equal: no discriminant exists, and none is needed.
             dimension = source.channels * source.size**2
             return Filters(torch.zeros(count, dimension).double(), torch.zeros(count).double())
         if drawn >= MOST_DRAWS:
             raise NotEnoughFiltersError(
-                f"stacked-LDA filters must separate their patches, got {found} of {count} in {drawn} draws. Raise "
+                f"stacked-LDA filters must separate their patches, got {taken} of {count} in {drawn} draws. Raise "
                 f"tolerance (now {options.tolerance:g}), lower negatives (now {options.negatives}) or filters."
             )
         draw = min(batch, MOST_DRAWS - drawn)
@@ -54,7 +54,7 @@ def _accepted(source: PatchSource, count: int, generator: torch.Generator, optio
         varied = varied or bool((patches != patches[:1, :1]).any())
         weights.append(w[accepted])
         bias.append(b[accepted])
-        found, drawn = found + int(accepted.sum()), drawn + draw
+        taken, drawn = taken + int(accepted.sum()), drawn + draw
         batch = min(MOST_BATCH, 2 * batch)
     chosen, constants = torch.cat(weights)[:count], torch.cat(bias)[:count]
     if options.stacked_lda_bias == "mean":

@@ -1,4 +1,4 @@
-"""Fused sketches and sums of columns against the stage and plain sums, in float64.
+"""Fused sketches, sums of columns and moments against the stages and plain sums.
 
 Without a GPU the kernels run in Triton's interpreter.
 """
@@ -9,10 +9,11 @@ import pytest
 import torch
 from fused.on_device import DEVICE
 
-from rescnet.fused import add_column_sums
-from rescnet.fused.sketching import add_column_sums_, fused_sketch
+from rescnet.fused import add_column_sums, moments_for
+from rescnet.fused.feature_sums import FusedMoments, add_column_sums_, fused_sketch
 from rescnet.numerics.linear_algebra import aligned_rows
 from rescnet.numerics.sketch import sketch
+from rescnet.stages.moments import Moments
 
 
 def random_rows(n, width, dtype, generator):
@@ -40,3 +41,24 @@ def test_columns_are_added_to_the_sums(sums_of, generator):
     whole = torch.cat(parts).double() - shift.double()
     exact = torch.stack([whole.sum(0), whole.square().sum(0)])
     assert float((sums - exact).norm() / exact.norm()) < (1e-6 if sums_of is add_column_sums_ else 1e-3)
+
+
+@pytest.mark.parametrize("width", [64, 192, 128])
+def test_sums_and_scatter_equal_those_of_the_stage(width, generator):
+    features = (5 + torch.randn(150, width, generator=generator)).half().to(DEVICE)
+    targets = torch.randn(150, 3, generator=generator).to(DEVICE)
+    shift = features.float().mean(0).half().float()
+    scale = torch.rand(width, generator=generator).to(DEVICE)
+    found, plain = FusedMoments.zeros(shift, 3), Moments.zeros(shift, 3)
+    for part in (slice(0, 100), slice(100, 150)):
+        for sums in (found, plain):
+            sums.add(features[part], targets[part])
+    assert torch.equal(found.shifted(features), plain.shifted(features))
+    assert torch.equal(found.gram.tril(), plain.gram.tril())
+    torch.testing.assert_close(found.scaled_scatter(scale).tril(), plain.scaled_scatter(scale).tril())
+
+
+def test_the_kernels_are_taken_on_a_gpu():
+    assert moments_for(torch.zeros(1, 8).half()) is Moments
+    assert moments_for(torch.zeros(1, 8, device=DEVICE)) is Moments
+    assert moments_for(torch.zeros(1, 8, device=DEVICE).half()) is (FusedMoments if DEVICE == "cuda" else Moments)

@@ -1,4 +1,4 @@
-"""Computation of an explanation (:class:`~rescnet.explain.explanation.Explanation`).
+"""Linear functions that add up to a prediction, from which its explanation is computed.
 
 Everything adds up. The output of a class is the sum of its map plus an intercept. Layers with ridge heads are linear in
 their features, so their map is a sum over pixels (:mod:`rescnet.explain.attribution`). The posterior of an LDA score is
@@ -106,22 +106,22 @@ class _Views:
         for step, of_views in zip(self.steps, weights, strict=False):
             maps = rectify(pooling_input(step.maps, config.rectifier))
             for pooled, change, weight in zip(maps, self.changes, of_views, strict=True):
-                found = pixel_shares(
+                shares = pixel_shares(
                     pooled, config.grids((size[0], size[1])), weight, config.pooling, config.matrix_log
                 )
-                total += _change_back(found, change) / len(self.changes)
+                total += _change_back(shares, change) / len(self.changes)
         return Part(_numbers(outputs), _numbers(total), _numbers(intercept))
 
 
 def _linear_layers(seen: _Views, shown: Tensor) -> tuple[list[list[Tensor]], Tensor]:
     """Return W (D, K) of each layer and view, and the intercept (K,), that give Ỹ of the classes shown."""
     stack = seen.network.stack
-    found = [
+    layers = [
         [_linear_layer(stack, layer, features, shown) for features in step.features]
         for layer, step in zip(stack.layers, seen.steps, strict=True)
     ]
-    intercept = torch.stack([bias for layer in found for _, bias in layer]).sum(0) / len(seen.changes)
-    return [[weights for weights, _ in layer] for layer in found], intercept
+    intercept = torch.stack([bias for layer in layers for _, bias in layer]).sum(0) / len(seen.changes)
+    return [[weights for weights, _ in layer] for layer in layers], intercept
 
 
 def _linear_layer(stack: LayerStack, layer: Layer, features: Tensor, shown: Tensor) -> tuple[Tensor, Tensor]:
@@ -165,17 +165,17 @@ class _Compared:
     def linear(self, shown: Tensor) -> tuple[list[list[Tensor]], Tensor]:
         """Return W (D, K) of each layer and view, and the intercept (K,), that give the readout's outputs."""
         readout, of_sketches = self.readout, self.ready.encoder.weights
-        found = [self._slopes(view, shown) for view in range(len(self.sketches))]
+        of_views = [self._slopes(view, shown) for view in range(len(self.sketches))]
         weights = [
             [
                 torch.cat([part] * -(-len(w) // len(part)))[: len(w)] * w[:, None]
-                for slopes, _ in found
+                for slopes, _ in of_views
                 for part in [slopes.view(len(of_sketches), -1, len(shown))[layer]]
                 for _ in range(1 + readout.mirrored)
             ]
             for layer, w in enumerate(of_sketches)
         ]
-        intercept = torch.stack([constant for _, constant in found]).mean(0)
+        intercept = torch.stack([constant for _, constant in of_views]).mean(0)
         if readout.correction is not None:
             plain = self.kernel @ self.ready.coefficients
             plain += self.seen.steps[-1].output.view(len(plain), -1, plain.shape[1]).mean(1)
@@ -210,7 +210,7 @@ class _Compared:
         rows, centres, readout = self.seen.network.config.rows_per_image, self.ready.centres, self.readout
         nearness = self.kernel.mean(0).view(-1, rows).amax(1)
         shares = (self.kernel.mean(0) * self.ready.coefficients[:, best]).view(-1, rows).sum(1)
-        found = []
+        lists = []
         for order in (nearness, shares.abs()):
             chosen = order.topk(min(NEIGHBOURS, len(order))).indices
             own = self.ready.coefficients[chosen * rows]
@@ -219,7 +219,7 @@ class _Compared:
             # The system that was solved, (K + εW⁻¹)·a = Y - Ỹ, gives the training images' classes back.
             right = code_kernel(centres[chosen * rows], centres, readout.scale) @ self.ready.coefficients
             labels = (right + readout.ridge * own).argmax(1).tolist()
-            found.append(
+            lists.append(
                 [
                     Neighbour(
                         index,
@@ -231,7 +231,7 @@ class _Compared:
                     for index, label in zip(chosen.tolist(), labels, strict=True)
                 ]
             )
-        return found
+        return lists
 
 
 def _change(image: Tensor, changes: Sequence[View]) -> Tensor:
@@ -250,5 +250,5 @@ def _change_back(maps: Tensor, changes: Sequence[View]) -> Tensor:
 
 
 def _numbers(tensor: Tensor) -> Numbers:
-    found: Numbers = tensor.double().cpu().numpy()
-    return found
+    numbers: Numbers = tensor.double().cpu().numpy()
+    return numbers
