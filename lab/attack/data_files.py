@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from rescnet.data import DataError, Dataset, load
+from rescnet import DataError
+from rescnet.data import Dataset, load
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.data.readers import read_public_set
 from rescnet.data.tiny_imagenet import read_tiny_imagenet

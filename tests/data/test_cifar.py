@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from data.official_files import cifar_record, python2_pickle
 
-from rescnet.data import DataError, load
+from rescnet import DataError
+from rescnet.data import load
 
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.integers(0, 256, (6, 32, 32, 3), np.uint8)  # rows, columns, RGB

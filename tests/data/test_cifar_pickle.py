@@ -11,7 +11,7 @@ from data.official_files import python2_pickle
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rescnet.data import DataError
+from rescnet import DataError
 from rescnet.data.cifar_pickle import list_of, pixels_of, read_values
 
 PIXELS = np.arange(200, dtype=np.uint8).reshape(2, 100)

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from data.official_files import plain_image
 
-from rescnet.data import DataError, load
+from rescnet import DataError
+from rescnet.data import load
 from rescnet.data.cifar_pickle import read_values
 
 IMAGES = np.random.default_rng(3).integers(0, 256, (4, 4, 4), np.uint8)

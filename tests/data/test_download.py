@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from rescnet.data import DataError, fetch
+from rescnet import DataError
+from rescnet.data import fetch
 from rescnet.data.archives import RemoteFile
 from rescnet.data.fetch import download
 

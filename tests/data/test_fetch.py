@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from data.official_files import cifar_record, write_idx, write_mnist
 
-from rescnet.data import DataError, default_root, describe, fetch, load
+from rescnet import DataError
+from rescnet.data import default_root, describe, fetch, load
 from rescnet.data.archives import PUBLIC_SETS
 from rescnet.data.fetch import unpack
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from data.official_files import plain_image
 
-from rescnet.data import DataError, load
+from rescnet import DataError
+from rescnet.data import load
 from rescnet.data.image_files import read_headers, read_images
 
 Image = pytest.importorskip("PIL.Image")

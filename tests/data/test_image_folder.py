@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescnet.data import DataError, load
+from rescnet import DataError
+from rescnet.data import load
 from rescnet.data.image_folder import Kind, scan_folder
 from rescnet.data.image_sizes import choose_size
 

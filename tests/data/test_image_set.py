@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rescnet.data import DataError, Dataset, ImageSet
+from rescnet import DataError
+from rescnet.data import Dataset, ImageSet
 from rescnet.data.splits import join_validation
 
 IMAGES = np.zeros((3, 1, 4, 5), np.uint8)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from data.official_files import plain_image, write_mnist
 
-from rescnet.data import DataError, DatasetRow, describe, load
+from rescnet import DataError
+from rescnet.data import DatasetRow, describe, load
 from rescnet.data.loading import load_to_train
 
 

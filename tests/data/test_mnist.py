@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from data.official_files import write_idx, write_mnist
 
-from rescnet.data import DataError, load
+from rescnet import DataError
+from rescnet.data import load
 
 TRAIN_IMAGES = np.arange(3 * 28 * 28).reshape(3, 28, 28) % 251
 TRAIN = (TRAIN_IMAGES, np.array([7, 0, 9]))

@@ -12,7 +12,8 @@ import pytest
 from data.official_files import python2_pickle, write_idx, write_mnist
 from scipy.io import savemat
 
-from rescnet.data import DataError, load
+from rescnet import DataError
+from rescnet.data import load
 from rescnet.data.archives import PUBLIC_SETS
 
 RNG = np.random.default_rng(0)

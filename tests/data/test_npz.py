@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rescnet.data import DataError, load
+from rescnet import DataError
+from rescnet.data import load
 
 RANDOM = np.random.default_rng(2)
 IMAGES = RANDOM.integers(0, 256, (5, 3, 8, 6), np.uint8)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from data.official_files import plain_image, write_tiny_imagenet
 
-from rescnet.data import DataError, describe, load
+from rescnet import DataError
+from rescnet.data import describe, load
 
 pytest.importorskip("PIL")
 

@@ -36,7 +36,6 @@ def set_fact(folder, name, value):
     [
         *((f"about.{name}", 5) for name in ("versions", "images", "compute", "preprocessing", "readout", "held_out")),
         *((f"about.{name}", []) for name in ("dataset", "command", "source", "root", "preset", "stopped")),
-        ("about.loading_seconds", "long"),
         ("about.training_files", [5]),
         ("about.versions", None),
         ("about.versions.torch", 2),

@@ -25,20 +25,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from gratings import gratings
 
 from rescnet import ComputeOptions, NetworkConfig
+from rescnet.training.listener import Listener
 from rescnet.training.readout import fit, iterative
 from rescnet.training.run import TrainingRun
 from rescnet.training.workers import join_workers
 
 
-class Solutions:
+class Solutions(Listener):
     """Listener that keeps the solutions so far of a readout."""
 
     def __init__(self):
         self.heard = []
 
-    def planned(self, network, plan): ...
-    def layer_added(self, record): ...
-    def readout_fitted(self, record): ...
     def readout_step(self, steps, residual, solution):
         self.heard.append(solution.clone())
 

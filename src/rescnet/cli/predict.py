@@ -20,7 +20,7 @@ from .shared import Device, Layers, Model, Overwrite, Views, check_out, say
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..data import DataError
+    from ..errors import DataError
 
 TOP = 3
 MOST_ERRORS = 10
@@ -87,7 +87,7 @@ def predict(
 
 def _find_files(paths: Sequence[Path]) -> tuple[list[Path], dict[Path, DataError]]:
     """Return the named files and the image files in the named folders, and the errors of paths without one."""
-    from ..data import DataError
+    from ..errors import DataError
     from ..data.file_inputs import listed_files
 
     files: dict[Path, None] = {}  # in order

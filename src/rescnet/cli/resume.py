@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from ..data.splits import fingerprints
 from ..errors import ConfigError
 from ..network.device import choose_device, choose_precision
 from ..network.history import reason_to_stop
-from ..saving import InterruptedRun, ModelFolder, read_run
+from ..saving import InterruptedRun, ModelFolder, read_run, run_from_bytes, run_to_bytes
 from ..text import count
 from ..training.fitting import Wishes
 from .images import dataset_of, full_name
@@ -47,8 +46,8 @@ def resume_run(
     The source is the new place of the same images, if they were moved.
     """
     run = read_run(place) if workers.is_rank0 else None
-    sent = workers.broadcast_bytes(pickle.dumps(replace(run, lock=None)) if run and workers.count > 1 else b"")
-    run = run or pickle.loads(sent)
+    sent = workers.broadcast_bytes(run_to_bytes(run) if run and workers.count > 1 else b"")
+    run = run or run_from_bytes(sent)
     command = None
     try:
         command = _continued(run, place, source, root, options, compute_options, workers)

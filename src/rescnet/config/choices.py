@@ -118,6 +118,11 @@ class Config:
         self.preset, self._options = changed.preset, changed._options
         return self
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in ("preset", "_options"):
+            raise AttributeError(f"a Config is not changed by attributes, got {name!r}. Use set_params({name}=...).")
+        super().__setattr__(name, value)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Config) and self.get_params() == other.get_params()
 

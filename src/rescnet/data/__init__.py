@@ -5,9 +5,8 @@
 (1, 8, 8)
 """
 
-from ..errors import DataError
 from .fetch import default_root
 from .image_set import Dataset, ImageSet
 from .loading import DatasetRow, describe, load
 
-__all__ = ["DataError", "Dataset", "DatasetRow", "ImageSet", "default_root", "describe", "load"]
+__all__ = ["Dataset", "DatasetRow", "ImageSet", "default_root", "describe", "load"]

@@ -22,6 +22,7 @@ meaning of older files. Earlier formats are refused.
 from ..errors import ModelFileError
 from .folder import check_place, check_space, partial_of
 from .reading import InterruptedRun, ModelFolder, load_model, read_run
+from .sending import run_from_bytes, run_to_bytes
 from .tensors import layer_bytes
 from .writing import ModelWriter, save_model
 
@@ -36,5 +37,7 @@ __all__ = [
     "load_model",
     "partial_of",
     "read_run",
+    "run_from_bytes",
+    "run_to_bytes",
     "save_model",
 ]
