@@ -45,7 +45,7 @@ extensions = [
 nitpicky = True  # a name of this library that does not exist is a warning, and a warning fails the build
 nitpick_ignore_regex = [  # other libraries, and modules that have no page
     (r"py:.*", r"(?!rescnet\b).*"),
-    (r"py:.*", r"rescnet\.(config|estimator|explain|export|fused|model|network|numerics|playground|training)\..*"),
+    (r"py:.*", r"rescnet\.(base|config|estimator|explain|export|fused|model|network|numerics|playground|training)\..*"),
 ]
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "dollarmath"]

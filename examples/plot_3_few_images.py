@@ -60,7 +60,7 @@ plt.show()
 # With 150 test images, a 95 % interval is several points wide. The library prints
 # one beside every accuracy.
 
-from rescnet.numerics.intervals import show_interval
+from rescnet.base.intervals import show_interval
 
 for name, curve in curves.items():
     interval = show_interval(curve[-1], len(y_test))

@@ -24,11 +24,11 @@ import torch
 from torch import Tensor
 
 from rescnet import ComputeOptions, Config, Network, NetworkConfig, preset_names
+from rescnet.base.files import check_new_file
+from rescnet.base.text import check_known, show_bytes
 from rescnet.data.archives import PUBLIC_SETS
-from rescnet.files import check_new_file
 from rescnet.network.device import choose_device, choose_precision
 from rescnet.network.history import StopReason
-from rescnet.text import check_known, show_bytes
 from rescnet.training.run import TrainingRun
 from rescnet.training.stopwatch import free_memory
 

@@ -16,10 +16,10 @@ from typing import Any
 import torch
 
 from rescnet import ComputeOptions, Config
+from rescnet.base.intervals import left_out_interval
 from rescnet.config.defaults import check_quality
 from rescnet.data import load
 from rescnet.network.device import choose_device
-from rescnet.numerics.intervals import left_out_interval
 from rescnet.training.choice import Choice
 from rescnet.training.listener import Listener
 from rescnet.training.train import train

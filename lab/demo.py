@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from rescnet import NetworkConfig, data
+from rescnet.base.intervals import show_interval
 from rescnet.compare.baselines import fit_svc
 from rescnet.data.splits import first_of_each_class
-from rescnet.numerics.intervals import show_interval
 from rescnet.training.run import TrainingRun
 
 IMAGES_PER_CLASS = 20

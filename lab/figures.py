@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from rescnet.text import show_bytes, show_seconds
+from rescnet.base.text import show_bytes, show_seconds
 
 from .drawing import draw_layers, figure
 from .other_pages import gradient_runs

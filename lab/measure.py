@@ -30,10 +30,10 @@ import numpy as np
 import torch
 
 from rescnet import ComputeOptions, Config, NetworkConfig
+from rescnet.base.text import parse_bytes
 from rescnet.data import load
 from rescnet.network.device import choose_device
 from rescnet.numerics.code_kernel import Codes, kernel_scale, median_squared_distance
-from rescnet.text import parse_bytes
 from rescnet.training.readout.iterative import LARGEST_TILE, KernelProducts, landmarks_for, solve_iteratively
 from rescnet.training.readout.system import ridge_for
 from rescnet.training.run import TrainingRun

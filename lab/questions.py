@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rescnet import Config, NetworkConfig
-from rescnet.text import check_known
+from rescnet.base.text import check_known
 
 LAB = Path(__file__).resolve().parent
 QUESTIONS, TIMES = LAB / "questions", LAB / "records" / "times.json"

@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 from rescnet import ComputeOptions, NetworkConfig
+from rescnet.base.text import count, show_percent, show_seconds
 from rescnet.data import Dataset, describe, load
 from rescnet.network.device import choose_device
 from rescnet.network.history import LayerRecord
-from rescnet.text import count, show_percent, show_seconds
 from rescnet.training.stopwatch import free_memory
 
 from .drawing import draw_layers

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rescnet import NetworkConfig
-from rescnet.files import atomic_write
+from rescnet.base.files import atomic_write
 from rescnet.network.history import History, LayerRecord
 
 

@@ -11,7 +11,7 @@ import torch
 from train_network import train_network
 
 from rescnet import ComputeOptions, Config, Network, NetworkConfig, ResCNetClassifier, train
-from rescnet.errors import NumericalError
+from rescnet.base.errors import NumericalError
 from rescnet.network.inputs import InputWarning
 from rescnet.network.stack import LayerStack
 from rescnet.training.run import TrainingRun

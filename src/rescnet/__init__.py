@@ -19,14 +19,14 @@ As a scikit-learn estimator, and as a function:
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .version import __version__ as __version__
+from .base.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from .base.errors import ConfigError, DataError, ModelFileError, RescnetError
     from .config.choices import Config
     from .config.compute import ComputeOptions
     from .config.network import NetworkConfig
     from .config.presets import preset_names
-    from .errors import ConfigError, DataError, ModelFileError, RescnetError
     from .estimator import ResCNetClassifier
     from .explain.explanation import Explanation
     from .export import export_onnx, export_program
@@ -65,17 +65,17 @@ __all__ = [
 _HOME = {
     "ComputeOptions": "config.compute.ComputeOptions",
     "Config": "config.choices.Config",
-    "ConfigError": "errors.ConfigError",
-    "DataError": "errors.DataError",
+    "ConfigError": "base.errors.ConfigError",
+    "DataError": "base.errors.DataError",
     "Explanation": "explain.explanation.Explanation",
     "History": "network.history.History",
     "Interrupted": "training.fitting.Interrupted",
     "Model": "model.Model",
-    "ModelFileError": "errors.ModelFileError",
+    "ModelFileError": "base.errors.ModelFileError",
     "Network": "network.network.Network",
     "NetworkConfig": "config.network.NetworkConfig",
     "ResCNetClassifier": "estimator.ResCNetClassifier",
-    "RescnetError": "errors.RescnetError",
+    "RescnetError": "base.errors.RescnetError",
     "export_onnx": "export.export_onnx",
     "export_program": "export.export_program",
     "load": "saving.load_model",

@@ -15,15 +15,15 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from .base.errors import ConfigError, DataError
+from .base.version import __version__
 from .data.file_inputs import Paths, listed_files, read_like
-from .errors import ConfigError, DataError
 from .explain.explanation import Explanation
 from .explain.linearisation import explain
 from .network.history import History
 from .network.inputs import Array, as_images, plain_values
 from .network.layouts import ImageLayout, read_layout
 from .network.network import Network, refuse_infinite
-from .version import __version__
 
 NUMBERS = 2**22  # of images that are converted together
 

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
+from rescnet.base.intervals import wilson_interval
 from rescnet.compare.comparison import model_names, parse_models
-from rescnet.numerics.intervals import wilson_interval
 
 pytestmark = pytest.mark.slow
 

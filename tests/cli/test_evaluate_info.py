@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 from rescnet import data
-from rescnet.numerics.intervals import show_interval
+from rescnet.base.intervals import show_interval
 from rescnet.saving import ModelFolder, load_model, save_model
 
 

@@ -14,11 +14,11 @@ from digits import IMAGES, LABELS
 from PIL import Image
 
 from rescnet import Config, Model
+from rescnet.base.text import show_bytes
 from rescnet.network.history import StopReason
 from rescnet.network.network import Network
 from rescnet.network.stack import LayerStack
 from rescnet.saving import ModelFileError, ModelFolder, ModelWriter, layout, load_model, read_run, save_model
-from rescnet.text import show_bytes
 from rescnet.training.readout.iterative import PROBES
 from rescnet.training.run import TrainingRun
 

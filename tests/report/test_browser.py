@@ -12,8 +12,8 @@ from PIL import Image
 from train_network import train_network
 
 from rescnet import NetworkConfig
+from rescnet.base.intervals import show_interval
 from rescnet.data import Dataset, ImageSet
-from rescnet.numerics.intervals import show_interval
 from rescnet.report import write_report
 
 pytestmark = pytest.mark.slow

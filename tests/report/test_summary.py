@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from rescnet import Config, NetworkConfig
+from rescnet.base.intervals import left_out_interval, wilson_interval
+from rescnet.base.text import show_bytes
 from rescnet.config.choices import SOME_IMAGES
 from rescnet.config.defaults import default_settings
 from rescnet.network.history import History, ReadoutRecord
-from rescnet.numerics.intervals import left_out_interval, wilson_interval
 from rescnet.report.summary import (
     UNNAMED,
     about_rows,
@@ -25,7 +26,6 @@ from rescnet.report.summary import (
     summarise,
     training_record,
 )
-from rescnet.text import show_bytes
 
 
 def with_options(model, images=None, augment="", **options):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from rescnet import ComputeOptions, Config, ResCNetClassifier
-from rescnet.errors import TooLittleMemoryError
+from rescnet.base.errors import TooLittleMemoryError
 from rescnet.network.history import LayerRecord
 from rescnet.training import choice
 from rescnet.training.choice import Choice, choose_network, choose_on_rank0

@@ -11,13 +11,13 @@ import torch
 from train_network import train_network
 
 from rescnet import ComputeOptions, Config, NetworkConfig
+from rescnet.base.text import parse_bytes
 from rescnet.config.grammars import BANKS
 from rescnet.network.memory import LARGEST_WORKSPACE, LIBRARIES, RunSizes, memory_budget
 from rescnet.network.stack import LayerStack
 from rescnet.numerics.sketch import sketch_size
 from rescnet.stages.filters.bank import COPIES
 from rescnet.stages.images import ValueRange
-from rescnet.text import parse_bytes
 from rescnet.training.data import TrainingData
 from rescnet.training.heads import TARGET_COPIES
 from rescnet.training.layer_patches import LayerInput, LayerPatches

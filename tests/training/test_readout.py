@@ -15,6 +15,7 @@ from safetensors.torch import load as load_tensors
 from train_network import train_network
 
 from rescnet import ComputeOptions, Config, load, save
+from rescnet.base.text import parse_bytes
 from rescnet.config.grammars import Augmentation
 from rescnet.model import Model
 from rescnet.network.memory import readout_file_bytes
@@ -24,7 +25,6 @@ from rescnet.network.readout.kernel import sketches_in_chunks, sketches_of
 from rescnet.numerics.code_kernel import Codes
 from rescnet.saving.tensors import readout_from_bytes, readout_to_bytes
 from rescnet.stages.augment import change_images, draw_changes, view_images
-from rescnet.text import parse_bytes
 from rescnet.training.data import TrainingData
 from rescnet.training.listener import Listener
 from rescnet.training.readout.fit import CodeFit

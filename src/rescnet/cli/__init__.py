@@ -102,7 +102,7 @@ app = typer.Typer(
 
 def _print_version(asked: bool) -> None:
     if asked:
-        from ..version import __version__
+        from ..base.version import __version__
 
         typer.echo(f"rescnet {__version__}")
         raise typer.Exit

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..errors import ConfigError, show_text
-from ..text import count
+from ..base.errors import ConfigError, show_text
+from ..base.text import count
 from .shared import Json, plain_table, progress_bar, say
 
 if TYPE_CHECKING:

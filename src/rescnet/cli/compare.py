@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..base.errors import ConfigError, DataError
+from ..base.text import show_bytes
 from ..config.compute import ComputeOptions
-from ..errors import ConfigError, DataError
-from ..text import show_bytes
 from .shared import (
     Json,
     Overwrite,

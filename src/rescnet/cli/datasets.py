@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..text import show_bytes, show_shape
+from ..base.text import show_bytes, show_shape
 from .shared import Json, Root, plain_table, progress_bar, say
 
 if TYPE_CHECKING:

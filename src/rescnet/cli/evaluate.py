@@ -10,10 +10,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..base.errors import ConfigError
+from ..base.intervals import left_out_interval, show_interval, show_left_out, wilson_interval
+from ..base.text import count, show_seconds
 from ..config.grammars import Augmentation
-from ..errors import ConfigError
-from ..numerics.intervals import left_out_interval, show_interval, show_left_out, wilson_interval
-from ..text import count, show_seconds
 from .shared import Device, Layers, Model, OtherSource, Root, Views, plain_table, say
 
 if TYPE_CHECKING:

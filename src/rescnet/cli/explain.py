@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..errors import DataError
-from ..files import atomic_write
+from ..base.errors import DataError
+from ..base.files import atomic_write
 from .shared import Device, Model, Overwrite, check_out, plain_table, say
 
 if TYPE_CHECKING:

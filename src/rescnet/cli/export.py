@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
-from ..errors import DataError
-from ..text import count, show_bytes, show_seconds
+from ..base.errors import DataError
+from ..base.text import count, show_bytes, show_seconds
 from .shared import Device, Layers, Model, OtherSource, Overwrite, Root, Views, check_out, progress_bar, say
 
 
@@ -37,8 +37,8 @@ def export(
 
     ONNX takes seconds per layer, mostly for the conversion.
     """
+    from ..base.progress import Bar
     from ..export.files import export_onnx, export_program, images_wanted
-    from ..progress import Bar
     from ..saving import load_model
 
     check_out(out, overwrite, ".onnx", ".pt2")

@@ -12,13 +12,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
+from ..base.errors import ConfigError, DataError
+from ..base.progress import Bar
 from ..data import Dataset, load
 from ..data.archives import PUBLIC_SETS
 from ..data.loading import parse_source, size_for
 from ..data.splits import fingerprint, hold_out_images, join_validation
-from ..errors import ConfigError, DataError
 from ..network.network import Network
-from ..progress import Bar
 from ..saving import ModelFolder
 from .shared import progress_bar, say
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..text import count, show_bytes, show_percent, show_shape
+from ..base.text import count, show_bytes, show_percent, show_shape
 from .shared import Json, Model, plain_table, say
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..base.errors import ConfigError
+from ..base.text import parse_seconds
 from ..config.choices import Config
 from ..config.defaults import check_quality
 from ..config.presets import PAPER, make_compute, preset_names
-from ..errors import ConfigError
-from ..text import parse_seconds
 from .clock import STARTED
 from .shared import command_line
 

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ..errors import ConfigError
-from ..files import atomic_write
+from ..base.errors import ConfigError
+from ..base.files import atomic_write
 from .shared import Layers, Overwrite, check_out, say
 
 

@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from ..files import atomic_write
-from ..text import count
+from ..base.files import atomic_write
+from ..base.text import count
 from .shared import Device, Layers, Model, Overwrite, Views, check_out, say
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from ..errors import DataError
+    from ..base.errors import DataError
 
 TOP = 3
 MOST_ERRORS = 10
@@ -87,7 +87,7 @@ def predict(
 
 def _find_files(paths: Sequence[Path]) -> tuple[list[Path], dict[Path, DataError]]:
     """Return the named files and the image files in the named folders, and the errors of paths without one."""
-    from ..errors import DataError
+    from ..base.errors import DataError
     from ..data.file_inputs import listed_files
 
     files: dict[Path, None] = {}  # in order

@@ -11,15 +11,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..base.errors import ConfigError
+from ..base.text import count
 from ..config.compute import ComputeOptions
 from ..config.option import check_unchanged
 from ..config.presets import check_asked_options
 from ..data.splits import fingerprints
-from ..errors import ConfigError
 from ..network.device import choose_device, choose_precision
 from ..network.history import reason_to_stop
 from ..saving import InterruptedRun, ModelFolder, read_run, run_from_bytes, run_to_bytes
-from ..text import count
 from ..training.fitting import Wishes
 from .images import dataset_of, full_name
 from .shared import command_line, say

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from ..base.files import atomic_write, check_new_file
+from ..base.progress import Bar
 from ..config.defaults import CHOSEN
 from ..config.option import options_of
-from ..files import atomic_write, check_new_file
-from ..progress import Bar
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the model.")]
 Source = Annotated[

@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ..base.text import count, show_bytes
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..data import Dataset, ImageSet
@@ -24,7 +25,6 @@ from ..network.memory import readout_file_bytes, readout_rows
 from ..network.network import Network
 from ..network.stack import LayerStack
 from ..saving import InterruptedRun, ModelFolder, check_space, layer_bytes
-from ..text import count, show_bytes
 from ..training.choice import Choice
 from ..training.data import TrainingData
 from ..training.fitting import Wishes, fit

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..errors import ConfigError
+from ..base.errors import ConfigError
 from ..family.svm import DenseFeatures, newton_svm
 from ..network.inputs import as_images
 

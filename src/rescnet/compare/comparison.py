@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+from ..base.errors import ConfigError, DataError
+from ..base.intervals import wilson_interval
+from ..base.text import check_known
 from ..config.choices import Config
 from ..config.compute import ComputeOptions
 from ..config.defaults import Quality, check_quality
@@ -17,14 +20,11 @@ from ..config.option import validated
 from ..config.presets import check_names
 from ..data import Dataset, ImageSet
 from ..data.splits import first_of_each_class, stratified_split
-from ..errors import ConfigError, DataError
 from ..family.config import FamilyConfig, make_member, member_names
 from ..family.fitting import fit_member
 from ..network.device import choose_device
 from ..network.inputs import as_images, as_labels
 from ..network.memory import memory_budget
-from ..numerics.intervals import wilson_interval
-from ..text import check_known
 from ..training.stopwatch import Stopwatch, free_memory
 from ..training.train import train
 from .baselines import BASELINES, Predict

@@ -8,7 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, Self, TypeVar
 
-from ..text import nearest
+from ..base.text import nearest
 from .defaults import QUALITIES, Quality, check_quality, default_settings
 from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of, validated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..text import parse_bytes
+from ..base.text import parse_bytes
 from .option import Options, group
 
 Place = Literal["device", "host", "file"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any, Literal, cast, get_args
 
-from ..text import check_known
+from ..base.text import check_known
 from .network import CODE_SIZE
 
 Quality = Literal["fast", "balanced", "best"]

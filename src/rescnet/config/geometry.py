@@ -8,7 +8,7 @@ from itertools import product
 from math import ceil, gcd, prod
 from typing import Literal
 
-from ..errors import ConfigError
+from ..base.errors import ConfigError
 
 Bins = Literal["official", "adaptive"]
 Reduction = Literal["max", "mean"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..errors import ConfigError, DataError
-from ..text import check_known
+from ..base.errors import ConfigError, DataError
+from ..base.text import check_known
 
 
 class ClassSums(NamedTuple):

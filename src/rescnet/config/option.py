@@ -11,8 +11,8 @@ from dataclasses import MISSING, Field, field, fields
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from ..errors import ConfigError
-from ..text import nearest
+from ..base.errors import ConfigError
+from ..base.text import nearest
 
 
 class OptionError(ConfigError):

@@ -12,8 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..errors import ConfigError
-from ..text import nearest
+from ..base.errors import ConfigError
+from ..base.text import nearest
 from .compute import ComputeOptions
 from .defaults import SMALL_SIDE
 from .grammars import Augmentation

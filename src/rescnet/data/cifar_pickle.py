@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
-from ..files import open_regular
+from ..base.errors import DataError
+from ..base.files import open_regular
 
 _MAX_BYTES = 200_000_000
 """The largest official file, CIFAR-100's training set, has 155 million bytes."""

@@ -18,8 +18,8 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from ..errors import DataError
-from ..files import atomic_write, open_regular
+from ..base.errors import DataError
+from ..base.files import atomic_write, open_regular
 from .archives import Layout, PublicSet, RemoteFile
 
 Progress = Callable[[int, int], None]  # called with the bytes received and the total bytes

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
+from ..base.errors import DataError
 from .image_files import SUFFIXES, read_headers, read_images
 from .image_set import CHANNELS
 from .image_sizes import choose_size, fit_notes

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
-from ..files import open_regular
+from ..base.errors import DataError
+from ..base.files import open_regular
 
 if TYPE_CHECKING:
     from PIL.Image import Image

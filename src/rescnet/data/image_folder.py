@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import DataError, show_text
-from ..text import count
+from ..base.errors import DataError, show_text
+from ..base.text import count
 from .image_files import SUFFIXES, ImageHeader, Progress, read_headers, read_images
 from .image_set import Dataset, ImageSet
 from .image_sizes import Size, choose_size, fit_notes

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
-from ..text import count, show_shape
+from ..base.errors import DataError
+from ..base.text import count, show_shape
 
 Images = npt.NDArray[Any]  # (n, c, h, w), uint8 or float32
 Labels = npt.NDArray[np.int64]  # (n,), each in 0..C-1

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import DataError
-from ..text import nearest
+from ..base.errors import DataError
+from ..base.text import nearest
 from .archives import PUBLIC_SETS, PublicSet
 from .fetch import Progress, default_root, fetch, find_layout
 from .image_folder import scan_folder

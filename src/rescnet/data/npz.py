@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
-from ..files import open_regular
+from ..base.errors import DataError
+from ..base.files import open_regular
 from .image_set import CHANNELS, Dataset, Images, ImageSet, Labels
 
 Arrays = dict[str, npt.NDArray[Any]]

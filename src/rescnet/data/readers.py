@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DataError
-from ..files import open_regular
+from ..base.errors import DataError
+from ..base.files import open_regular
 from .archives import Layout, PublicSet
 from .cifar_pickle import list_of, pixels_of, read_values
 from .fetch import check_md5

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError, DataError
+from ..base.errors import ConfigError, DataError
 from .image_set import Dataset, ImageSet
 
 Indices = NDArray[np.intp]  # of images, ascending

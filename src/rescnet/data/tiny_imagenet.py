@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import DataError
+from ..base.errors import DataError
 from .archives import Layout, PublicSet
 from .image_files import Progress, read_images
 from .image_set import Dataset, ImageSet

@@ -15,11 +15,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
+from ..base.errors import ConfigError
+from ..base.text import parse_seconds
 from ..config.choices import Config, refuses_unknown
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
 from ..config.option import OptionError
-from ..errors import ConfigError
 from ..explain.explanation import Explanation
 from ..model import Model, as_model, describe_images, describe_run
 from ..network.device import choose_device
@@ -27,7 +28,6 @@ from ..network.layouts import ChannelRule, ImageLayout
 from ..network.network import Network
 from ..network.probabilities import probabilities
 from ..numerics.sketch import sketch
-from ..text import parse_seconds
 from ..training.choice import Choice
 from ..training.data import TrainingData
 from ..training.fitting import RunInterrupted, Wishes, fit

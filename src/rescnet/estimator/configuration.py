@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.errors import ConfigError, DataError
 from ..config.choices import Config
 from ..config.defaults import SMALL_SIDE
 from ..config.network import NetworkConfig
 from ..config.option import OptionError, check_unchanged, options_of
 from ..config.presets import PAPER
-from ..errors import ConfigError, DataError
 from ..network.history import StopReason
 from ..network.inputs import InputWarning
 from ..network.layouts import ImageLayout

@@ -16,9 +16,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
+from ..base.errors import DataError
 from ..data.file_inputs import is_path, listed_files, read_to_train
 from ..data.loading import load_to_train
-from ..errors import DataError
 from ..network.inputs import how_to_fit, plain_values
 from ..network.layouts import ChannelRule, ImageLayout, find_layout
 from .sources import is_torch_data, named_labels, read_test_images, read_torch_data

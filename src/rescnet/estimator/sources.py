@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
+from ..base.errors import DataError
 from ..data import ImageSet
 from ..data.file_inputs import in_units
 from ..data.loading import load, size_for
-from ..errors import DataError
 from ..network.inputs import plain_values
 from ..network.layouts import ImageLayout
 

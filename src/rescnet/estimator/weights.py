@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError
+from ..base.errors import ConfigError
 from ..training.data import as_weights
 
 

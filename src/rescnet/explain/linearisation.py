@@ -15,8 +15,8 @@ import torch
 from numpy.polynomial.legendre import leggauss
 from torch import Tensor
 
+from ..base.errors import DataError
 from ..config.grammars import MIRROR, View
-from ..errors import DataError
 from ..network.inputs import Array, as_images
 from ..network.network import Network
 from ..network.readout import KernelReadout, views_of

@@ -25,12 +25,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import ConfigError
-from ..files import check_new_file
+from ..base.errors import ConfigError
+from ..base.files import check_new_file
+from ..base.text import count, show_bytes
+from ..base.version import __version__
 from ..model import HasModel, Model, as_model
 from ..network.network import Network
-from ..text import count, show_bytes
-from ..version import __version__
 from .verify import Run, differences, is_explained
 
 ONNX_LIMIT = 2_000_000_000  # bytes of weights; protobuf holds 2 GiB in one file

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from ..base.errors import ConfigError
 from ..data.file_inputs import read_like
-from ..errors import ConfigError
 from ..estimator.image_classifier import ImageClassifier, check_pixels, draw_seed
 from ..model import describe_images
 from ..network.device import choose_device

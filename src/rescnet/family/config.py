@@ -13,6 +13,7 @@ from importlib import resources
 from math import prod
 from typing import Any, Literal
 
+from ..base.text import check_known
 from ..config.defaults import SMALL_SIDE
 from ..config.geometry import Bins, BlockGrid, Cell, Reduction, ZScore, count_pairs, pyramid_cells
 from ..config.grammars import bank_of_layer, check_banks
@@ -21,7 +22,6 @@ from ..config.option import OptionError, Options, group, options_of
 from ..config.presets import check_names
 from ..stages.filters import BankOptions
 from ..stages.histograms import Normalisation
-from ..text import check_known
 
 Growth = Literal["each-map", "across"]
 Patches = Literal["zero-mean", "z-score", "plain"]

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..base.errors import ConfigError
+from ..base.text import show_bytes
 from ..config.defaults import SMALL_SIDE
-from ..errors import ConfigError
 from ..stages.discriminant import LinearHead
 from ..stages.filters import learn_filters
 from ..stages.images import ValueRange
 from ..stages.moments import Moments, RowMoments, solves_by_rows
 from ..stages.patches import remove_patch_means
-from ..text import show_bytes
 from ..training.stopwatch import trim_heap
 from .config import FamilyConfig
 from .network import FamilyNetwork, Stage, images_at_a_time, stage_input

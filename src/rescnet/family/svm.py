@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..errors import ConfigError
+from ..base.errors import ConfigError
 from ..numerics.linear_algebra import accurate_product
 from ..stages.discriminant import LinearHead
 

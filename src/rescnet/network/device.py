@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from ..base.errors import ConfigError
 from ..config.compute import ComputeOptions
-from ..errors import ConfigError
 
 
 def choose_precision(compute: ComputeOptions, device: torch.device) -> str:

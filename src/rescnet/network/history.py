@@ -8,9 +8,9 @@ from enum import StrEnum
 from math import nan
 from typing import TYPE_CHECKING
 
+from ..base.errors import ConfigError
+from ..base.text import count
 from ..config.network import NetworkConfig
-from ..errors import ConfigError
-from ..text import count
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..errors import DataError
+from ..base.errors import DataError
 
 Array: TypeAlias = "Tensor | NDArray[Any]"
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import ConfigError, DataError
+from ..base.errors import ConfigError, DataError
 from .inputs import USUAL_CHANNELS
 
 Channels = Literal["none", "first", "last"]

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import torch
 
+from ..base.errors import TooLittleMemoryError
+from ..base.text import parse_bytes, show_bytes
 from ..config.grammars import class_sums_of
 from ..config.network import NetworkConfig
-from ..errors import TooLittleMemoryError
 from ..fused import has_log_kernel, has_patch_sum_kernel, has_pooling_kernel, pooling_numbers
 from ..numerics.sketch import sketch_size
 from ..stages.convolution import INPUT_COPIES as CONVOLVED
 from ..stages.images import INPUT_COPIES as SCALED
 from ..stages.patches import patch_numbers
 from ..stages.pooling import log_numbers, log_numbers_of_cell
-from ..text import parse_bytes, show_bytes
 
 AUTO_SHARE, GPU_SHARE = 0.6, 0.8  # of the host's memory, and of a GPU's
 LIBRARIES = {"cpu": 48 * 2**20, "cuda": 512 * 2**20}  # bytes: BLAS, the convolution and the allocator

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from ..base.errors import ConfigError, NumericalError
+from ..base.text import count, show_shape
 from ..config.network import NetworkConfig
 from ..config.option import OptionError
-from ..errors import ConfigError, NumericalError
 from ..fused import has_log_kernel, has_pooling_kernel
-from ..text import count, show_shape
 from .device import choose_device
 from .inputs import Array, as_images, warn_of_other_units
 from .probabilities import probabilities

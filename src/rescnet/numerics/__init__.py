@@ -1,1 +1,1 @@
-"""Mathematics without images: linear algebra, threads, sketches, kernels of codes, intervals."""
+"""Mathematics without images: linear algebra, threads, sketches, kernels of codes."""

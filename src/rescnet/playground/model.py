@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import ConfigError
+from ..base.errors import ConfigError
+from ..base.text import count, show_bytes
 from ..model import Model
 from ..network.readout.kernel import KernelReadout, Quantised
 from ..network.stack import Layer
-from ..text import count, show_bytes
 
 MOST_BYTES = 64 * 2**20  # of all layers: a browser opens a page of this size in seconds
 OPTIONS = (

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ..base.errors import ConfigError
+from ..base.intervals import wilson_interval
 from ..data import Dataset, ImageSet
-from ..errors import ConfigError
 from ..model import Model
 from ..network.network import Network
-from ..numerics.intervals import wilson_interval
 
 MAX_CELLS = 40_000  # numbers in all confusion matrices of the page
 BINS = 10  # of confidence, equally wide

@@ -8,12 +8,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from ..base.errors import ConfigError, DataError
+from ..base.files import atomic_write, check_new_file
+from ..base.text import count
 from ..data import Dataset
-from ..errors import ConfigError, DataError
-from ..files import atomic_write, check_new_file
 from ..model import Model, as_model
 from ..pages import html_page
-from ..text import count
 from .evaluation import Evaluation, evaluate, evaluation_images
 from .first_layer import layer_sizes, trace_first_layer
 from .image_traces import images_to_explain, pick_images, trace_images

@@ -7,13 +7,13 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from ..base.intervals import left_out_interval, wilson_interval
+from ..base.text import show_bytes, show_seconds
 from ..config.choices import starting_point
 from ..config.network import NetworkConfig
 from ..data import Dataset
 from ..model import Model
 from ..network.history import StopReason
-from ..numerics.intervals import left_out_interval, wilson_interval
-from ..text import show_bytes, show_seconds
 from .evaluation import Evaluation
 
 UNNAMED = "unnamed images"

@@ -19,7 +19,7 @@ versions of rescnet read every format from number 6 on: an option or a fact that
 meaning of older files. Earlier formats are refused.
 """
 
-from ..errors import ModelFileError
+from ..base.errors import ModelFileError
 from .folder import check_place, check_space, partial_of
 from .reading import InterruptedRun, ModelFolder, load_model, read_run
 from .sending import run_from_bytes, run_to_bytes

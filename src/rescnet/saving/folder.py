@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ..errors import ModelFileError
-from ..files import atomic_write
-from ..text import show_bytes
+from ..base.errors import ModelFileError
+from ..base.files import atomic_write
+from ..base.text import show_bytes
 
 try:
     import fcntl

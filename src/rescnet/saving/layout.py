@@ -10,12 +10,12 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, TypedDict, TypeVar, get_args, get_origin, is_typeddict
 
+from ..base.errors import ModelFileError
+from ..base.version import __version__
 from ..config.network import NetworkConfig
 from ..config.option import declared_types
 from ..config.presets import check_names
-from ..errors import ModelFileError
 from ..network.history import LayerRecord, ReadoutRecord
-from ..version import __version__
 from .folder import COPY_AGAIN, LAYERS, MODEL, partial_of, read_file
 
 FORMAT = "rescnet-model"

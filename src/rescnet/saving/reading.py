@@ -14,9 +14,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..base.errors import ConfigError, ModelFileError
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
-from ..errors import ConfigError, ModelFileError
 from ..model import Model
 from ..network.device import choose_device
 from ..network.history import History, LayerRecord, ReadoutRecord, StopReason, layers_to_use

@@ -9,8 +9,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from ..base.errors import ModelFileError
 from ..config.network import NetworkConfig
-from ..errors import ModelFileError
 from ..network.readout import Encoder, KernelReadout, LeaveOneOutCorrection, Quantised
 from ..network.stack import Layer
 from ..stages.discriminant import LinearHead

@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..base.errors import ConfigError
+from ..base.version import __version__
 from ..config.network import NetworkConfig
 from ..config.option import options_of
-from ..errors import ConfigError
 from ..model import HasModel, Model, as_model
 from ..network.history import LayerRecord, ReadoutRecord, StopReason
 from ..network.network import Network
 from ..network.readout import KernelReadout
 from ..network.stack import Layer
-from ..version import __version__
 from .folder import (
     HISTORY,
     LAYERS,

@@ -18,8 +18,8 @@ from functools import partial, reduce
 import torch
 from torch import Tensor
 
+from ..base.errors import NumericalError
 from ..config.network import Posterior
-from ..errors import NumericalError
 from ..numerics.linear_algebra import NotPositiveDefiniteError, Solver, cholesky_solver, scores_in_half
 from .moments import CrossSolver, Moments
 

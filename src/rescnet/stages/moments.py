@@ -26,7 +26,7 @@ from typing import ClassVar, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from ..errors import NumericalError
+from ..base.errors import NumericalError
 from ..numerics.linear_algebra import (
     CACHED_ROWS,
     LEAST_COLUMNS,

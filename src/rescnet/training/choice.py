@@ -17,18 +17,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..base.errors import ConfigError
+from ..base.text import show_seconds
 from ..config.compute import ComputeOptions
 from ..config.defaults import Quality, default_settings
 from ..config.grammars import MIRROR
 from ..config.network import NetworkConfig
-from ..errors import ConfigError
 from ..network.device import choose_device
 from ..network.history import LayerRecord
 from ..network.memory import RunSizes
 from ..network.readout.loo_correction import leave_one_out
 from ..numerics.code_kernel import Codes, code_kernel, kernel_scale, median_squared_distance
 from ..stages.augment import view_images
-from ..text import show_seconds
 from .data import TrainingData
 from .memory_plan import plan_run
 from .readout.system import solve_exactly

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..base.errors import DataError
 from ..config.network import NetworkConfig
-from ..errors import DataError
 from ..network.inputs import CHUNK, SEVERAL, Array, InputWarning, as_images, as_labels, plain_values
 from ..network.memory import RunSizes
 

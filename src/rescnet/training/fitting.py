@@ -11,17 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..base.errors import ConfigError
+from ..base.text import count, show_seconds
 from ..config.choices import Config
 from ..config.compute import ComputeOptions
 from ..config.defaults import Quality, check_quality
 from ..config.network import NetworkConfig
 from ..config.presets import check_asked_options
 from ..data.splits import stratified_split
-from ..errors import ConfigError
 from ..model import Model
 from ..network.history import History, StopReason, layers_to_use
 from ..network.network import Network
-from ..text import count, show_seconds
 from .choice import Choice, choose_network, choose_on_rank0
 from .data import TrainingData
 from .listener import Listener

@@ -16,9 +16,10 @@ from typing import Literal, NamedTuple, TypeVar
 
 import torch
 
+from ..base.errors import TooLittleMemoryError
+from ..base.text import show_bytes
 from ..config.compute import ComputeOptions, Place
 from ..config.network import NetworkConfig
-from ..errors import TooLittleMemoryError
 from ..fused import patch_sums_bytes
 from ..fused.half_precision import padded_channels
 from ..network.device import choose_precision
@@ -39,7 +40,6 @@ from ..numerics.linear_algebra import padded_size
 from ..stages.discriminant import MATRICES
 from ..stages.filters.bank import sums_bytes
 from ..stages.moments import Moments, RowMoments, row_bytes, solves_by_rows
-from ..text import show_bytes
 from .data import TrainingData
 from .heads import TARGET_COPIES
 from .readout.encoder import check_components

@@ -7,9 +7,9 @@ from time import monotonic
 
 from torch import Tensor
 
+from ..base.errors import ConfigError
 from ..config.compute import ComputeOptions
 from ..config.network import NetworkConfig
-from ..errors import ConfigError
 from ..network.history import History, LayerRecord, StopReason, reason_to_stop
 from ..network.inputs import Array
 from ..network.memory import RunSizes

@@ -11,13 +11,13 @@ from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from torch import Tensor
 
+from ..base.intervals import show_left_out
+from ..base.progress import Bar
+from ..base.text import count, show_bytes, show_percent, show_seconds, show_shape
 from ..config.geometry import count_pairs
 from ..config.network import GREY_FILTER_SIZE
 from ..network.history import History, LayerRecord, StopReason
 from ..network.network import Network
-from ..numerics.intervals import show_left_out
-from ..progress import Bar
-from ..text import count, show_bytes, show_percent, show_seconds, show_shape
 from .choice import Choice
 from .listener import Listener
 from .memory_plan import MemoryPlan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from ..errors import ConfigError
+from ..base.errors import ConfigError
 from ..network.history import LayerRecord, ReadoutRecord
 from ..network.network import Network
 from .listener import Listener

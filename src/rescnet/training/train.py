@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from rich.console import Console
 
+from ..base.errors import ConfigError, DataError
+from ..base.text import parse_seconds
 from ..config.choices import Config, refuses_unknown
 from ..config.compute import ComputeOptions
 from ..config.defaults import Quality
 from ..config.network import NetworkConfig
 from ..data.loading import load_to_train
-from ..errors import ConfigError, DataError
 from ..model import HasModel, Model, as_model, describe_images, describe_run
 from ..network.device import choose_device
 from ..network.inputs import Array, as_images, plain_values
 from ..saving import check_place
-from ..text import parse_seconds
 from .data import TrainingData, as_weights
 from .fitting import RunInterrupted, Wishes, fit
 from .listener import Listener, Listeners

@@ -11,11 +11,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ..base.errors import ConfigError, DataError, NumericalError
 from ..config.compute import ComputeOptions
 from ..config.grammars import Augmentation
 from ..config.network import NetworkConfig
 from ..config.option import OptionError, check_unchanged
-from ..errors import ConfigError, DataError, NumericalError
 from ..network.device import choose_device, choose_precision
 from ..network.history import History, LayerRecord, layers_to_use
 from ..network.memory import memory_budget

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..errors import ConfigError, NumericalError, RescnetError
+from ..base.errors import ConfigError, NumericalError, RescnetError
 from ..stages.images import ValueRange
 
 T = TypeVar("T")

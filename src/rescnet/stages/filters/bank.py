@@ -12,6 +12,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from ...base.errors import ConfigError
 from ...config.grammars import (
     BANKS,
     Bank,
@@ -22,7 +23,6 @@ from ...config.grammars import (
     share_out,
 )
 from ...config.network import PCABias, PCASigns, StackedLDABias, StackedLDASigns
-from ...errors import ConfigError
 from ..patches import ClassMoments
 
 COPIES = 4  # of Σ p pᵀ in memory: the sum, the one it is added to, the covariance, and its eigenvectors

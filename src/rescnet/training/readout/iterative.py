@@ -19,8 +19,8 @@ from math import isqrt
 import torch
 from torch import Tensor
 
+from ...base.errors import NumericalError
 from ...config.network import NetworkConfig
-from ...errors import NumericalError
 from ...fused import halves_of_exp
 from ...network.memory import too_little
 from ...numerics.code_kernel import Codes, code_kernel

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ...errors import NumericalError
+from ...base.errors import NumericalError
 from ...numerics.code_kernel import Codes, code_kernel
 from ...numerics.linear_algebra import (
     PANEL,

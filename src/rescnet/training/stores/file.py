@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...errors import ConfigError
+from ...base.errors import ConfigError
+from ...base.text import show_bytes
 from ...stages.patches import gather_patches
-from ...text import show_bytes
 from .store import MapStore, Shape
 
 GATHERED_BYTES = 8 * 2**20  # bytes that are read at a time for single patches

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ...errors import ConfigError
+from ...base.errors import ConfigError
 from ...fused.half_precision import padded_channels
 from ...stages.augment import change_images
 from ...stages.patches import gather_patches

@@ -1,0 +1,1 @@
+"""Base of all other rooms: errors, text, intervals, files, progress bars, the version."""
