@@ -6,10 +6,10 @@ import errno
 import hashlib
 import logging
 import os
-import shutil
 import tarfile
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable
 from http.client import HTTPException
 from io import BufferedReader
@@ -170,11 +170,23 @@ def unpack(archive: Path, folder: Path) -> None:
     The archive, ``.zip`` or ``.tar.gz``, is unpacked in a temporary folder next to `folder`, and the result is renamed.
     So `folder` is either complete or absent.
     """
-    # Early versions of Python 3.11 have no filter, which refuses members outside the folder; zip files need none.
-    safe: Any = {"filter": "data"} if archive.suffix != ".zip" and hasattr(tarfile, "data_filter") else {}
+    # Early versions of Python 3.11 have no filter, so only files that are plainly inside the folder are unpacked.
+    safe: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         prefix=f".{folder.name}-", dir=folder.parent, ignore_cleanup_errors=True
     ) as scratch:
-        shutil.unpack_archive(archive, scratch, **safe)
+        if archive.suffix == ".zip":
+            with zipfile.ZipFile(archive) as packed:
+                packed.extractall(scratch)  # which keeps all members inside
+        else:
+            with tarfile.open(archive) as tar:
+                inside = [member for member in tar if member.isfile() and _is_inside(member.name, folder.name)]
+                tar.extractall(scratch, members=inside, **safe)
         Path(scratch, folder.name).rename(folder)
+
+
+def _is_inside(name: str, folder: str) -> bool:
+    """Return whether the name of an archive's member leads into a folder, and not out of it again."""
+    parts = Path(name).parts
+    return parts[:1] == (folder,) and ".." not in parts
