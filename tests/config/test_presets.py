@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rescnet import ComputeOptions, Config, NetworkConfig, preset_names
+from rescnet import ComputeOptions, Config, ConfigError, NetworkConfig, preset_names
 from rescnet.config.choices import starting_point
 from rescnet.config.defaults import QUALITIES, check_quality, default_settings
 from rescnet.config.grammars import bank_of_layer, parse_mixture, share_out
@@ -222,3 +222,9 @@ def test_options_without_an_effect_are_refused_but_loaded(options, message):
     with pytest.raises(ValueError, match=message):
         Config(**options).complete((1, 8, 8), images=300)
     NetworkConfig(**{"readout": "kernel", "filters": 4} | options).check_images(1, (32, 32))
+
+
+@pytest.mark.parametrize("option", ["augment", "test_views", "kernel_copies"])
+def test_changes_of_images_are_read_when_they_are_set(option):
+    with pytest.raises(ConfigError, match=rf"^{option} must be a list of changes, .* got .*flop"):
+        Config(**{option: "flop"})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rescnet import RescnetError
-from rescnet.data import Dataset, ImageSet
+from rescnet.data import Dataset, ImageSet, load
 from rescnet.network.history import History
 from rescnet.pages import as_json
 from rescnet.report import write_report
@@ -90,6 +90,17 @@ def test_data_agree_with_the_network(model, dataset, report_data):
     for image in data["images"]:
         assert image["prediction"] == outputs[image["index"]].argmax()
         np.testing.assert_allclose([line[-1] / 10_000 for line in image["outputs"]], outputs[image["index"]], atol=6e-5)
+
+
+def test_a_source_is_loaded(model, dataset, tmp_path):
+    test, names = dataset.test, dataset.class_names
+    images = {"x_train": test.images, "y_train": test.labels, "x_test": test.images[:20], "y_test": test.labels[:20]}
+    np.savez(tmp_path / "own.npz", **images, class_names=names)
+    pages = [
+        write_report(model, tmp_path / "r.html", given, images_shown=1, overwrite=True).read_text()
+        for given in (load(tmp_path / "own.npz"), tmp_path / "own.npz", str(tmp_path / "own.npz"))
+    ]
+    assert pages[0] == pages[1] == pages[2] and "own" in pages[0]
 
 
 def test_note_on_other_images(model, dataset, report_data):

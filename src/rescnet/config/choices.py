@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from ..base.text import nearest
 from .defaults import QUALITIES, Quality, check_quality, default_settings
+from .grammars import Augmentation
 from .network import NetworkConfig
 from .option import OptionError, declared_types, options_of, validated
 from .presets import (
@@ -159,6 +160,10 @@ def _check(name: str, value: Any) -> None:
     if declared_types(NetworkConfig)[name] in (int, float) and isinstance(value, str):
         raise OptionError(name, f"must be a number, got {value!r}.")
     validated(name, value, NetworkConfig)
+    if name in ("augment", "test_views"):
+        Augmentation.parse(value, name)
+    elif name == "kernel_copies":
+        Augmentation.parse_copies(value)
 
 
 def refuses_unknown(function: Callable[P, R]) -> Callable[P, R]:

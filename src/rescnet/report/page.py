@@ -11,7 +11,8 @@ from typing import Any
 from ..base.errors import ConfigError, DataError
 from ..base.files import atomic_write, check_new_file
 from ..base.text import count
-from ..data import Dataset
+from ..data import Dataset, load
+from ..data.loading import size_for
 from ..model import Model, as_model
 from ..pages import html_page
 from .evaluation import Evaluation, evaluate, evaluation_images
@@ -32,7 +33,7 @@ SCRIPTS = (
 def write_report(
     model: Model | Any,
     path: str | Path,
-    dataset: Dataset | None = None,
+    dataset: Dataset | str | PathLike[str] | None = None,
     *,
     images_shown: int = 12,
     overwrite: bool = False,
@@ -45,9 +46,9 @@ def write_report(
     model : Model or fitted ResCNetClassifier
     path : str or Path
         The HTML file to write. It needs no other file and no network.
-    dataset : Dataset, optional
-        Its test images, or else its validation images, are evaluated. Without it the report has no images and no
-        confusion matrix, and says so.
+    dataset : Dataset or source, optional
+        A data set, or all that :func:`rescnet.data.load` reads, e.g. a folder. Its test images, or else its validation
+        images, are evaluated. Without it the report has no images and no confusion matrix, and says so.
     images_shown : int
         Number of images per group, e.g. corrected, newly wrong, easy.
     overwrite : bool
@@ -79,6 +80,8 @@ def write_report(
     check_new_file(target, overwrite)
     if not len(model.network.layers):
         raise ConfigError("network must have at least one layer, got none. Train it first.")
+    if isinstance(dataset, str | PathLike):
+        dataset = load(str(dataset), **size_for(str(dataset), model.network.image_shape))
     images = evaluation_images(model, dataset) if dataset else None
     if images_shown < 1:
         raise DataError(f"images_shown must be at least 1, got {images_shown}. Leave out dataset to show no images.")
