@@ -29,7 +29,7 @@ class RemoteFile:
 
     @property
     def is_archive(self) -> bool:
-        """Whether the file is unpacked, as the folder of the first layout."""
+        """True for a file that is unpacked, as the folder of the first layout."""
         return self.target.endswith((".zip", ".tar.gz"))
 
 

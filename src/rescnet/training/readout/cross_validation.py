@@ -63,7 +63,7 @@ def judge(
 
 
 def folds_operations(rows: int, size: int) -> int:
-    """Return the operations of :func:`cross_validate`, if so many rows are judged by it."""
+    """Return the operations of :func:`cross_validate` on n rows; 0 for more rows than it is used for."""
     kept = rows * (FOLDS - 1) // FOLDS
     each = eigenvector_operations(kept) + system_operations(kept, size)
     return (FOLDS if rows <= FEW_ROWS else 2) * each if rows <= MOST_ROWS else 0
